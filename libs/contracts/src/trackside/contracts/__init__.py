@@ -1,0 +1,1 @@
+"""Messages, envelope, codec and topic names: what Trackside says on the wire."""

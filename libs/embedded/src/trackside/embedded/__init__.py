@@ -1,0 +1,1 @@
+"""Kafka and Postgres without Docker, and the supervisor that runs the stack."""

@@ -1,0 +1,1 @@
+"""The log: append, read, the reactor loop and recovery."""

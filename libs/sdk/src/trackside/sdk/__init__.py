@@ -1,0 +1,1 @@
+"""What users import: Client, Task, trial."""

@@ -1,0 +1,1 @@
+"""Traces, metrics, structured logs and health endpoints of a service."""

@@ -1,0 +1,1 @@
+"""Reads logs: rebuilds read models, verifies what was recorded."""

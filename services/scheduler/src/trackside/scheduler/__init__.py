@@ -1,0 +1,1 @@
+"""Decides which queued task goes to which device."""

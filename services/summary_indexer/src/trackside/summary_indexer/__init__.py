@@ -1,0 +1,1 @@
+"""Indexes metrics and dead letters into Postgres."""

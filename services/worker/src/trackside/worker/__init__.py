@@ -1,0 +1,1 @@
+"""Runs each task in a child process and reports what happened."""
