@@ -1,0 +1,182 @@
+"""Between messages and records: CloudEvents 1.0 over Kafka, binary written, structured accepted.
+
+Source: CloudEvents Kafka protocol binding 1.0.2. Wire types end in a version; an older one is lifted
+to the current form by its upcaster before it is validated.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from trackside.contracts import commands, fleet, searches, summaries, tasks
+from trackside.contracts.message import Command, Envelope, Event, Json, Message
+from trackside.contracts.refusals import Problem, nearest, problem_of
+
+Headers = list[tuple[str, bytes]]
+Upcaster = Callable[[Json], Json]
+
+COMMANDS: tuple[type[Command], ...] = (searches.StartSearch, searches.StopSearch)
+DEVICE_COMMANDS: tuple[type[Command], ...] = (tasks.RunTask, tasks.StopTask)
+EVENTS: tuple[type[Event], ...] = (
+    commands.CommandReceived,
+    commands.CommandAccepted,
+    commands.CommandRefused,
+    searches.SearchStarted,
+    searches.TrialSuggested,
+    searches.TrialEnded,
+    searches.SearchExhausted,
+    searches.SearchStopRequested,
+    searches.SearchFailed,
+    searches.SearchEnded,
+    searches.LaneBacklogged,
+    tasks.TaskSubmitted,
+    tasks.TaskStopRequested,
+    tasks.TaskAssigned,
+    tasks.TaskAccepted,
+    tasks.TaskRefused,
+    tasks.TaskStatusChanged,
+    tasks.MetricReported,
+    tasks.AttemptEnded,
+)
+FLEET_EVENTS: tuple[type[Event], ...] = (fleet.WorkerJoined, fleet.WorkerLeft, fleet.WorkerLost)
+HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
+METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
+LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
+DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
+MESSAGES: tuple[type[Message], ...] = (
+    *COMMANDS,
+    *DEVICE_COMMANDS,
+    *EVENTS,
+    *FLEET_EVENTS,
+    *HEARTBEATS,
+    *METRICS,
+    *LOGS,
+    *DEAD_LETTERS,
+)
+UPCASTERS: Mapping[str, Upcaster] = {}
+
+
+class UndecodableError(Exception):
+    """A record that can't be read: `code` for the dead letters, the message for a person."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnknownMessageError(UndecodableError):
+    """A record of a type or version that this release doesn't know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message about to be written, with the attributes of its envelope."""
+
+    message: Message
+    id: str
+    source: str
+    stream: str
+    time: str
+    subject: str = ""
+    causation_id: str = ""
+    correlation_id: str = ""
+    decision_id: str = ""
+    index: int = 0
+    count: int = 1
+    traceparent: str = ""
+
+
+def encode(draft: Draft) -> tuple[bytes, bytes, Headers]:
+    """Gives key, value and headers of a record in CloudEvents binary mode."""
+    headers: Headers = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", draft.id.encode()),
+        ("ce_type", draft.message.wire_type().encode()),
+        ("ce_source", draft.source.encode()),
+        ("ce_time", draft.time.encode()),
+        ("ce_partitionkey", draft.stream.encode()),
+        ("content-type", b"application/json"),
+    ]
+    optional = (
+        ("ce_subject", draft.subject),
+        ("ce_causationid", draft.causation_id),
+        ("ce_correlationid", draft.correlation_id),
+        ("traceparent", draft.traceparent),
+    )
+    headers += [(name, text.encode()) for name, text in optional if text]
+    if draft.decision_id:
+        headers += [
+            ("ce_decisionid", draft.decision_id.encode()),
+            ("ce_index", str(draft.index).encode()),
+            ("ce_count", str(draft.count).encode()),
+        ]
+    return draft.stream.encode(), draft.message.model_dump_json().encode(), headers
+
+
+class Codec:
+    """Knows which class a wire type means, and how older versions become the current one."""
+
+    def __init__(
+        self,
+        messages: Iterable[type[Message]] = MESSAGES,
+        upcasters: Mapping[str, Upcaster] = UPCASTERS,
+    ) -> None:
+        self._classes = {kind.wire_type().encode(): kind for kind in messages}
+        self._upcasters = {wire.encode(): lift for wire, lift in upcasters.items()}
+
+    def envelope(self, headers: Iterable[tuple[str, bytes | None]]) -> Envelope:
+        """Wraps the headers of a record, in any order; a header without bytes counts as missing."""
+        return Envelope({name.lower(): octets for name, octets in headers if octets is not None})
+
+    def decode(self, envelope: Envelope, value: bytes | None) -> Message:
+        """Reads a message of ours; raises UnknownMessageError or UndecodableError."""
+        wire = envelope.headers.get("ce_type", b"")
+        kind = self._classes.get(wire)
+        if value is None:
+            raise UndecodableError("tombstone", "a record of the log has no value")
+        try:
+            if kind is not None:
+                return kind.model_validate_json(value)
+            if wire in self._upcasters:
+                return self._lifted(wire, json.loads(value))
+        except (ValidationError, ValueError) as error:
+            raise UndecodableError("not_valid", f"{envelope.type}: {error}"[:2_000]) from error
+        name = envelope.type or "none"
+        raise UnknownMessageError("unknown_type", f"type {name!r} is not known to this release; upgrade it")
+
+    def _lifted(self, wire: bytes, body: Json) -> Message:
+        while wire in self._upcasters:
+            body = self._upcasters[wire](body)
+            name, _, version = wire.rpartition(b".v")
+            wire = name + b".v" + str(int(version) + 1).encode()
+        if wire not in self._classes:
+            raise UnknownMessageError("unknown_type", f"no class for {wire.decode()!r} after upcasting")
+        return self._classes[wire].model_validate(body)
+
+
+CODEC = Codec()
+
+
+def command_of(wire_type: str, body: Json, known: Sequence[type[Command]] = COMMANDS) -> Command | Problem:
+    """Reads a command's body, or says which field is wrong and why."""
+    classes = {kind.wire_type(): kind for kind in known}
+    kind = classes.get(wire_type)
+    if kind is None:
+        return _unknown_command(wire_type, list(classes))
+    try:
+        return kind.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        return problem_of(error, kind.model_fields, body)
+
+
+def _unknown_command(wire_type: str, known: list[str]) -> Problem:
+    name, dot, version = wire_type.rpartition(".v")
+    same = [other for other in known if dot and other.rpartition(".v")[0] == name]
+    if same and version.isdigit():
+        message = f"version {version} of {name} is not known here, which has {same[0]}"
+        return Problem(code="unknown_version", path="$type", message=message)
+    listed = ", ".join(known)
+    message = f"unknown command {wire_type!r}; known: {listed}{nearest(wire_type, known)}"
+    return Problem(code="unknown_command", path="$type", message=message)

@@ -1,0 +1,64 @@
+"""How commands enter the log and how they are answered."""
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from trackside.contracts.message import Event, Json
+from trackside.contracts.refusals import Problem
+
+RULES = 1
+"""The version of the guards that new streams are folded with."""
+
+
+class Source(BaseModel):
+    """Where a record was read: topic, partition, offset."""
+
+    model_config = ConfigDict(frozen=True)
+    topic: str
+    partition: int
+    offset: int
+
+
+class CommandReceived(Event):
+    """A command has entered its stream; `problem` is set when its body isn't fit to be kept."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    command_id: str
+    command_type: str
+    body: Json | None
+    digest: str
+    source: Source
+    publisher: str
+    rules: int
+    problem: Problem | None = None
+
+
+class CommandAccepted(Event):
+    """A publication of a command was accepted; what follows from it is in the same decision."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    command_id: str
+    source: Source
+
+
+class CommandRefused(Event):
+    """A publication of a command was refused."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    command_id: str
+    source: Source
+    code: str
+    path: str
+    message: str
+
+
+class RecordDeadLettered(Event):
+    """Bytes that could not be decoded: where they were, why, and their first 4 KiB."""
+
+    source: Source
+    code: str
+    message: str
+    reader: str
+    sha256: str
+    head_base64: str

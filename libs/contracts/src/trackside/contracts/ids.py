@@ -1,0 +1,38 @@
+"""Identifiers: what a name on the wire may look like, and how new ones are made."""
+
+import re
+import uuid
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+IDENTIFIER_RULE = "1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit, without '..'"
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def is_identifier(text: str) -> bool:
+    """Says whether a text may name a stream, task, worker or device."""
+    return _IDENTIFIER.fullmatch(text) is not None and ".." not in text
+
+
+def _checked(text: str) -> str:
+    if not is_identifier(text):
+        raise PydanticCustomError(
+            "bad_identifier", "not an identifier: expected {rule}", {"rule": IDENTIFIER_RULE}
+        )
+    return text
+
+
+Identifier = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_checked)]
+
+
+def new_id(prefix: str = "") -> str:
+    """Makes an id that nobody else has: 32 hex digits behind an optional prefix and a dash."""
+    digits = uuid.uuid4().hex  # noqa: TID251 - the one place where ids are made
+    return f"{prefix}-{digits}" if prefix else digits
+
+
+def trial_task_id(search_id: str, trial: int) -> str:
+    """Names the task that runs a trial: the search, a dot and the trial's number."""
+    return f"{search_id}.{trial}"

@@ -1,0 +1,189 @@
+"""Reads a command as it comes from anyone: either CloudEvents mode, strict JSON, limits on everything."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.message import Json
+from trackside.contracts.refusals import Problem, json_path
+
+MAX_DEPTH = 32
+MAX_ITEMS = 10_000
+MAX_KEY = 256
+MAX_TEXT = 65_536
+MAX_WHOLE = 2**63 - 1
+_SECRET = re.compile(
+    r"AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|xox[baprs]-[A-Za-z0-9-]{10,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A command as it arrived: addressed, digested, with what is wrong with its body if something is.
+
+    `stream` and `command_id` are empty when the publisher gave none that is usable.
+    """
+
+    command_id: str
+    command_type: str
+    stream: str
+    publisher: str
+    traceparent: str
+    body: Json | None
+    digest: str
+    problem: Problem | None
+
+
+class _DuplicateKeyError(ValueError):
+    pass
+
+
+def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes | None) -> Arrival:
+    """Reads a record of the commands topic; raises UndecodableError for what has no JSON object.
+
+    The stream is the attribute `partitionkey`, else the record's key, else the command's id.
+    """
+    body, problem = _parsed(value)
+    attributes: dict[str, Any]
+    if headers.get("content-type", b"").lower().startswith(b"application/cloudevents"):
+        attributes = {name: body[name] for name in body if name != "data"}
+        inner = body.get("data")
+        if not isinstance(inner, dict):
+            problem = problem or Problem(code="wrong_type", path="$.data", message="data must be an object")
+            inner = {}
+        body = inner
+    else:
+        attributes = {name[3:]: _text(octets) for name, octets in headers.items() if name.startswith("ce_")}
+    problem = problem or _unfit(body)
+    return _arrival(attributes, _text(headers.get("traceparent", b"")), key, body, problem)
+
+
+def _arrival(
+    attributes: Mapping[str, Any], traceparent: str, key: bytes | None, body: Json, problem: Problem | None
+) -> Arrival:
+    command_id = str(attributes.get("id") or "")
+    command_type = str(attributes.get("type") or "")
+    keyed = _text(key or b"")
+    named = str(attributes.get("partitionkey") or "")
+    stream = named or keyed or command_id
+    problem = (
+        _bad_id("$id", command_id)
+        or _bad_id("$partitionkey", stream)
+        or _missing_type(command_type)
+        or problem
+    )
+    if named and keyed and named != keyed:
+        message = f"the record's key {keyed!r} is not the attribute partitionkey {named!r}"
+        problem = Problem(code="key_mismatch", path="$key", message=message)
+    canonical = json.dumps([command_type, body], sort_keys=True, separators=(",", ":"), default=str)
+    return Arrival(
+        command_id=command_id if is_identifier(command_id) else "",
+        command_type=command_type[:200],
+        stream=stream if is_identifier(stream) else "",
+        publisher=str(attributes.get("source") or "")[:200],
+        traceparent=str(attributes.get("traceparent") or traceparent),
+        body=None if problem else body,
+        digest=hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest(),
+        problem=problem,
+    )
+
+
+def _bad_id(path: str, text: str) -> Problem | None:
+    if not text:
+        return Problem(code="missing_header", path=path, message=f"the attribute {path[1:]} is missing")
+    if not is_identifier(text):
+        return Problem(code="bad_identifier", path=path, message=f"expected {IDENTIFIER_RULE}")
+    return None
+
+
+def _missing_type(command_type: str) -> Problem | None:
+    if command_type:
+        return None
+    return Problem(code="missing_header", path="$type", message="the attribute type is missing")
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "replace")
+
+
+def _parsed(value: bytes | None) -> tuple[Json, Problem | None]:
+    if not value:
+        raise UndecodableError("empty_payload", "the record has no value")
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UndecodableError("not_utf8", f"byte {error.start} is not UTF-8") from error
+    try:
+        parsed = json.loads(text, object_pairs_hook=_unique)
+    except _DuplicateKeyError as error:
+        return {}, Problem(code="duplicate_key", message=f"key {error.args[0]!r} is there twice")
+    except RecursionError:
+        return {}, Problem(code="too_deep", message=f"nested deeper than {MAX_DEPTH}")
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}: {error.msg}"
+        raise UndecodableError("not_json", where) from error
+    except ValueError:
+        return {}, Problem(code="out_of_range", message="a whole number has too many digits")
+    if not isinstance(parsed, dict):
+        raise UndecodableError("not_object", f"expected a JSON object, got {type(parsed).__name__}")
+    return parsed, None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    found: Json = {}
+    for name, value in pairs:
+        if name in found:
+            raise _DuplicateKeyError(name[:MAX_KEY])
+        found[name] = value
+    return found
+
+
+def _unfit(body: Json) -> Problem | None:
+    """Says what in a body is beyond the limits, walking it without recursion."""
+    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), body)]
+    while waiting:
+        path, value = waiting.pop()
+        reason = _unfit_value(value, len(path))
+        if reason is not None:
+            return Problem(code=reason[0], path=json_path(path), message=reason[1])
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                if bad := _unfit_text(name, MAX_KEY):
+                    return Problem(code=bad[0], path=json_path(path), message=f"a key: {bad[1]}")
+                waiting.append(((*path, name), inner))
+        elif isinstance(value, list):
+            waiting.extend(((*path, at), inner) for at, inner in enumerate(value))
+    return None
+
+
+def _unfit_value(value: Any, depth: int) -> tuple[str, str] | None:
+    if depth > MAX_DEPTH:
+        return "too_deep", f"{depth} > {MAX_DEPTH} levels"
+    if isinstance(value, dict | list) and len(value) > MAX_ITEMS:
+        return "too_long", f"{len(value)} > {MAX_ITEMS} items"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not_finite", "not a finite number"
+    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        return "out_of_range", f"beyond {MAX_WHOLE}"
+    if isinstance(value, str):
+        return _unfit_text(value, MAX_TEXT)
+    return None
+
+
+def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
+    if len(text) > limit:
+        return "too_long", f"{len(text)} > {limit} characters"
+    if "\x00" in text:
+        return "nul_character", "holds a NUL character"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return "bad_unicode", "holds a lone surrogate"
+    if _SECRET.search(text):
+        return "secret_suspected", "looks like a secret; name a credential instead"
+    return None

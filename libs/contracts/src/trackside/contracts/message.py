@@ -1,0 +1,116 @@
+"""What a message is: its class, the envelope it travels in, and its place in the log."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+Json = dict[str, Any]
+
+
+class Message(BaseModel):
+    """The body of a record: one pydantic model, JSON on the wire."""
+
+    version: ClassVar[int] = 1
+
+    @classmethod
+    def wire_type(cls) -> str:
+        """Gives the CloudEvents type: `trackside.task-assigned.v1`."""
+        return f"trackside.{kebab(cls.__name__)}.v{cls.version}"
+
+
+class Command(Message):
+    """A wish of a publisher: it may be refused, and says nothing that it doesn't know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Event(Message):
+    """A fact: it can't be refused, and readers pass over fields they don't know."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    written_by: ClassVar[frozenset[str]] = frozenset()
+
+
+def kebab(name: str) -> str:
+    """Turns a class name into kebab case: `TaskAssigned` into `task-assigned`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+@dataclass(slots=True)
+class Envelope:
+    """The CloudEvents attributes of a record, decoded when they are asked for.
+
+    `headers` maps Kafka header names (`ce_id`, `ce_type`, ...) to their bytes.
+    """
+
+    headers: Mapping[str, bytes]
+
+    def text(self, name: str) -> str:
+        """Gives one header as text, empty if it is missing."""
+        return self.headers.get(name, b"").decode("utf-8", "replace")
+
+    @property
+    def id(self) -> str:
+        """The message's id, unique for its source."""
+        return self.text("ce_id")
+
+    @property
+    def type(self) -> str:
+        """The wire type."""
+        return self.text("ce_type")
+
+    @property
+    def source(self) -> str:
+        """Who wrote it: `trackside/<role>/<instance>` for our own services."""
+        return self.text("ce_source")
+
+    @property
+    def role(self) -> str:
+        """The service that wrote it, empty for a publisher from elsewhere."""
+        parts = self.source.split("/")
+        return parts[1] if len(parts) == 3 and parts[0] == "trackside" else ""
+
+    @property
+    def time(self) -> str:
+        """When its writer says it happened, RFC 3339."""
+        return self.text("ce_time")
+
+    @property
+    def stream(self) -> str:
+        """The stream it belongs to."""
+        return self.text("ce_partitionkey")
+
+    @property
+    def causation_id(self) -> str:
+        """The id of the message that led to it."""
+        return self.text("ce_causationid")
+
+    @property
+    def decision_id(self) -> bytes:
+        """The decision it is part of; empty for a message that stands alone."""
+        return self.headers.get("ce_decisionid", b"")
+
+    @property
+    def index(self) -> int:
+        """Its place in the decision, from 0."""
+        return int(self.headers.get("ce_index", b"0"))
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context, empty if there is none."""
+        return self.text("traceparent")
+
+
+@dataclass(slots=True)
+class Record:
+    """A decoded message at its place in the log; `append_time_ms` is the log's own clock."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_time_ms: int
+    envelope: Envelope
+    message: Message

@@ -1,0 +1,88 @@
+"""Why something is refused: a code to act on, the place, and a sentence for a person."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+Json = dict[str, Any]
+
+
+class Problem(BaseModel):
+    """What is wrong with an input: code, JSON path (`$` is the body) and message."""
+
+    model_config = ConfigDict(frozen=True)
+    code: str
+    path: str = "$"
+    message: str
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Gives a hint "; did you mean x?" for a mistyped name, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def json_path(location: Iterable[int | str]) -> str:
+    """Writes a location as a JSON path: `$.space.lr.low`, `$.values[2]`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+
+
+def problem_of(error: ValidationError, fields: Iterable[str], body: Json) -> Problem:
+    """Turns the first error of a pydantic validation into a problem with one of our codes.
+
+    `fields` are the names known at the top level, for the hint behind an unknown one.
+    """
+    first = error.errors(include_url=False)[0]
+    return _one(first, fields, _within(first["loc"], body, first["type"] == "missing"))
+
+
+def _within(location: tuple[int | str, ...], body: Any, missing: bool) -> tuple[int | str, ...]:
+    """Leaves out the steps that pydantic adds for the members of a union and the body doesn't have."""
+    kept: list[int | str] = []
+    for at, part in enumerate(location):
+        found, body = _step(body, part)
+        if found or (missing and at == len(location) - 1):
+            kept.append(part)
+    return tuple(kept)
+
+
+_RANGE = {
+    "greater_than",
+    "greater_than_equal",
+    "less_than",
+    "less_than_equal",
+    "finite_number",
+}
+_SIZE = {"too_short", "too_long", "string_too_short", "string_too_long"}
+
+
+def _step(body: Any, part: int | str) -> tuple[bool, Any]:
+    if isinstance(body, dict) and part in body:
+        return True, body[part]
+    if isinstance(body, list) and isinstance(part, int) and part < len(body):
+        return True, body[part]
+    return False, body
+
+
+def _one(detail: ErrorDetails, fields: Iterable[str], location: tuple[int | str, ...]) -> Problem:
+    kind, message = detail["type"], detail["msg"]
+    path = json_path(location)
+    name = str(location[-1]) if location else "$"
+    if kind == "extra_forbidden":
+        hint = nearest(name, fields)
+        return Problem(code="unknown_field", path=path, message=f"unknown field {name!r}{hint}")
+    if kind == "missing":
+        return Problem(code="missing_field", path=path, message=f"missing field {name!r}")
+    if kind in _RANGE:
+        return Problem(code=f"{name}_range", path=path, message=f"{message}, got {detail['input']!r}")
+    if kind in _SIZE:
+        return Problem(code="bad_length", path=path, message=message)
+    if kind in ("union_tag_invalid", "literal_error", "enum", "union_tag_not_found"):
+        return Problem(code="unknown_value", path=path, message=message)
+    if kind.endswith(("_type", "_parsing", "_from_float")):
+        got = type(detail["input"]).__name__
+        return Problem(code="wrong_type", path=path, message=f"{message}, got {got}")
+    return Problem(code=kind, path=path, message=message)

@@ -1,0 +1,39 @@
+"""Summaries: metric points and output for looking at, which decide nothing."""
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trackside.contracts.message import Event
+
+
+class Series(BaseModel):
+    """Points of one tag as columns of equal length; a value that isn't finite is None."""
+
+    model_config = ConfigDict(frozen=True)
+    tag: str
+    steps: list[int]
+    times_ms: list[int]
+    values: list[float | None]
+
+
+class MetricPointsReported(Event):
+    """A batch of metric points of one attempt."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    stream: str
+    task_id: str
+    attempt: int
+    series: list[Series]
+
+
+class OutputWritten(Event):
+    """Lines that an attempt wrote to its standard output or error."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    stream: str
+    task_id: str
+    attempt: int
+    source: Literal["stdout", "stderr"]
+    first_line: int
+    lines: list[str]

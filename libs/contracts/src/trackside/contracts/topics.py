@@ -1,0 +1,142 @@
+"""Every topic: who keys it, how many partitions it has and how long it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+MAX_COMMAND_BYTES = 262_144
+MAX_RECORD_BYTES = 1_048_576
+MAX_BATCH_BYTES = 524_288
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as it must exist: its name, partitions, and the settings that promises rest on."""
+
+    name: str
+    partitions: int
+    keyed_by: str
+    what: str
+    retention_ms: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Gives the broker settings of the topic, as text."""
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": str(self.retention_ms),
+            "retention.bytes": "-1",
+            "max.message.bytes": str(MAX_RECORD_BYTES),
+            **self.config,
+        }
+
+
+_APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of all topics under one prefix, so that several installations can share a cluster."""
+
+    prefix: str = ""
+    event_partitions: int = 12
+
+    @property
+    def commands(self) -> Topic:
+        """Commands from anyone, on any partition."""
+        config = {
+            **_APPEND_TIME,
+            "compression.type": "uncompressed",
+            "max.message.bytes": str(MAX_COMMAND_BYTES),
+        }
+        return self._topic("commands", 4, "stream id", "commands from anyone", 7 * DAY_MS, config)
+
+    @property
+    def events(self) -> Topic:
+        """The log: every fact, from every service."""
+        return self._topic("events", self.event_partitions, "stream id", "the log", -1, _APPEND_TIME)
+
+    @property
+    def fleet(self) -> Topic:
+        """Workers joined, left and lost, with their devices."""
+        return self._topic("fleet", 1, "worker id", "workers and their devices", -1, _APPEND_TIME)
+
+    @property
+    def heartbeats(self) -> Topic:
+        """Signs of life of workers and schedulers."""
+        return self._topic("heartbeats", 1, "worker id", "signs of life", HOUR_MS, _APPEND_TIME)
+
+    @property
+    def metrics(self) -> Topic:
+        """Batches of metric points."""
+        return self._topic("metrics", 4, "task id", "batches of metric points", -1)
+
+    @property
+    def logs(self) -> Topic:
+        """Lines of output of tasks."""
+        return self._topic("logs", 4, "task id", "lines of output", 7 * DAY_MS)
+
+    @property
+    def dead_letters(self) -> Topic:
+        """Records that could not be decoded, with where they were and why."""
+        return self._topic("dead-letters", 1, "source", "undecodable records", 30 * DAY_MS)
+
+    def device(self, worker_id: str, device_id: str) -> Topic:
+        """Commands to one device of one worker."""
+        return self._topic(f"device.{worker_id}.{device_id}", 1, "task id", "commands to one device", DAY_MS)
+
+    @property
+    def shared(self) -> tuple[Topic, ...]:
+        """Lists the topics that exist once in an installation (device topics come with their workers)."""
+        return (
+            self.commands,
+            self.events,
+            self.fleet,
+            self.heartbeats,
+            self.metrics,
+            self.logs,
+            self.dead_letters,
+        )
+
+    def _topic(
+        self,
+        name: str,
+        partitions: int,
+        keyed_by: str,
+        what: str,
+        retention_ms: int,
+        config: Mapping[str, str] | None = None,
+    ) -> Topic:
+        full = f"{self.prefix}trackside.{name}"
+        return Topic(full, partitions, keyed_by, what, retention_ms, config or {})
+
+
+@lru_cache(maxsize=65_536)
+def partition_of(key: str, partitions: int) -> int:
+    """Gives the partition of a key, 0 to partitions - 1, as Kafka's Java client chooses it.
+
+    Source: murmur2 of org.apache.kafka.common.utils.Utils, seed 0x9747b28c, sign bit cleared.
+    """
+    return (_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(octets: bytes) -> int:
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    value = (0x9747B28C ^ len(octets)) & mask
+    whole = len(octets) & ~3
+    for start in range(0, whole, 4):
+        word = int.from_bytes(octets[start : start + 4], "little")
+        word = (word * multiplier) & mask
+        word ^= word >> 24
+        word = (word * multiplier) & mask
+        value = ((value * multiplier) & mask) ^ word
+    rest = octets[whole:]
+    if rest:
+        value ^= int.from_bytes(rest, "little")
+        value = (value * multiplier) & mask
+    value ^= value >> 13
+    value = (value * multiplier) & mask
+    return value ^ (value >> 15)

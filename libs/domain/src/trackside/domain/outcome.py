@@ -1,0 +1,11 @@
+"""What became of an event when it was folded."""
+
+from enum import Enum
+
+
+class Outcome(Enum):
+    """Applied: it counts. Duplicate: its identity was there. Overtaken: the state doesn't permit it."""
+
+    APPLIED = "applied"
+    DUPLICATE = "duplicate"
+    OVERTAKEN = "overtaken"

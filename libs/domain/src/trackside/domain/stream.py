@@ -1,0 +1,124 @@
+"""A stream: one root with everything that belongs to it, folded from one partition of the log.
+
+`fold` is what makes the log the arbiter. Every reader folds with it, so every reader agrees on which
+events count: the first of an identity that the state permits, written by a role that may write it, and
+with it the rest of its decision.
+"""
+
+from dataclasses import dataclass, field
+
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.message import Event, Record
+from trackside.contracts.searches import SearchStarted
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain import command, search, task
+from trackside.domain.outcome import Outcome
+
+
+class UnsupportedRulesError(Exception):
+    """A stream was begun with guards that this release doesn't have: nobody may guess."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """The state of one stream. `closed`: its root is over, and only commands are still answered."""
+
+    stream_id: str
+    partition: int
+    rules: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    traceparent: str = ""
+    commands: command.Commands = field(default_factory=dict)
+    search: search.Search | None = None
+    tasks: dict[str, task.Task] = field(default_factory=dict)
+    ignored_decision: bytes = b""
+
+    @property
+    def closed(self) -> bool:
+        """Says whether the root of the stream is over."""
+        return self.search is not None and self.search.status in search.OVER
+
+    @property
+    def unanswered(self) -> bool:
+        """Says whether a publication of a command still wants an answer."""
+        return any(
+            not publication.answered
+            for received in self.commands.values()
+            for publication in received.publications
+        )
+
+
+def shrink(stream: Stream) -> None:
+    """Forgets the trials and tasks of a closed stream: nothing that arrives for it looks at them."""
+    if stream.closed and stream.search is not None:
+        stream.tasks.clear()
+        stream.search.trials.clear()
+        stream.search.opened.clear()
+        stream.search.ends.clear()
+
+
+def fold(stream: Stream, record: Record) -> Outcome:
+    """Folds one record of the stream's partition. Never raises but UnsupportedRulesError.
+
+    A decision is whole: if its first event has no effect, neither has the rest.
+    """
+    envelope = record.envelope
+    decision = envelope.decision_id
+    index = envelope.index if decision else 0
+    if index and decision == stream.ignored_decision:
+        return Outcome.OVERTAKEN
+    outcome = _apply(stream, record)
+    if index == 0:
+        stream.ignored_decision = b"" if outcome is Outcome.APPLIED else decision
+    if outcome is Outcome.APPLIED:
+        stream.last_offset = record.offset
+    return outcome
+
+
+def _apply(stream: Stream, record: Record) -> Outcome:
+    event = record.message
+    if not isinstance(event, Event) or record.envelope.role not in event.written_by:
+        return Outcome.OVERTAKEN
+    if isinstance(event, CommandReceived):
+        return _received(stream, event, record)
+    if stream.rules == 0:
+        return Outcome.OVERTAKEN
+    if isinstance(event, CommandAccepted | CommandRefused):
+        return command.answered(stream.commands, event)
+    if stream.closed:
+        return Outcome.OVERTAKEN
+    if isinstance(event, SearchStarted) and stream.search is None:
+        stream.search = search.started(stream.stream_id, event, record)
+        return Outcome.APPLIED
+    if isinstance(event, search.SearchEvent):
+        found = stream.search
+        return Outcome.OVERTAKEN if found is None else search.evolve(found, stream.tasks, record)
+    return _task_event(stream, event, record)
+
+
+def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
+    if stream.rules == 0:
+        if event.rules != RULES:
+            raise UnsupportedRulesError(
+                f"stream {stream.stream_id} was begun with rules {event.rules}, this release has {RULES}; "
+                "run a release that has them"
+            )
+        stream.rules = event.rules
+        stream.first_offset = record.offset
+        stream.traceparent = record.envelope.traceparent
+    return command.received(stream.commands, event, record)
+
+
+def _task_event(stream: Stream, event: Event, record: Record) -> Outcome:
+    task_id = getattr(event, "task_id", "")
+    known = stream.tasks.get(task_id)
+    if known is not None:
+        return task.evolve(known, record)
+    if not isinstance(event, TaskSubmitted):
+        return Outcome.OVERTAKEN
+    root = stream.search
+    if event.trial is not None and (root is None or event.trial != len(root.trials) - 1):
+        return Outcome.OVERTAKEN
+    stream.tasks[task_id] = task.submitted(event, record)
+    return Outcome.APPLIED

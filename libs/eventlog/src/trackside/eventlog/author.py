@@ -1,0 +1,77 @@
+"""Writes messages as records: who says it, in which stream, because of what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trackside.contracts.codec import Draft, encode
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Message
+from trackside.eventlog.clock import now_ms, rfc3339
+from trackside.eventlog.log import Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """A service instance that writes; its role decides which events it may write."""
+
+    role: str
+    instance: str
+
+    @property
+    def source(self) -> str:
+        """The CloudEvents source: `trackside/<role>/<instance>`."""
+        return f"trackside/{self.role}/{self.instance}"
+
+    def decision(
+        self,
+        stream: str,
+        messages: Sequence[Message],
+        *,
+        cause: str = "",
+        traceparent: str = "",
+    ) -> list[Outgoing]:
+        """Gives the records of one decision: they count together or not at all."""
+        decision, time, count = new_id(), rfc3339(now_ms()), len(messages)
+        drafts = (
+            Draft(
+                message=message,
+                id=f"{decision}.{index}",
+                source=self.source,
+                stream=stream,
+                time=time,
+                subject=_subject(message),
+                causation_id=cause,
+                correlation_id=stream,
+                decision_id=decision if count > 1 else "",
+                index=index,
+                count=count,
+                traceparent=traceparent,
+            )
+            for index, message in enumerate(messages)
+        )
+        return [Outgoing(*encode(draft)) for draft in drafts]
+
+    def single(
+        self, stream: str, message: Message, *, cause: str = "", traceparent: str = "", message_id: str = ""
+    ) -> Outgoing:
+        """Gives the record of one message that stands alone; `message_id` is made up if it isn't given."""
+        draft = Draft(
+            message=message,
+            id=message_id or new_id(),
+            source=self.source,
+            stream=stream,
+            time=rfc3339(now_ms()),
+            subject=_subject(message),
+            causation_id=cause,
+            correlation_id=stream,
+            traceparent=traceparent,
+        )
+        return Outgoing(*encode(draft))
+
+
+def _subject(message: Message) -> str:
+    for name in ("task_id", "trial", "worker_id", "command_id"):
+        value = getattr(message, name, None)
+        if value is not None:
+            return str(value)
+    return ""
