@@ -1,0 +1,111 @@
+"""Trace context: W3C `traceparent` strings that travel in message headers.
+
+This runs once per decision, so without an exporter it only makes ids (about 6 us a span, 55 with one) and
+imports nothing of OpenTelemetry. Ids are made either way: a log written without a collector still tells which
+records belong together.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+Attributes = Mapping[str, str | bool | int | float]
+
+_WELL_FORMED: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII
+)
+_SAMPLED: Final = "01"
+
+_current: ContextVar[str | None] = ContextVar("trackside_traceparent", default=None)
+
+
+class SpanRecorder(Protocol):
+    """Records one span below `parent` (none: a root) and yields the span's own `traceparent`."""
+
+    def __call__(
+        self, name: str, parent: str | None, attributes: Attributes | None
+    ) -> AbstractContextManager[str]: ...
+
+
+_recorder: SpanRecorder | None = None
+
+
+def record_with(recorder: SpanRecorder | None) -> None:
+    """Sets what records spans in this process; with none, spans are only ids."""
+    global _recorder
+    _recorder = recorder
+
+
+def new_traceparent() -> str:
+    """Returns the `traceparent` of a new root span, sampled."""
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{_SAMPLED}"
+
+
+def current() -> str | None:
+    """Returns the `traceparent` of the span that is open here, or none."""
+    return _current.get()
+
+
+def inject() -> str:
+    """Returns the `traceparent` to write into a message's headers: the open span's, else a new root's."""
+    return _current.get() or new_traceparent()
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """Returns the 32 hex digits that all spans of one trace share, or none if `traceparent` is malformed."""
+    parts = _parse(traceparent)
+    return parts[0] if parts else None
+
+
+@contextmanager
+def start(
+    name: str, parent_traceparent: str | None = None, attributes: Attributes | None = None
+) -> Iterator[str]:
+    """Opens a span and yields its `traceparent`.
+
+    The parent is `parent_traceparent`, else the span open here, else none: a new trace. A malformed parent
+    starts a new trace too, as W3C Trace Context section 3.2.4 asks for: what a foreign publisher wrote never
+    raises here. An exception that leaves the block is recorded on the span and goes on.
+    """
+    parent = _current.get() if parent_traceparent is None else _well_formed(parent_traceparent)
+    if _recorder is None:
+        with _opened(child_of(parent)) as traceparent:
+            yield traceparent
+        return
+    with _recorder(name, parent, attributes) as recorded, _opened(recorded) as traceparent:
+        yield traceparent
+
+
+def child_of(parent: str | None) -> str:
+    """Returns a `traceparent` with a new span id in the parent's trace; without a good parent, a root."""
+    parts = _parse(parent)
+    if parts is None:
+        return new_traceparent()
+    trace, _, flags = parts
+    return f"00-{trace}-{os.urandom(8).hex()}-{flags}"
+
+
+@contextmanager
+def _opened(traceparent: str) -> Iterator[str]:
+    token = _current.set(traceparent)
+    try:
+        yield traceparent
+    finally:
+        _current.reset(token)
+
+
+def _well_formed(traceparent: str) -> str | None:
+    return traceparent if _parse(traceparent) else None
+
+
+def _parse(traceparent: str | None) -> tuple[str, str, str] | None:
+    """Splits into trace id, span id and flags; all-zero ids and version 00 with more fields are malformed."""
+    if traceparent is None or not (found := _WELL_FORMED.fullmatch(traceparent)):
+        return None
+    trace, span, flags, more = found.groups()
+    if (more and traceparent.startswith("00")) or not trace.strip("0") or not span.strip("0"):
+        return None
+    return trace, span, flags

@@ -1,0 +1,190 @@
+"""What a service says of itself over HTTP: `/health`, `/ready`, `/metrics`.
+
+Hand-rolled because three GETs need no framework: bounded requests, one answer a connection.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from trackside.telemetry import metrics
+
+REQUEST_LIMIT_BYTES: Final = 8 * 1024
+REQUEST_LIMIT_S: Final = 5.0
+CONNECTIONS_LIMIT: Final = 64
+LOOP_LAG_EVERY_S: Final = 0.25
+
+_JSON: Final = "application/json"
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - said to people, decides nothing
+
+
+@dataclass(slots=True)
+class Health:
+    """What a service knows of its own state; written by the service, read by the HTTP server below.
+
+    `ready` is set once the log is folded to where it ended at start.
+    """
+
+    service: str
+    ready: bool = False
+    now: Callable[[], datetime] = _utc_now
+    lag_s: dict[str, float] = field(default_factory=dict)
+    loop_lag_s: float = 0.0
+    _waiting: tuple[str, datetime] | None = None
+
+    def set_lag(self, topic: str, seconds: float) -> None:
+        """Records the age in seconds of the oldest record of `topic` that isn't folded yet; 0 at the end."""
+        self.lag_s[topic] = seconds
+        metrics.gauge("trackside.health.log_lag.seconds").labels(topic=topic).set(seconds)
+
+    def waiting(self, reason: str | None) -> None:
+        """Records what the service waits for, such as `waiting for the log`; none when it goes on.
+
+        While it waits it isn't ready. The same reason again keeps the time of the first.
+        """
+        if reason is None:
+            self._waiting = None
+        elif self._waiting is None or self._waiting[0] != reason:
+            self._waiting = (reason, self.now())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the service decides right now."""
+        return self.ready and self._waiting is None
+
+    @property
+    def waiting_text(self) -> str | None:
+        """Returns what is waited for and since when, or none."""
+        if self._waiting is None:
+            return None
+        reason, since = self._waiting
+        return f"{reason} since {since.isoformat(timespec='seconds')}"
+
+
+@asynccontextmanager
+async def serve(health: Health, port: int, *, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Serves `health` while the block runs and yields the bound port; port 0 lets the system choose.
+
+    Raises OSError if the port is taken. Measures the loop's lag meanwhile.
+    """
+    answering = _Answering(health)
+    server = await asyncio.start_server(answering.connection, host, port, limit=REQUEST_LIMIT_BYTES)
+    measuring = asyncio.create_task(measure_loop_lag(health), name="loop-lag")
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        measuring.cancel()
+        server.close()
+        await answering.stop()
+        with suppress(asyncio.CancelledError):
+            await measuring
+
+
+async def measure_loop_lag(health: Health, every_s: float = LOOP_LAG_EVERY_S) -> None:
+    """Sets the loop-lag gauge every `every_s` seconds to how late this task woke; runs until cancelled."""
+    loop = asyncio.get_running_loop()
+    lag = metrics.gauge("trackside.health.loop_lag.seconds")
+    while True:
+        due = loop.time() + every_s
+        await asyncio.sleep(every_s)
+        health.loop_lag_s = max(0.0, loop.time() - due)
+        lag.set(health.loop_lag_s)
+
+
+def answer(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
+    """Returns status, content type and body for the first line of a request."""
+    parts = request_line.split()
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        return _error(HTTPStatus.BAD_REQUEST, "expected: GET /path HTTP/1.1")
+    method, target, _ = parts
+    if method != "GET":
+        return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:16]} is not answered here, only GET")
+    match target.partition("?")[0]:
+        case "/health":
+            return _json(HTTPStatus.OK, _health(health))
+        case "/ready":
+            return _json(HTTPStatus.OK if health.is_ready else HTTPStatus.SERVICE_UNAVAILABLE, _ready(health))
+        case "/metrics":
+            metrics.gauge("trackside.health.ready.services").set(health.is_ready)
+            return HTTPStatus.OK, _PROMETHEUS, metrics.exposition()
+        case _:
+            return _error(HTTPStatus.NOT_FOUND, "here are /health, /ready and /metrics")
+
+
+class _Answering:
+    """Answers connections, at most CONNECTIONS_LIMIT at a time, and can end them all."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        self._open.add(this)
+        try:
+            await self._exchange(reader, writer)
+        except (ConnectionError, TimeoutError, asyncio.CancelledError):
+            pass  # the client is gone or silent, or the service ends: nobody is left to tell
+        finally:
+            self._open.discard(this)
+            writer.close()
+
+    async def stop(self) -> None:
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) > CONNECTIONS_LIMIT:
+            status, content_type, body = _error(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+        else:
+            status, content_type, body = await self._read_and_answer(reader)
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
+            f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        writer.write(head.encode("ascii") + body)
+        async with asyncio.timeout(REQUEST_LIMIT_S):
+            await writer.drain()
+
+    async def _read_and_answer(self, reader: asyncio.StreamReader) -> tuple[HTTPStatus, str, bytes]:
+        try:
+            async with asyncio.timeout(REQUEST_LIMIT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"over {REQUEST_LIMIT_BYTES} bytes")
+        except asyncio.IncompleteReadError:
+            return _error(HTTPStatus.BAD_REQUEST, "the request ended before its empty line")
+        return answer(self._health, head.split(b"\r\n", 1)[0].decode("latin-1"))
+
+
+def _health(health: Health) -> dict[str, object]:
+    return {"service": health.service, "alive": True, "loop_lag_s": round(health.loop_lag_s, 6)}
+
+
+def _ready(health: Health) -> dict[str, object]:
+    return {
+        "service": health.service,
+        "ready": health.is_ready,
+        "lag_s": health.lag_s,
+        "waiting": health.waiting_text,
+    }
+
+
+def _json(status: HTTPStatus, body: dict[str, object]) -> tuple[HTTPStatus, str, bytes]:
+    return status, _JSON, json.dumps(body).encode() + b"\n"
+
+
+def _error(status: HTTPStatus, message: str) -> tuple[HTTPStatus, str, bytes]:
+    return _json(status, {"error": message})

@@ -1,0 +1,82 @@
+"""Structured logs on stderr: JSON lines for machines, columns for a terminal."""
+
+import logging
+import sys
+from typing import Final, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from trackside.telemetry import context
+
+_HANDLER: Final = "trackside"
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """Returns a logger; `name` is the package or module, such as `trackside.scheduler`.
+
+    Bind what all lines of a block share with `structlog.contextvars.bound_contextvars(stream=..., task=...)`.
+    """
+    return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
+
+
+def configure_logs(*, json_logs: bool | None = None, level: str = "info", out: TextIO | None = None) -> None:
+    """Sends the lines of structlog and of the standard library to `out` (stderr) in one format.
+
+    `json_logs` none means JSON unless `out` is a terminal. `level` is a name of the standard library's, in
+    either case; raises ValueError for another.
+    """
+    out = out or sys.stderr
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"log level {level!r}: expected debug, info, warning, error or critical")
+    as_json = not out.isatty() if json_logs is None else json_logs
+    structlog.configure(
+        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    _replace_handler(_handler(out, as_json), number)
+
+
+def _shared() -> list[Processor]:
+    """What is added to every line, wherever it was written."""
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        _add_trace_id,
+    ]
+
+
+def _add_trace_id(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    if trace_id := context.trace_id(context.current()):
+        event.setdefault("trace_id", trace_id)
+    return event
+
+
+def _handler(out: TextIO, as_json: bool) -> logging.Handler:
+    ending: list[Processor] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        if as_json
+        else [structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="time")]
+    )
+    handler = logging.StreamHandler(out)
+    handler.set_name(_HANDLER)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_shared(),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
+    return handler
+
+
+def _replace_handler(handler: logging.Handler, level: int) -> None:
+    """Installs our handler, once: a second call replaces the first one's and leaves those of others alone."""
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if h.get_name() == _HANDLER]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)

@@ -1,0 +1,67 @@
+"""Prometheus metrics of this process, made on first use and only under the names of `names.py`.
+
+The cached makers are apart because `functools.cache` would hide the literals from mypy.
+"""
+
+import difflib
+from functools import cache
+from typing import Final
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
+
+from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName, Kind, Metric
+
+_BY_NAME: Final = {metric.name: metric for metric in METRICS}
+
+
+class UnknownMetric(LookupError):
+    """A metric was asked for under a name that `trackside.telemetry.names` doesn't have for its kind."""
+
+
+def counter(name: CounterName) -> Counter:
+    """Returns the counter of this name; raises UnknownMetric. Add with `.labels(...).inc(n)`."""
+    return _counter(name)
+
+
+def gauge(name: GaugeName) -> Gauge:
+    """Returns the gauge of this name; raises UnknownMetric. Set with `.labels(...).set(value)`."""
+    return _gauge(name)
+
+
+def histogram(name: HistogramName) -> Histogram:
+    """Returns the histogram of this name; raises UnknownMetric. Feed with `.labels(...).observe(value)`."""
+    return _histogram(name)
+
+
+def exposition() -> bytes:
+    """Returns all metrics of this process in the Prometheus text format, version 0.0.4."""
+    return generate_latest(REGISTRY)
+
+
+def _find(name: str, kind: Kind) -> Metric:
+    metric = _BY_NAME.get(name)
+    if metric is None:
+        near = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UnknownMetric(f"no metric {name!r} in trackside.telemetry.names{hint}")
+    if metric.kind != kind:
+        raise UnknownMetric(f"{name!r} is a {metric.kind}, asked for as a {kind}")
+    return metric
+
+
+@cache
+def _counter(name: str) -> Counter:
+    metric = _find(name, "counter")
+    return Counter(metric.prometheus_name, metric.help, metric.labels)
+
+
+@cache
+def _gauge(name: str) -> Gauge:
+    metric = _find(name, "gauge")
+    return Gauge(metric.prometheus_name, metric.help, metric.labels)
+
+
+@cache
+def _histogram(name: str) -> Histogram:
+    metric = _find(name, "histogram")
+    return Histogram(metric.prometheus_name, metric.help, metric.labels, buckets=metric.buckets)

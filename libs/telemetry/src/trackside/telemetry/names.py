@@ -1,0 +1,133 @@
+"""Every metric of Trackside: `trackside.<service>.<noun>.<unit>`, its kind, labels and one line of help.
+
+`docs/reference/metrics.md` is generated from `METRICS`. The literals let mypy refuse a name that isn't here.
+Prometheus writes a name with underscores, a counter with `_total` at its end.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+CounterName = Literal[
+    "trackside.eventlog.read.records",
+    "trackside.eventlog.appended.batches",
+    "trackside.eventlog.appended.events",
+    "trackside.eventlog.append_retries.batches",
+    "trackside.eventlog.overtaken.decisions",
+    "trackside.eventlog.ignored.events",
+    "trackside.eventlog.dead_letters.records",
+    "trackside.dispatcher.received.commands",
+    "trackside.dispatcher.refused.commands",
+    "trackside.dispatcher.ended.trials",
+    "trackside.scheduler.assigned.tasks",
+    "trackside.scheduler.returned.tasks",
+    "trackside.scheduler.lost.workers",
+    "trackside.worker.ended.tasks",
+    "trackside.worker.refused.tasks",
+    "trackside.projections.written.rows",
+    "trackside.summary_indexer.indexed.points",
+    "trackside.summary_indexer.indexed.batches",
+]
+GaugeName = Literal[
+    "trackside.health.ready.services",
+    "trackside.health.log_lag.seconds",
+    "trackside.health.loop_lag.seconds",
+    "trackside.eventlog.open.streams",
+    "trackside.dispatcher.lane_backlog.requests",
+    "trackside.dispatcher.open.searches",
+    "trackside.scheduler.queue.tasks",
+    "trackside.scheduler.busy.devices",
+    "trackside.scheduler.free.devices",
+    "trackside.worker.running.tasks",
+    "trackside.worker.spool.bytes",
+    "trackside.projections.lag.records",
+]
+HistogramName = Literal[
+    "trackside.eventlog.append.seconds",
+    "trackside.eventlog.recovery.seconds",
+    "trackside.dispatcher.suggestion.seconds",
+    "trackside.scheduler.queue_wait.seconds",
+    "trackside.worker.load.seconds",
+    "trackside.worker.train.seconds",
+    "trackside.projections.transaction.seconds",
+    "trackside.summary_indexer.index.seconds",
+]
+Kind = Literal["counter", "gauge", "histogram"]
+
+_FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_SLOW: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: `buckets` are the upper bounds of a histogram, in the unit that the name ends with."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def prometheus_name(self) -> str:
+        """Returns the name as Prometheus has it, without the `_total` that it adds to a counter."""
+        return self.name.replace(".", "_")
+
+
+def _counter(name: CounterName, text: str, *labels: str) -> Metric:
+    return Metric(name, "counter", text, labels)
+
+
+def _gauge(name: GaugeName, text: str, *labels: str) -> Metric:
+    return Metric(name, "gauge", text, labels)
+
+
+def _histogram(name: HistogramName, text: str, buckets: tuple[float, ...], *labels: str) -> Metric:
+    return Metric(name, "histogram", text, labels, buckets)
+
+
+METRICS: Final[tuple[Metric, ...]] = (
+    _gauge("trackside.health.ready.services", "1 while this process says it is ready, else 0."),
+    _gauge("trackside.health.log_lag.seconds", "Age of the oldest record not folded yet.", "topic"),
+    _gauge("trackside.health.loop_lag.seconds", "How late the event loop woke when it last had to."),
+    _counter("trackside.eventlog.read.records", "Records read and folded.", "topic"),
+    _counter("trackside.eventlog.appended.batches", "Batches of events the broker acknowledged.", "topic"),
+    _counter("trackside.eventlog.appended.events", "Events in the acknowledged batches.", "topic"),
+    _counter("trackside.eventlog.append_retries.batches", "Batches proposed again after a timeout.", "topic"),
+    _histogram(
+        "trackside.eventlog.append.seconds", "From send to acknowledgement of a batch.", _FAST, "topic"
+    ),
+    _counter("trackside.eventlog.overtaken.decisions", "Own decisions that another had come before."),
+    _counter("trackside.eventlog.ignored.events", "Events that evolve ignored, by verdict.", "verdict"),
+    _counter(
+        "trackside.eventlog.dead_letters.records", "Records sent to the dead letters.", "topic", "reason"
+    ),
+    _gauge("trackside.eventlog.open.streams", "Streams in memory that have not ended."),
+    _histogram("trackside.eventlog.recovery.seconds", "From start to the first decision.", _SLOW),
+    _counter("trackside.dispatcher.received.commands", "Commands recorded on their stream.", "type"),
+    _counter("trackside.dispatcher.refused.commands", "Commands refused, by code.", "code"),
+    _counter("trackside.dispatcher.ended.trials", "Trials ended, by status.", "status"),
+    _gauge("trackside.dispatcher.open.searches", "Searches that have not ended."),
+    _gauge("trackside.dispatcher.lane_backlog.requests", "Requests waiting for tuners or assessors.", "lane"),
+    _histogram("trackside.dispatcher.suggestion.seconds", "Time a tuner took to suggest.", _FAST, "tuner"),
+    _gauge("trackside.scheduler.queue.tasks", "Tasks waiting for a device."),
+    _gauge("trackside.scheduler.busy.devices", "Devices with a task placed on them."),
+    _gauge("trackside.scheduler.free.devices", "Devices of live workers with no task."),
+    _counter("trackside.scheduler.assigned.tasks", "Assignments of tasks to devices."),
+    _counter("trackside.scheduler.returned.tasks", "Tasks queued again, by cause.", "cause"),
+    _counter("trackside.scheduler.lost.workers", "Workers whose lease ran out."),
+    _histogram("trackside.scheduler.queue_wait.seconds", "From queued to assigned.", _SLOW),
+    _gauge("trackside.worker.running.tasks", "Tasks loading or training here."),
+    _gauge("trackside.worker.spool.bytes", "Reports on disk that wait for the broker."),
+    _counter("trackside.worker.ended.tasks", "Attempts ended here, by status.", "status"),
+    _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
+    _histogram("trackside.worker.load.seconds", "Time a task took to load.", _SLOW),
+    _histogram("trackside.worker.train.seconds", "Time a task took to train.", _SLOW),
+    _counter("trackside.projections.written.rows", "Rows written to Postgres.", "projection"),
+    _gauge(
+        "trackside.projections.lag.records", "Records read from the log and not written yet.", "projection"
+    ),
+    _histogram("trackside.projections.transaction.seconds", "Time of one transaction.", _FAST, "projection"),
+    _counter("trackside.summary_indexer.indexed.points", "Metric points written to Postgres."),
+    _counter("trackside.summary_indexer.indexed.batches", "Batches of points written to Postgres."),
+    _histogram("trackside.summary_indexer.index.seconds", "Time of one batch of points.", _FAST),
+)

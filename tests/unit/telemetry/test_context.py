@@ -1,0 +1,115 @@
+import re
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from trackside.telemetry import context, spans
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+W3C = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@pytest.fixture
+def exported() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    tracers = spans.provider("dispatcher", "one", SimpleSpanProcessor(exporter))
+    context.record_with(spans.recorder(tracers))
+    yield exporter
+    context.record_with(None)
+    tracers.shutdown()
+
+
+def test_without_an_exporter_a_span_still_continues_its_parents_trace() -> None:
+    with context.start("decide", PARENT) as traceparent:
+        assert W3C.fullmatch(traceparent)
+        assert context.trace_id(traceparent) == TRACE
+        assert traceparent != PARENT
+        assert context.inject() == traceparent
+    assert context.current() is None
+
+
+def test_a_span_without_a_parent_is_a_child_of_the_open_one() -> None:
+    with context.start("outer") as outer, context.start("inner") as inner:
+        assert context.trace_id(inner) == context.trace_id(outer)
+        assert inner != outer
+        assert context.current() == inner
+
+
+def test_a_given_parent_wins_over_the_open_span() -> None:
+    with context.start("outer"), context.start("inner", PARENT) as inner:
+        assert context.trace_id(inner) == TRACE
+
+
+def test_injecting_with_no_open_span_makes_a_new_root_each_time() -> None:
+    first, second = context.inject(), context.inject()
+    assert W3C.fullmatch(first)
+    assert context.trace_id(first) != context.trace_id(second)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        "",
+        "nonsense",
+        PARENT.upper(),
+        PARENT + "\n",
+        PARENT + "-more",
+        "ff" + PARENT[2:],
+        f"00-{'0' * 32}-b7ad6b7169203331-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        PARENT.replace("7", "٧"),  # noqa: RUF001 - a digit that isn't ASCII
+    ],
+)
+def test_a_malformed_parent_starts_a_new_trace_and_raises_nothing(malformed: str) -> None:
+    with context.start("decide", malformed) as traceparent:
+        assert W3C.fullmatch(traceparent)
+        assert context.trace_id(traceparent) != TRACE
+
+
+def test_a_later_version_with_more_fields_is_continued() -> None:
+    with context.start("decide", "01" + PARENT[2:] + "-more") as traceparent:
+        assert context.trace_id(traceparent) == TRACE
+
+
+def test_an_unsampled_trace_stays_unsampled() -> None:
+    with context.start("decide", PARENT[:-2] + "00") as traceparent:
+        assert traceparent.endswith("-00")
+
+
+def test_an_exported_span_has_the_ids_that_were_yielded(exported: InMemorySpanExporter) -> None:
+    with context.start("decide", PARENT, {"stream": "s-1", "events": 2}) as traceparent:
+        pass
+    (span,) = exported.get_finished_spans()
+    assert span.context is not None
+    assert span.parent is not None
+    assert traceparent == f"00-{TRACE}-{span.context.span_id:016x}-01"
+    assert f"{span.parent.span_id:016x}" == "b7ad6b7169203331"
+    assert dict(span.attributes or {}) == {"stream": "s-1", "events": 2}
+    assert span.resource.attributes["service.name"] == "trackside.dispatcher"
+    assert span.resource.attributes["service.instance.id"] == "one"
+
+
+def test_one_trace_crosses_services_by_headers_alone(exported: InMemorySpanExporter) -> None:
+    with context.start("publish"):
+        header = context.inject()
+    with context.start("decide", header):
+        header = context.inject()
+    with context.start("assign", header):
+        pass
+    publish, decide, assign = exported.get_finished_spans()
+    assert publish.context and decide.context and assign.context and decide.parent and assign.parent
+    assert publish.context.trace_id == decide.context.trace_id == assign.context.trace_id
+    assert decide.parent.span_id == publish.context.span_id
+    assert assign.parent.span_id == decide.context.span_id
+
+
+def test_an_exception_is_recorded_on_the_span_and_goes_on(exported: InMemorySpanExporter) -> None:
+    with pytest.raises(ValueError, match="broken"), context.start("decide"):
+        raise ValueError("broken")
+    (span,) = exported.get_finished_spans()
+    assert not span.status.is_ok
+    assert [event.name for event in span.events] == ["exception"]
+    assert context.current() is None

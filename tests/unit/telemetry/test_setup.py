@@ -1,0 +1,151 @@
+import asyncio
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from tests.unit.telemetry.test_health import free_port
+from trackside.telemetry import context, setup
+from trackside.telemetry.logs import configure_logs, logger
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    context.record_with(None)
+
+
+def lines(out: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_a_line_has_time_level_logger_and_what_is_bound_around_it() -> None:
+    configure_logs(out=(out := io.StringIO()))
+    with (
+        structlog.contextvars.bound_contextvars(stream="s-1", task="t-1"),
+        context.start("decide") as traceparent,
+    ):
+        logger("trackside.dispatcher").info("suggested", trial=7)
+    (line,) = lines(out)
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "event": "suggested",
+        "level": "info",
+        "logger": "trackside.dispatcher",
+        "stream": "s-1",
+        "task": "t-1",
+        "trace_id": context.trace_id(traceparent),
+        "trial": 7,
+    }
+
+
+def test_lines_of_the_standard_library_have_the_same_form() -> None:
+    configure_logs(out=(out := io.StringIO()))
+    logging.getLogger("aiokafka").warning("lost %s", "broker-1")
+    (line,) = lines(out)
+    assert (line["event"], line["level"], line["logger"]) == ("lost broker-1", "warning", "aiokafka")
+
+
+def test_a_traceback_is_part_of_its_line() -> None:
+    configure_logs(out=(out := io.StringIO()))
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logger("trackside.worker").exception("task failed")
+    (line,) = lines(out)
+    assert line["exception"][0]["exc_type"] == "ValueError"
+
+
+def test_lines_below_the_level_are_not_written() -> None:
+    configure_logs(out=(out := io.StringIO()), level="warning")
+    logger("trackside.worker").info("small talk")
+    logging.getLogger("faust").info("small talk")
+    assert out.getvalue() == ""
+
+
+def test_for_people_lines_are_not_json() -> None:
+    configure_logs(out=(out := io.StringIO()), json_logs=False)
+    logger("trackside.worker").info("started", port=1)
+    assert "started" in out.getvalue() and not out.getvalue().startswith("{")
+
+
+def test_configuring_twice_writes_each_line_once() -> None:
+    configure_logs(out=io.StringIO())
+    configure_logs(out=(out := io.StringIO()))
+    logger("trackside.worker").info("started")
+    assert len(lines(out)) == 1
+
+
+def test_an_unknown_level_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"'loud': expected debug, info"):
+        configure_logs(level="loud")
+
+
+def test_without_an_endpoint_nothing_is_exported_or_imported() -> None:
+    code = (
+        "import sys; from trackside.telemetry import setup\n"
+        "made = setup.configure('worker', instance='one')\n"
+        "assert not made.exports and made.shutdown()\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_with_an_endpoint_spans_are_posted_there_before_shutdown_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posted: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line[15:]) for line in head.lower().split(b"\r\n") if line[:14] == b"content-length"
+        )
+        posted.put_nowait(head + await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    port = free_port()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+    async with await asyncio.start_server(collect, "127.0.0.1", port):
+        made = setup.configure("scheduler", instance="one", json_logs=True)
+        with context.start("assign task"):
+            pass
+        assert made.exports
+        assert await asyncio.to_thread(made.shutdown)
+    request = posted.get_nowait()
+    assert request.startswith(b"POST /v1/traces HTTP/1.1")
+    assert b"trackside.scheduler" in request and b"assign task" in request
+
+
+async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.close()
+
+    port = free_port()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:{port}/v1/traces")
+    async with await asyncio.start_server(hang, "127.0.0.1", port):
+        made = setup.configure("scheduler", instance="one", json_logs=True)
+        with context.start("assign task"):
+            pass
+        assert not await asyncio.to_thread(made.shutdown, 0.1)
+        released.set()
