@@ -1,0 +1,377 @@
+"""The log on Kafka. The only module that uses aiokafka.
+
+What was measured and decided for this client is in docs/adr: no transactions, no consumer groups, one
+batch per decision, a producer is thrown away after any error whose outcome isn't known.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
+
+from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
+from trackside.eventlog.log import Appended, Entry, Outgoing
+from trackside.eventlog.log import TopicPartition as Place
+
+log = structlog.get_logger("trackside.eventlog")
+
+ANSWER_S = 5.0
+"""How long an append waits for its acknowledgement before its outcome counts as unknown."""
+STUCK_S = 5.0
+"""How long a reader may get nothing while the end of the log moves before its consumer is rebuilt."""
+_RECORD_OVERHEAD = 16_384
+
+
+class KafkaLog:
+    """A connection to a Kafka cluster; connects when it is first used, and again after any outage."""
+
+    def __init__(self, bootstrap: str, client_id: str) -> None:
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._producer: AIOKafkaProducer | None = None
+        self._asker: AIOKafkaConsumer | None = None
+        self._lock = asyncio.Lock()
+        self._readers: set[KafkaReader] = set()
+        self._disposals: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "KafkaLog":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
+        """Appends a batch whole, as one produce request with one record batch."""
+        producer = await self._connected()
+        builder = producer.create_batch()
+        for record in batch:
+            added = builder.append(
+                key=record.key, value=record.value, timestamp=None, headers=list(record.headers)
+            )
+            if added is None:
+                raise TooLargeError(
+                    f"a batch of {len(batch)} records for {topic} is over {MAX_BATCH_BYTES} bytes"
+                )
+        return await self._acknowledged(producer, producer.send_batch(builder, topic, partition=partition))
+
+    async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
+        """Appends one record, in a request that other callers may share."""
+        producer = await self._connected()
+        sent = producer.send(
+            topic, record.value, key=record.key, partition=partition, headers=list(record.headers)
+        )
+        return await self._acknowledged(producer, sent)
+
+    def reader(self, starts: Mapping[Place, int]) -> "KafkaReader":
+        """Opens a reader at the offsets given."""
+        reader = KafkaReader(self._bootstrap, self._client_id, dict(starts))
+        self._readers.add(reader)
+        return reader
+
+    async def ends(self, topic: str) -> dict[int, int]:
+        """Asks the broker for the next offset of each partition."""
+        return await self._offsets(topic, "end_offsets")
+
+    async def beginnings(self, topic: str) -> dict[int, int]:
+        """Asks the broker for the first offset of each partition."""
+        return await self._offsets(topic, "beginning_offsets")
+
+    async def ensure(self, topics: Sequence[Topic]) -> None:
+        """Creates the topics that don't exist, and waits until the broker names a leader for each."""
+        admin = await self._admin()
+        try:
+            known = set(await admin.list_topics())
+            for topic in topics:
+                if topic.name in known:
+                    continue
+                new = NewTopic(topic.name, topic.partitions, -1, topic_configs=topic.settings)
+                response = await admin.create_topics([new])
+                _raise_for(topic.name, response.topic_errors)
+            await self._until_led(admin, topics)
+        except (KafkaError, OSError) as error:
+            raise TransientError(f"creating topics at {self._bootstrap}: {error}") from error
+        finally:
+            await admin.close()
+
+    async def preflight(self, topics: Sequence[Topic]) -> None:
+        """Checks that topics exist with the partitions and settings that promises rest on."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                admin = await self._admin()
+                try:
+                    found = {entry["topic"]: entry for entry in await admin.describe_topics()}
+                    for topic in topics:
+                        _check_partitions(topic, found.get(topic.name))
+                    await _check_settings(admin, topics)
+                finally:
+                    await admin.close()
+        except (KafkaError, OSError, TimeoutError) as error:
+            name = topics[0].name if topics else "none"
+            raise PreflightError(
+                f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about topics like {name}: "
+                f"{error or type(error).__name__}; check TRACKSIDE_KAFKA_BOOTSTRAP"
+            ) from error
+
+    async def close(self) -> None:
+        """Lets go of all connections, waiting at most a second for what is under way."""
+        for reader in list(self._readers):
+            await reader.close()
+        for client in (self._producer, self._asker):
+            if client is not None:
+                await _stopped(client)
+        self._producer = self._asker = None
+        if self._disposals:
+            await asyncio.gather(*self._disposals, return_exceptions=True)
+
+    async def _connected(self) -> AIOKafkaProducer:
+        async with self._lock:
+            if self._producer is None:
+                producer = AIOKafkaProducer(
+                    bootstrap_servers=self._bootstrap,
+                    client_id=self._client_id,
+                    acks="all",
+                    enable_idempotence=True,
+                    linger_ms=0,
+                    max_batch_size=MAX_BATCH_BYTES,
+                    max_request_size=MAX_RECORD_BYTES + _RECORD_OVERHEAD,
+                    request_timeout_ms=int(ANSWER_S * 1000),
+                )
+                await self._started(producer)
+                self._producer = producer
+            return self._producer
+
+    async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await client.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await _stopped(client)
+            raise TransientError(f"no Kafka at {self._bootstrap}: {error or 'no answer'}") from error
+
+    async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                future = await sending
+                sent = await asyncio.shield(future)
+        except MessageSizeTooLargeError as error:
+            raise TooLargeError(str(error)) from error
+        except (KafkaError, OSError, TimeoutError) as error:
+            self._dispose(producer)
+            raise TransientError(f"no acknowledgement: {error or type(error).__name__}") from error
+        return Appended(sent.offset, sent.timestamp)
+
+    def _dispose(self, producer: AIOKafkaProducer) -> None:
+        """Drops a producer whose last batch has an unknown fate: a new one can't resend it later."""
+        if self._producer is not producer:
+            return
+        self._producer = None
+        task = asyncio.create_task(_stopped(producer))
+        self._disposals.add(task)
+        task.add_done_callback(self._disposals.discard)
+
+    async def _offsets(self, topic: str, which: str) -> dict[int, int]:
+        try:
+            async with asyncio.timeout(ANSWER_S), self._lock:
+                if self._asker is None:
+                    asker = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
+                    await self._started(asker)
+                    self._asker = asker
+                await self._asker._client._wait_on_metadata(topic)
+                partitions = self._asker.partitions_for_topic(topic) or set()
+                asked = [TopicPartition(topic, partition) for partition in sorted(partitions)]
+                answer = await getattr(self._asker, which)(asked)
+        except (KafkaError, OSError, TimeoutError) as error:
+            asker_now, self._asker = self._asker, None
+            if asker_now is not None:
+                await _stopped(asker_now)
+            raise TransientError(f"offsets of {topic}: {error or type(error).__name__}") from error
+        return {place.partition: offset for place, offset in answer.items()}
+
+    async def _admin(self) -> AIOKafkaAdminClient:
+        admin = AIOKafkaAdminClient(
+            bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
+        )
+        try:
+            await admin.start()
+        except (KafkaError, OSError) as error:
+            await admin.close()
+            raise TransientError(f"no Kafka at {self._bootstrap}: {error}") from error
+        return admin
+
+    async def _until_led(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
+        names = [topic.name for topic in topics]
+        async with asyncio.timeout(30):
+            while True:
+                found = await admin.describe_topics(names)
+                led = all(
+                    entry["error_code"] == 0 and all(part["leader"] >= 0 for part in entry["partitions"])
+                    for entry in found
+                )
+                if led:
+                    return
+                await asyncio.sleep(0.05)
+
+
+class KafkaReader:
+    """Reads assigned partitions; rebuilds its consumer when that is broken or stuck."""
+
+    def __init__(self, bootstrap: str, client_id: str, positions: dict[Place, int]) -> None:
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._positions = positions
+        self._consumer: AIOKafkaConsumer | None = None
+        self._changed = True
+        self._progress_s = monotonic_s()
+
+    def assign(self, starts: Mapping[Place, int]) -> None:
+        """Adds partitions to read, from the next `read` on."""
+        self._positions.update(starts)
+        self._changed = True
+
+    async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
+        """Gives the next records; waits out an outage, giving an empty list after `max_wait_s`."""
+        try:
+            consumer = await self._ready(max_wait_s)
+            if consumer is None:
+                return []
+            batches = await consumer.getmany(timeout_ms=int(max_wait_s * 1000), max_records=max_records)
+        except KafkaError as error:
+            _raise_if_gone(error)
+            log.warning("reader broken", error=str(error))
+            await self._rebuild()
+            return []
+        if not batches:
+            await self._check_stuck()
+            return []
+        self._progress_s = monotonic_s()
+        found: list[Entry] = []
+        for place, messages in batches.items():
+            found += [
+                Entry(
+                    message.topic,
+                    message.partition,
+                    message.offset,
+                    message.timestamp,
+                    message.key,
+                    message.value,
+                    message.headers,
+                )
+                for message in messages
+            ]
+            self._positions[place.topic, place.partition] = messages[-1].offset + 1
+        return found
+
+    async def close(self) -> None:
+        """Ends the reader."""
+        await self._rebuild()
+
+    async def _ready(self, max_wait_s: float) -> AIOKafkaConsumer | None:
+        if self._consumer is None:
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=self._bootstrap,
+                client_id=self._client_id,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
+            )
+            try:
+                async with asyncio.timeout(max(max_wait_s, 1.0)):
+                    await consumer.start()
+            except (KafkaError, OSError, TimeoutError):
+                await _stopped(consumer)
+                await asyncio.sleep(min(max_wait_s, 0.1))
+                return None
+            self._consumer, self._changed = consumer, True
+            self._progress_s = monotonic_s()
+        if self._changed:
+            self._assign(self._consumer)
+        return self._consumer
+
+    def _assign(self, consumer: AIOKafkaConsumer) -> None:
+        places = {TopicPartition(*place): offset for place, offset in self._positions.items()}
+        consumer.assign(list(places))
+        for place, offset in places.items():
+            consumer.seek(place, offset)
+        self._changed = False
+
+    async def _check_stuck(self) -> None:
+        consumer = self._consumer
+        if consumer is None or monotonic_s() - self._progress_s < STUCK_S:
+            return
+        self._progress_s = monotonic_s()
+        places = [TopicPartition(*place) for place in self._positions]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                ends = await consumer.end_offsets(places)
+                starts = await consumer.beginning_offsets(places)
+        except (KafkaError, OSError, TimeoutError):
+            await self._rebuild()
+            return
+        for place, start in starts.items():
+            position = self._positions[place.topic, place.partition]
+            if position < start:
+                raise OffsetGoneError(f"{place.topic}-{place.partition} starts at {start}, need {position}")
+        if any(end > self._positions[place.topic, place.partition] for place, end in ends.items()):
+            log.warning("reader stuck behind the end of the log; rebuilt")
+            await self._rebuild()
+
+    async def _rebuild(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await _stopped(consumer)
+
+
+def _raise_if_gone(error: KafkaError) -> None:
+    if type(error).__name__ == "OffsetOutOfRangeError":
+        raise OffsetGoneError(f"the log no longer has the offsets asked for: {error}") from error
+
+
+async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    try:
+        async with asyncio.timeout(1):
+            await client.stop()
+    except (KafkaError, OSError, TimeoutError):
+        log.debug("a client of Kafka was dropped while it was busy")
+
+
+def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
+    for answer in topic_errors:
+        code, text = answer[1], answer[2] if len(answer) > 2 else ""
+        if code and code != TopicAlreadyExistsError.errno:
+            raise TransientError(f"topic {name} could not be created: error {code} {text}")
+
+
+def _check_partitions(topic: Topic, found: Mapping[str, Any] | None) -> None:
+    if found is None:
+        raise PreflightError(f"topic {topic.name} does not exist; create it with `trackside up`")
+    count = len(found["partitions"])
+    if count != topic.partitions:
+        raise PreflightError(
+            f"topic {topic.name} has {count} partitions, expected {topic.partitions}: "
+            "the number is fixed when the topic is created, since keys would move"
+        )
+
+
+async def _check_settings(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
+    wanted = {topic.name: topic.settings for topic in topics}
+    for response in await admin.describe_configs(resources):
+        for _code, _text, _kind, name, entries in response.resources:
+            have = {entry[0]: entry[1] for entry in entries}
+            for setting, value in wanted[name].items():
+                if have.get(setting) != value:
+                    raise PreflightError(
+                        f"topic {name}: {setting} is {have.get(setting)}, expected {value}; "
+                        "set it with your Kafka tools and start again"
+                    )

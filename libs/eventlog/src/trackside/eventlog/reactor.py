@@ -1,0 +1,379 @@
+"""The one loop of every service that decides: fold, decide, append, fold what came back, act.
+
+A service never acts on what it decided, only on what the log says was decided. The pure parts are the
+service's; this module owns order: one batch in flight per partition, nothing decided about a partition
+whose batch isn't folded yet, nothing decided at all before the log was folded to the end it had at start.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from trackside.contracts.message import Envelope, Message, Record
+from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.decode import decode
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader, TopicPartition
+from trackside.telemetry import context
+from trackside.telemetry.health import Health
+from trackside.telemetry.metrics import counter, histogram
+
+log = structlog.get_logger("trackside.eventlog")
+
+IDLE_S = 1.0
+"""The longest wait of the loop when no timer is due: only lag and health are looked at then."""
+STANDBY_SILENCE_S = 0.2
+"""How long the log must be silent before a standby decides, so that it doesn't double the log."""
+_ENTRY_OVERHEAD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Events that count together or not at all, for one stream of one topic.
+
+    `cause` is the id of the message that led here, `traceparent` the span to hang this one below, `what`
+    the span's name.
+    """
+
+    topic: str
+    stream: str
+    messages: tuple[Message, ...]
+    what: str
+    cause: str = ""
+    traceparent: str = ""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a decision may use besides the state: the time, and what is on its way into the log."""
+
+    now_ms: int
+    in_flight: tuple[Decision, ...]
+    busy: Callable[[str, str], bool]
+    """Says whether the partition of (topic, stream) has something in flight: don't decide about it now."""
+
+
+class Decider(Protocol):
+    """A service as the reactor drives it. None of these may block or await."""
+
+    def fold(self, record: Record) -> None:
+        """Folds a record of a topic of ours into the state."""
+        ...
+
+    def arrive(self, entry: Entry) -> None:
+        """Takes an entry of a topic that anyone writes to, undecoded."""
+        ...
+
+    def decide(self, facts: Facts) -> Iterable[Decision]:
+        """Gives what the state lacks. Called again after anything changed."""
+        ...
+
+    def reconsider(self, stream: str) -> None:
+        """Looks at a stream again: what was decided about it may not have reached the log."""
+        ...
+
+    def act(self, facts: Facts) -> None:
+        """Starts what the state says is due; must be harmless when repeated."""
+        ...
+
+    def next_due_ms(self) -> int | None:
+        """Gives the next moment, ms since 1970, at which something is due without any record."""
+        ...
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition that is written to: what waits, what is in flight, how far it must be folded."""
+
+    waiting: deque[Decision] = field(default_factory=deque)
+    sent: list[Decision] = field(default_factory=list)
+    flying: bool = False
+    fold_to: int = 0
+
+
+@dataclass(slots=True)
+class _Landed:
+    place: TopicPartition
+    appended: Appended
+    records: list[Outgoing]
+    messages: list[Message]
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """An append whose fate is unknown: everything up to `end` must be folded before deciding again."""
+
+    place: TopicPartition
+    end: int
+
+
+class Reactor:
+    """Drives one decider over the log.
+
+    `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
+    `partitions` gives the number of partitions of each topic that is written to.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        author: Author,
+        decider: Decider,
+        *,
+        starts: Mapping[TopicPartition, int],
+        raw: Mapping[TopicPartition, int],
+        partitions: Mapping[str, int],
+        health: Health,
+        standby: bool = False,
+    ) -> None:
+        self._log = log
+        self._author = author
+        self._decider = decider
+        self._positions = {**starts, **raw}
+        self._raw = frozenset(place[0] for place in raw)
+        self._partitions = partitions
+        self._health = health
+        self._standby = standby
+        self._goals: dict[TopicPartition, int] | None = None
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._inbox: asyncio.Queue[list[Entry] | _Landed | _Unknown | None] = asyncio.Queue(8)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_record_s = monotonic_s()
+        self._failure: BaseException | None = None
+
+    def wake(self) -> None:
+        """Makes the loop turn once more: something outside the log is ready to be decided upon."""
+        if self._inbox.empty():
+            self._inbox.put_nowait(None)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop` is set; raises what makes it impossible to go on."""
+        reader = self._log.reader(self._positions)
+        self._spawn(self._pump(reader))
+        self._spawn(self._when_set(stop))
+        started = monotonic_s()
+        try:
+            self._goals = await self._ends()
+            while not stop.is_set():
+                await self._turn()
+                if not self._health.ready and self._caught_up():
+                    histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
+                    self._health.ready = True
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await reader.close()
+
+    async def _turn(self) -> None:
+        await self._take_in()
+        if self._failure is not None:
+            raise self._failure
+        if not self._caught_up():
+            return
+        facts = self._facts()
+        if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
+            for decision in self._decider.decide(facts):
+                partition = partition_of(decision.stream, self._partitions[decision.topic])
+                self._lane((decision.topic, partition)).waiting.append(decision)
+            for place, lane in self._lanes.items():
+                self._send(place, lane)
+        self._decider.act(self._facts())
+
+    async def _take_in(self) -> None:
+        """Waits for something to happen, then takes in all that has."""
+        try:
+            async with asyncio.timeout(self._wait_s()):
+                item = await self._inbox.get()
+        except TimeoutError:
+            return
+        while True:
+            self._handle(item)
+            try:
+                item = self._inbox.get_nowait()
+            except asyncio.QueueEmpty:
+                return
+
+    def _wait_s(self) -> float:
+        due = self._decider.next_due_ms()
+        limit = STANDBY_SILENCE_S if self._standby else IDLE_S
+        return limit if due is None else min(limit, max(0.001, (due - now_ms()) / 1000))
+
+    def _handle(self, item: list[Entry] | _Landed | _Unknown | None) -> None:
+        if isinstance(item, list):
+            self._fold_entries(item)
+        elif isinstance(item, _Landed):
+            self._fold_own(item)
+        elif isinstance(item, _Unknown):
+            lane = self._lane(item.place)
+            lane.flying = False
+            lane.fold_to = item.end
+            for decision in lane.sent:
+                self._decider.reconsider(decision.stream)
+
+    def _fold_entries(self, entries: list[Entry]) -> None:
+        folded: dict[str, int] = {}
+        for entry in entries:
+            place = (entry.topic, entry.partition)
+            if entry.offset < self._positions[place]:
+                continue
+            self._positions[place] = entry.offset + 1
+            folded[entry.topic] = folded.get(entry.topic, 0) + 1
+            if entry.topic in self._raw:
+                self._decider.arrive(entry)
+            elif (record := decode(entry)) is not None:
+                self._decider.fold(record)
+        if entries:
+            self._last_record_s = monotonic_s()
+            for topic, count in folded.items():
+                counter("trackside.eventlog.read.records").labels(topic).inc(count)
+            last = entries[-1]
+            self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
+
+    def _fold_own(self, landed: _Landed) -> None:
+        """Folds an acknowledged batch at once, if nobody else's records lie before it."""
+        lane = self._lane(landed.place)
+        lane.flying = False
+        first = landed.appended.offset
+        lane.fold_to = first + len(landed.records)
+        if self._positions[landed.place] != first:
+            return
+        topic, partition = landed.place
+        self._positions[landed.place] = lane.fold_to
+        for at, (record, message) in enumerate(zip(landed.records, landed.messages, strict=True)):
+            envelope = Envelope({name: octets or b"" for name, octets in record.headers})
+            time = landed.appended.append_time_ms
+            self._decider.fold(Record(topic, partition, first + at, time, envelope, message))
+
+    def _facts(self) -> Facts:
+        in_flight = tuple(
+            decision
+            for place, lane in self._lanes.items()
+            if self._is_busy(place, lane)
+            for decision in (*lane.sent, *lane.waiting)
+        )
+        return Facts(now_ms=now_ms(), in_flight=in_flight, busy=self._busy)
+
+    def _busy(self, topic: str, stream: str) -> bool:
+        place = (topic, partition_of(stream, self._partitions[topic]))
+        lane = self._lanes.get(place)
+        return lane is not None and self._is_busy(place, lane)
+
+    def _is_busy(self, place: TopicPartition, lane: _Lane) -> bool:
+        return lane.flying or bool(lane.waiting) or self._positions[place] < lane.fold_to
+
+    def _lane(self, place: TopicPartition) -> _Lane:
+        return self._lanes.setdefault(place, _Lane())
+
+    def _send(self, place: TopicPartition, lane: _Lane) -> None:
+        """Sends as many whole decisions as fit one batch, if nothing of the partition is in flight."""
+        if not lane.waiting or lane.flying or self._positions[place] < lane.fold_to:
+            return
+        records: list[Outgoing] = []
+        messages: list[Message] = []
+        lane.sent = []
+        size = 0
+        while lane.waiting:
+            made = self._records(lane.waiting[0])
+            weight = sum(len(record.value or b"") + _ENTRY_OVERHEAD for record in made)
+            if records and size + weight > MAX_BATCH_BYTES:
+                break
+            decision = lane.waiting.popleft()
+            records += made
+            messages += decision.messages
+            lane.sent.append(decision)
+            size += weight
+        lane.flying = True
+        self._spawn(self._append(place, records, messages))
+
+    def _records(self, decision: Decision) -> list[Outgoing]:
+        parent = decision.traceparent or None
+        with context.start(decision.what, parent, {"stream": decision.stream}) as traceparent:
+            return self._author.decision(
+                decision.stream, decision.messages, cause=decision.cause, traceparent=traceparent
+            )
+
+    async def _append(self, place: TopicPartition, records: list[Outgoing], messages: list[Message]) -> None:
+        topic, partition = place
+        began = monotonic_s()
+        try:
+            appended = await self._log.append(topic, partition, records)
+        except TransientError as error:
+            counter("trackside.eventlog.append_retries.batches").labels(topic).inc()
+            await self._inbox.put(_Unknown(place, await self._end_of(place, str(error))))
+            return
+        histogram("trackside.eventlog.append.seconds").labels(topic).observe(monotonic_s() - began)
+        counter("trackside.eventlog.appended.batches").labels(topic).inc()
+        counter("trackside.eventlog.appended.events").labels(topic).inc(len(records))
+        await self._inbox.put(_Landed(place, appended, records, messages))
+
+    async def _end_of(self, place: TopicPartition, reason: str) -> int:
+        """Asks until the broker answers where the partition ends; health says why we wait."""
+        topic, partition = place
+        log.warning("append has an unknown fate", topic=topic, partition=partition, reason=reason)
+        while True:
+            try:
+                end = (await self._log.ends(topic))[partition]
+            except TransientError as error:
+                self._health.waiting(f"waiting for the log: {error}")
+                await asyncio.sleep(0.2)
+                continue
+            self._health.waiting(None)
+            return end
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        goals: dict[TopicPartition, int] = {}
+        for topic in {place[0] for place in self._positions}:
+            while True:
+                try:
+                    ends = await self._log.ends(topic)
+                    break
+                except TransientError as error:
+                    self._health.waiting(f"waiting for the log: {error}")
+                    await asyncio.sleep(0.2)
+            goals.update({(topic, partition): end for partition, end in ends.items()})
+        self._health.waiting(None)
+        return goals
+
+    def _caught_up(self) -> bool:
+        if self._goals is None:
+            return False
+        reached = [place for place, goal in self._goals.items() if self._positions.get(place, goal) >= goal]
+        for place in reached:
+            del self._goals[place]
+        return not self._goals
+
+    async def _pump(self, reader: Reader) -> None:
+        """Brings what is read to the loop."""
+        while True:
+            entries = await reader.read(IDLE_S)
+            if entries:
+                await self._inbox.put(entries)
+            else:
+                self._nothing_new()
+
+    def _nothing_new(self) -> None:
+        for topic in {place[0] for place in self._positions}:
+            self._health.set_lag(topic, 0.0)
+
+    async def _when_set(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        await self._inbox.put(None)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Notes an error of a task beside the loop: the loop can't go on without it."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = error
+            self.wake()
