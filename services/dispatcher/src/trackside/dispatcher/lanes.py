@@ -1,0 +1,328 @@
+"""Lanes: the service's side of its advisor processes, so that a slow tuner never holds back the log.
+
+A lane owns one child process, asks it one request at a time in the order they came, and kills it when an
+answer is late. What the child knew is then gone: the lane's `generation` has changed, and the next request of
+each search sends that search's history again. Tuners and assessors have a lane each.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Op = dict[str, Any]
+Setup = Mapping[str, Any]
+Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
+Ended = tuple[Literal["ended"], int, str, float | None, Sequence[tuple[int, float]]]
+Reported = tuple[Literal["reported"], int, int, float | None]
+Restarted = tuple[Literal["restarted"], int]
+HistoryItem = Suggested | Ended | Reported | Restarted
+History = Sequence[HistoryItem]
+
+BACKLOG_LIMIT = 20
+"""With this many requests waiting, a lane counts as backlogged."""
+_OPS_A_LINE = 1_000
+_START_LIMIT_S = 60.0
+_REPLY_BYTES_MAX = 16 * 1024 * 1024
+
+
+class LaneError(Exception):
+    """A lane could not answer; nothing of the search is lost, as its history can be sent again."""
+
+
+class LaneTimeout(LaneError):
+    """The advisor was silent past the lane's limit and has been killed."""
+
+
+class LaneDied(LaneError):
+    """The advisor process ended while it was asked."""
+
+
+class LaneClosed(LaneError):
+    """The lane was closed by its owner."""
+
+
+class AdviceFailed(LaneError):
+    """The tuner or assessor itself raised; asking again with the same history would raise again."""
+
+
+def _advisor_argv() -> list[str]:
+    # -P: a file that happens to lie in the working directory must not pass for a module.
+    return [sys.executable, "-P", "-m", "trackside.dispatcher.advisor", "--parent", str(os.getpid())]
+
+
+class Lane:
+    """One advisor process, started when first needed, asked one request at a time in the order they came.
+
+    The process writes one JSON line when it is ready, and one for each line that it reads.
+    """
+
+    def __init__(self, name: str, argv: Sequence[str] | None = None, timeout_s: float = 30.0) -> None:
+        """Prepares a lane; `argv` is the advisor's command line, `timeout_s` the limit of one answer."""
+        self.name = name
+        self.timeout_s = timeout_s
+        self.generation = 0
+        self._argv = argv
+        self._turn = asyncio.Lock()
+        self._child: asyncio.subprocess.Process | None = None
+        self._ids = itertools.count(1)
+        self._backlog = 0
+        self._closed = False
+
+    @property
+    def backlog(self) -> int:
+        """Counts the requests that have come and are not answered yet, the one being answered included."""
+        return self._backlog
+
+    @property
+    def pid(self) -> int | None:
+        """Gives the process id of the living advisor, or None if none runs."""
+        return self._child.pid if self._child and self._child.returncode is None else None
+
+    async def request(self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op]) -> Any:
+        """Sends ops of one search and gives the result of the last one.
+
+        A callable is asked for the ops when their turn has come, with the generation that will take them.
+        Raises LaneTimeout, LaneDied, LaneClosed, or AdviceFailed with the advisor's own message.
+        """
+        self._backlog += 1
+        try:
+            async with self._turn:
+                child = await self._alive()
+                try:
+                    result = None
+                    listed = iter(ops(self.generation) if callable(ops) else ops)
+                    # Lines of bounded size: a long history neither blocks the loop nor outlives one limit.
+                    while part := list(itertools.islice(listed, _OPS_A_LINE)):
+                        result = await self._exchange(child, search, part)
+                    return result
+                except AdviceFailed:
+                    raise
+                except BaseException:
+                    # Also when cancelled: a reply still to come would be taken for the next one's.
+                    await self._kill()
+                    raise
+        finally:
+            self._backlog -= 1
+
+    async def start(self) -> None:
+        """Starts the advisor now, so that the first request needn't wait for it."""
+        async with self._turn:
+            await self._alive()
+
+    async def close(self) -> None:
+        """Kills the advisor and refuses what is asked from now on."""
+        self._closed = True
+        await self._kill()
+
+    async def _alive(self) -> asyncio.subprocess.Process:
+        if self._closed:
+            raise LaneClosed(f"lane {self.name} is closed")
+        if self._child is not None and self._child.returncode is None:
+            return self._child
+        self.generation += 1
+        self._child = child = await self._spawn()
+        try:
+            if self._closed:
+                raise self._end(child)
+            async with asyncio.timeout(_START_LIMIT_S):
+                await self._reply(child)
+        except BaseException as error:
+            await self._kill()
+            if isinstance(error, TimeoutError):
+                raise LaneTimeout(f"lane {self.name}: advisor not ready in {_START_LIMIT_S:g} s") from None
+            raise
+        return child
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        argv = self._argv or _advisor_argv()
+        pipe = asyncio.subprocess.PIPE
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX
+            )
+        except OSError as error:
+            raise LaneDied(f"lane {self.name}: can't start {argv[0]!r}: {error}") from error
+
+    async def _exchange(self, child: asyncio.subprocess.Process, search: str, ops: list[Op]) -> Any:
+        assert child.stdin is not None
+        number = next(self._ids)
+        line = json.dumps({"id": number, "search": search, "ops": ops}, separators=(",", ":"))
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                child.stdin.write(line.encode() + b"\n")
+                await child.stdin.drain()
+                reply = await self._reply(child)
+        except TimeoutError:
+            raise LaneTimeout(
+                f"lane {self.name}: no answer about search {search} in {self.timeout_s:g} s; advisor killed"
+            ) from None
+        except ConnectionError as error:
+            raise self._end(child) from error
+        if reply.get("id") != number:
+            raise LaneDied(
+                f"lane {self.name}: answer {reply.get('id')!r} to request {number}; advisor killed"
+            )
+        fault = reply.get("error")
+        if fault:
+            raise AdviceFailed(f"lane {self.name}, search {search}: {fault['type']}: {fault['message']}")
+        return reply.get("result")
+
+    async def _reply(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
+        assert child.stdout is not None
+        line = await child.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise self._end(child)
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            raise LaneDied(f"lane {self.name}: the advisor wrote {line[:80]!r}, not a JSON line") from None
+        return reply if isinstance(reply, dict) else {}
+
+    def _end(self, child: asyncio.subprocess.Process) -> LaneError:
+        if self._closed:
+            return LaneClosed(f"lane {self.name} was closed while it was asked")
+        return LaneDied(f"lane {self.name}: advisor process {child.pid} ended while it was asked")
+
+    async def _kill(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+        # Reaped here, whatever happens to the caller: neither a zombie nor an open pipe stays behind.
+        await asyncio.shield(child.wait())
+
+
+@dataclass
+class _Sent:
+    """How much of a search's history one generation of the advisor has taken in, and the last trial asked."""
+
+    generation: int
+    count: int
+    asked: int | None = None
+
+
+class _Feed:
+    """Sends each search's history once per generation of the advisor, and the question behind it."""
+
+    def __init__(self, lane: Lane, kind: str) -> None:
+        self._lane = lane
+        self._kind = kind
+        self._sent: dict[str, _Sent] = {}
+
+    async def ask(self, search: str, setup: Setup, history: History, upto: int, question: Op) -> Any:
+        """Asks a question on the first `upto` items of a history; sends only those not sent yet."""
+        taken = _Sent(0, upto, question.get("number"))
+
+        def ops(generation: int) -> Iterator[Op]:
+            taken.generation = generation
+            before = self._sent.pop(search, None)
+            start = 0
+            if (
+                before is not None
+                and before.generation == generation
+                and self._continues(before, history, upto)
+            ):
+                start = before.count
+            else:
+                yield {"op": "open", "kind": self._kind, **setup}
+            for item in history[start:upto]:
+                if op := _op_of(self._kind, item):
+                    yield op
+            yield question
+
+        result = await self._lane.request(search, ops)
+        # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
+        self._sent[search] = taken
+        return result
+
+    async def forget(self, search: str) -> None:
+        """Drops what the advisor and this lane remember of a search."""
+        sent = self._sent.pop(search, None)
+        if sent is not None and sent.generation == self._lane.generation and self._lane.pid is not None:
+            await self._lane.request(search, [{"op": "close"}])
+
+    def _continues(self, before: _Sent, history: History, upto: int) -> bool:
+        """Says whether a history goes on where the sent one stopped.
+
+        A trial that was asked stays in the advisor's memory; unless the log has it too, as the next thing
+        said about suggestions, the answer was never used and must not count.
+        """
+        if upto < before.count:
+            return False
+        if before.asked is None:
+            return True
+        return any(
+            item[0] == "suggested" and item[1] == before.asked for item in history[before.count : upto]
+        )
+
+
+def _op_of(kind: str, item: HistoryItem) -> Op | None:
+    """Translates an item for an advisor; None for what that kind doesn't look at."""
+    if item[0] == "ended":
+        _, number, state, value, intermediates = item
+        op: Op = {"op": "tell", "number": number, "state": state, "value": value}
+        if kind == "tuner" and state == "pruned" and intermediates:
+            op["intermediates"] = [max(intermediates)]
+        return op
+    if kind == "tuner":
+        return {"op": "recall", "number": item[1], "parameters": item[2]} if item[0] == "suggested" else None
+    if item[0] == "reported":
+        return {"op": "observe", "trial": item[1], "step": item[2], "value": item[3]}
+    return {"op": "restart", "trial": item[1]} if item[0] == "restarted" else None
+
+
+class TunerLane:
+    """Suggestions for many searches through one lane."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self._feed = _Feed(lane, "tuner")
+
+    def suggest(
+        self, search_id: str, setup: Setup, history: History, number: int
+    ) -> Coroutine[Any, Any, dict[str, Any] | None]:
+        """Asks for the parameters of trial `number`; None means that the space is exhausted.
+
+        `setup` holds space, tuner, seed and direction as plain JSON. `history` is the search's append-only
+        list as it stood when the slot of this trial opened: its length is taken at the call, not when
+        awaited, so the list may grow meanwhile. It names every trial before `number` as suggested.
+        """
+        return self._feed.ask(search_id, setup, history, len(history), {"op": "ask", "number": number})
+
+    async def forget(self, search_id: str) -> None:
+        """Drops the memory of a search that is over."""
+        await self._feed.forget(search_id)
+
+
+class AssessorLane:
+    """Verdicts on running trials of many searches through one lane."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self._feed = _Feed(lane, "assessor")
+
+    def verdict(
+        self, search_id: str, setup: Setup, history: History, trial: int
+    ) -> Coroutine[Any, Any, bool]:
+        """Asks whether a trial is to be stopped, on the reports in `history` as it stands at the call.
+
+        `setup` holds assessor and direction as plain JSON; `history` is as for `TunerLane.suggest`, with
+        the items ("reported", trial, step, value), and ("restarted", trial) when an attempt begins again.
+        """
+        return self._stop(search_id, setup, history, len(history), trial)
+
+    async def _stop(self, search_id: str, setup: Setup, history: History, upto: int, trial: int) -> bool:
+        question = {"op": "verdict", "trial": trial}
+        return bool(await self._feed.ask(search_id, setup, history, upto, question) == "stop")
+
+    async def forget(self, search_id: str) -> None:
+        """Drops the memory of a search that is over."""
+        await self._feed.forget(search_id)

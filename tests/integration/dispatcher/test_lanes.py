@@ -1,0 +1,324 @@
+"""Real advisor processes: asked off the loop, killed, restarted, and none the wiser."""
+
+import asyncio
+import itertools
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trackside.dispatcher.lanes import (
+    AdviceFailed,
+    AssessorLane,
+    Ended,
+    HistoryItem,
+    Lane,
+    LaneClosed,
+    LaneDied,
+    LaneTimeout,
+    Op,
+    TunerLane,
+)
+from trackside.dispatcher.samplers import SearchMemory
+
+SPACE = {
+    "c": {"type": "choice", "values": ["a", "b", "c"]},
+    "x": {"type": "uniform", "low": -1.0, "high": 1.0},
+}
+SETUP = {"space": SPACE, "tuner": {"name": "tpe", "options": {}}, "seed": 4, "direction": "maximize"}
+MEDIAN = {
+    "assessor": {"name": "median", "options": {"n_startup_trials": 1, "n_warmup_steps": 0}},
+    "direction": "maximize",
+}
+# Answers every line with what it was sent; but "hang" never answers, "die" ends, "noise" babbles.
+ECHO = """
+import json, sys, time
+print(json.dumps({"ready": 1}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    last = request["ops"][-1]["op"]
+    if last == "hang":
+        time.sleep(600)
+    if last == "die":
+        sys.exit(3)
+    if last == "noise":
+        print("not json", flush=True)
+    print(json.dumps({"id": request["id"], "result": request["ops"]}), flush=True)
+"""
+ECHO_ARGV = [sys.executable, "-c", ECHO]
+
+
+def ended(number: int, value: float) -> Ended:
+    return ("ended", number, "complete", value, ())
+
+
+def op(name: str) -> list[Op]:
+    return [{"op": name}]
+
+
+@pytest.fixture
+async def lane() -> AsyncIterator[Lane]:
+    lane = Lane("tuner")
+    yield lane
+    await lane.close()
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[Lane]:
+    lane = Lane("echo", ECHO_ARGV)
+    yield lane
+    await lane.close()
+
+
+def expected(trials: int) -> list[dict[str, Any] | None]:
+    memory = SearchMemory(SPACE, SETUP["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    found = []
+    for number in range(trials):
+        found.append(memory.ask(number))
+        memory.tell(number, "complete", (found[-1] or {})["x"])
+    return found
+
+
+async def search(tuner: TunerLane, search_id: str, trials: int, kill_every: int = 0) -> list[Any]:
+    history: list[HistoryItem] = []
+    found = []
+    for number in range(trials):
+        if kill_every and number % kill_every == 0 and tuner.lane.pid:
+            pid = tuner.lane.pid
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(LaneDied):
+                await tuner.suggest(search_id, SETUP, history, number)
+        parameters = await tuner.suggest(search_id, SETUP, history, number)
+        assert parameters is not None
+        found.append(parameters)
+        history += [("suggested", number, parameters), ended(number, parameters["x"])]
+    return found
+
+
+async def test_a_search_through_a_lane_gets_the_suggestions_of_its_seed(lane: Lane) -> None:
+    assert await search(TunerLane(lane), "s", 25) == expected(25)
+
+
+async def test_an_advisor_killed_again_and_again_changes_no_suggestion(lane: Lane) -> None:
+    assert await search(TunerLane(lane), "s", 25, kill_every=8) == expected(25)
+    assert lane.generation == 4
+
+
+async def test_searches_that_share_a_lane_do_not_see_each_other(lane: Lane) -> None:
+    tuner = TunerLane(lane)
+    found = await asyncio.gather(*(search(tuner, f"s{n}", 15) for n in range(3)))
+    assert found == [expected(15)] * 3
+
+
+async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: Lane) -> None:
+    tuner = TunerLane(lane)
+    setup = {**SETUP, "tuner": {"name": "tpe", "options": {"n_startup_trials": 1}}}
+    history: list[HistoryItem] = [("suggested", 0, {"c": "a", "x": 0.5})]
+    early = tuner.suggest("s", setup, history, 1)
+    history.append(ended(0, 0.5))
+    alone = SearchMemory(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    alone.recall(0, {"c": "a", "x": 0.5})
+    assert await early == alone.ask(1)
+
+
+async def test_an_answer_that_was_never_used_is_forgotten(lane: Lane) -> None:
+    tuner = TunerLane(lane)
+    history: list[HistoryItem] = []
+    first = await tuner.suggest("s", SETUP, history, 0)
+    assert await tuner.suggest("s", SETUP, history, 0) == first
+    history.append(("suggested", 0, {"c": "b", "x": 0.125}))
+    history.append(ended(0, 0.0))
+    assert await tuner.suggest("s", SETUP, history, 1) is not None
+
+
+async def test_each_item_of_a_history_is_sent_once() -> None:
+    lane = Lane("echo", ECHO_ARGV)
+    tuner = TunerLane(lane)
+    history: list[HistoryItem] = []
+    sent = []
+    for number in range(4):
+        ops: Any = await tuner.suggest("s", SETUP, history, number)
+        sent.append([o["op"] for o in ops])
+        history += [("suggested", number, {}), ended(number, 1.0), ("reported", number, 0, 1.0)]
+    assert sent == [["open", "ask"], *[["recall", "tell", "ask"]] * 3]
+    await lane.close()
+
+
+async def test_a_long_history_is_recalled_in_lines_of_bounded_size(lane: Lane) -> None:
+    setup = {**SETUP, "tuner": {"name": "random", "options": {}}}
+    history: list[HistoryItem] = []
+    for number in range(2_500):
+        history += [("suggested", number, {"c": "a", "x": 0.5}), ended(number, 0.5)]
+    assert await TunerLane(lane).suggest("s", setup, history, 2_500) is not None
+
+
+async def test_an_exhausted_grid_gives_none(lane: Lane) -> None:
+    space = {"c": SPACE["c"]}
+    setup = {**SETUP, "space": space, "tuner": {"name": "grid", "options": {}}}
+    history: list[HistoryItem] = []
+    points = []
+    for number in itertools.count():
+        point = await TunerLane(lane).suggest("s", setup, history, number)
+        if point is None:
+            break
+        points.append(point["c"])
+        history.append(("suggested", number, point))
+    assert sorted(points) == ["a", "b", "c"]
+
+
+async def test_a_hopeless_trial_is_stopped_through_the_lane(lane: Lane) -> None:
+    assessor = AssessorLane(lane)
+    history: list[HistoryItem] = [("suggested", 0, {}), ("reported", 0, 0, 0.9), ended(0, 0.9)]
+    history.append(("reported", 1, 0, 0.1))
+    assert await assessor.verdict("s", MEDIAN, history, 1) is True
+    history.append(("restarted", 1))
+    history.append(("reported", 1, 0, 0.95))
+    assert await assessor.verdict("s", MEDIAN, history, 1) is False
+    await assessor.forget("s")
+    assert await assessor.verdict("s", MEDIAN, history, 1) is False
+
+
+async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh_one(echo: Lane) -> None:
+    await echo.start()
+    before = echo.pid
+    echo.timeout_s = 0.2
+    with pytest.raises(LaneTimeout, match=r"lane echo: no answer about search s in 0\.2 s"):
+        await echo.request("s", op("hang"))
+    echo.timeout_s = 30
+    assert echo.pid is None
+    assert await echo.request("s", op("fine")) == op("fine")
+    assert echo.pid not in (None, before)
+    assert echo.generation == 2
+
+
+async def test_an_advisor_that_dies_fails_one_request_only(echo: Lane) -> None:
+    dying = asyncio.create_task(echo.request("s", op("die")))
+    fine = asyncio.create_task(echo.request("t", op("fine")))
+    with pytest.raises(LaneDied, match="ended while it was asked"):
+        await dying
+    assert await fine == op("fine")
+
+
+async def test_an_advisor_that_babbles_is_replaced(echo: Lane) -> None:
+    with pytest.raises(LaneDied, match="not a JSON line"):
+        await echo.request("s", op("noise"))
+    assert await echo.request("s", op("fine")) == op("fine")
+
+
+async def test_a_cancelled_request_leaves_no_answer_for_the_next_one() -> None:
+    lane = Lane("echo", ECHO_ARGV)
+    await lane.start()
+    asked = asyncio.Event()
+
+    def hang(_generation: int) -> list[Op]:
+        asked.set()
+        return op("hang")
+
+    task = asyncio.create_task(lane.request("s", hang))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await lane.request("s", op("fine")) == op("fine")
+    assert lane.backlog == 0
+    await lane.close()
+
+
+async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: Lane) -> None:
+    await echo.start()
+    order: list[int] = []
+
+    async def one(number: int) -> None:
+        await echo.request(f"s{number}", op("fine"))
+        order.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(25)]
+    most = 0
+    while not all(task.done() for task in tasks):
+        await asyncio.wait([task for task in tasks if not task.done()], return_when="FIRST_COMPLETED")
+        most = max(most, echo.backlog)
+    assert order == list(range(25))
+    assert most >= 20
+    assert echo.backlog == 0
+
+
+async def test_a_closed_lane_refuses_and_leaves_no_process(echo: Lane) -> None:
+    await echo.start()
+    pid = echo.pid
+    assert pid is not None
+    waiting = asyncio.create_task(echo.request("s", op("hang")))
+    await asyncio.sleep(0)
+    await echo.close()
+    with pytest.raises(LaneClosed):
+        await waiting
+    with pytest.raises(LaneClosed):
+        await echo.request("s", op("fine"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_program_that_cannot_start_is_named() -> None:
+    with pytest.raises(LaneDied, match="can't start '/no/such/program'"):
+        await Lane("x", ["/no/such/program"]).start()
+    with pytest.raises(LaneDied, match="ended"):
+        await Lane("x", [sys.executable, "-c", "pass"]).start()
+
+
+async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane: Lane) -> None:
+    tuner = TunerLane(lane)
+    with pytest.raises(AdviceFailed, match="expected one of grid, random, tpe"):
+        await tuner.suggest("s", {**SETUP, "tuner": {"name": "x"}}, [], 0)
+    with pytest.raises(AdviceFailed, match="trial 3 with 0 trials known"):
+        await tuner.suggest("s", SETUP, [], 3)
+    with pytest.raises(AdviceFailed, match="LookupError: search 'u' is not open"):
+        await lane.request("u", op("ask"))
+    assert await tuner.suggest("s", SETUP, [], 0) == expected(1)[0]
+    assert lane.generation == 1
+
+
+def test_lines_that_are_no_requests_are_answered_and_prints_stay_off_the_protocol() -> None:
+    lines = b'nonsense\n[1]\n{"id": 5}\n\xff\n{"id": 6, "search": "s", "op": "close"}\n'
+    program = [sys.executable, "-m", "trackside.dispatcher.advisor"]
+    run = subprocess.run(program, input=lines, capture_output=True, check=True, timeout=60)
+    ready, *replies = run.stdout.splitlines()
+    assert b"ready" in ready
+    assert [b'"error"' in reply for reply in replies] == [True, True, True, True, False]
+
+
+def test_an_advisor_dies_with_its_parent_and_not_of_an_interrupt(tmp_path: Path) -> None:
+    """A parent starts an advisor whose stdin stays open in this process, interrupts it, and is killed."""
+    reading, writing = os.pipe()
+    parent = f"""
+import os, signal, subprocess, sys, time
+child = subprocess.Popen(
+    [sys.executable, "-m", "trackside.dispatcher.advisor", "--parent", str(os.getpid())],
+    stdin={reading}, stdout=subprocess.PIPE)
+child.stdout.readline()
+child.send_signal(signal.SIGINT)
+os.write({writing}, b'{{"id": 1, "search": "s", "op": "close"}}\\n')
+print(child.pid, child.stdout.readline().decode(), flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, pass_fds=(reading, writing), text=True
+    ) as process:
+        assert process.stdout is not None
+        pid, reply = process.stdout.readline().split(maxsplit=1)
+        assert '"result":null' in reply
+        watch = os.pidfd_open(int(pid))
+        process.kill()
+        wait_readable(watch)
+    os.close(watch)
+    os.close(reading)
+    os.close(writing)
+
+
+def wait_readable(descriptor: int) -> None:
+    readable, _, _ = select.select([descriptor], [], [], 30)
+    assert readable, "the advisor outlived its parent"
