@@ -27,7 +27,9 @@ class SpanRecorder(Protocol):
 
     def __call__(
         self, name: str, parent: str | None, attributes: Attributes | None
-    ) -> AbstractContextManager[str]: ...
+    ) -> AbstractContextManager[str]:
+        """Opens the span; leaving the block ends it."""
+        ...
 
 
 _recorder: SpanRecorder | None = None

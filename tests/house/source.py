@@ -1,0 +1,59 @@
+"""The repository as the house tests see it: members, modules, syntax trees."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+OWN = ("libs", "services", "deploy", "tests")
+NOT_OURS = ("__pycache__", ".venv", "node_modules")
+
+
+@cache
+def project(folder: str = ".") -> dict[str, Any]:
+    """Returns the pyproject.toml of a folder as a table."""
+    return tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))
+
+
+def members() -> list[str]:
+    """Returns the folders of the workspace's packages, as the root pyproject.toml lists them."""
+    folders: list[str] = project()["tool"]["uv"]["workspace"]["members"]
+    return folders
+
+
+def package(member: str) -> Path:
+    """Returns the folder of a member's package, such as libs/domain/src/trackside/domain."""
+    return ROOT / member / "src" / "trackside" / Path(member).name
+
+
+def python_files(*folders: str) -> Iterator[Path]:
+    """Yields our own Python files below these folders."""
+    for folder in folders or OWN:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if not any(part in NOT_OURS for part in path.parts):
+                yield path
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Returns the syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"), filename=str(path))
+
+
+def shown(path: Path) -> str:
+    """Returns a path as people type it, from the root of the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(path: Path) -> set[str]:
+    """Returns the dotted names of all modules that a file imports, in functions too."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found

@@ -1,0 +1,138 @@
+"""The import rules hold, and a planted breach of each is seen."""
+
+import shutil
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.house import source
+from tests.house.source import ROOT, shown
+
+# Runs import-linter on the sources below argv[2] alone, whatever this environment has installed as editable.
+LINT = """
+import sys
+from importlinter.cli import lint_imports
+root, copies = sys.argv[1:3]
+members = (root + "/libs", root + "/services")
+sys.path[:] = [copies, *(entry for entry in sys.path if not entry.startswith(members))]
+sys.exit(lint_imports(config_filename=root + "/pyproject.toml", no_cache=True))
+"""
+
+PLANTED = {
+    "dispatcher/planted.py": (
+        "import trackside.scheduler",
+        "trackside.dispatcher.planted -> trackside.scheduler",
+    ),
+    "domain/planted.py": ("import trackside.eventlog", "trackside.domain.planted -> trackside.eventlog"),
+    "unlisted/__init__.py": ("", "trackside.unlisted"),
+    "scheduler/planted.py": ("import aiokafka.errors", "trackside.scheduler.planted -> aiokafka"),
+    "sdk/planted.py": ("def f():\n    from asyncpg import connect", "trackside.sdk.planted -> asyncpg"),
+    "eventlog/planted.py": ("import faust", "trackside.eventlog.planted -> faust"),
+    "worker/planted.py": ("def f():\n    import torch.nn", "trackside.worker.planted -> torch"),
+    "scheduler/assessors.py": ("import time", "trackside.scheduler.assessors -> time"),
+    "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
+}
+ALLOWED = {
+    "libs/contracts": {"pydantic", "pydantic_core"},
+    "libs/domain": {"pydantic", "pydantic_core", "trackside.contracts"},
+}
+# What a package of ours brings along as part of its interface: models are pydantic's, loggers structlog's.
+BROUGHT = {
+    "pydantic": {"trackside-contracts"},
+    "pydantic_core": {"trackside-contracts"},
+    "structlog": {"trackside-telemetry"},
+}
+
+
+def lint(copies: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", LINT, str(ROOT), str(copies)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=copies)
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sources")
+    for member in source.members():
+        package = source.package(member)
+        shutil.copytree(
+            package, folder / "trackside" / package.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def planted(copies: Path) -> str:
+    clean = lint(copies)
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    for name, (text, _) in PLANTED.items():
+        path = copies / "trackside" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + "\n", "utf-8")
+    broken = lint(copies)
+    assert broken.returncode == 1, broken.stdout + broken.stderr
+    return broken.stdout
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_import_is_seen(planted: str, name: str) -> None:
+    assert PLANTED[name][1] in planted
+
+
+@pytest.mark.parametrize(
+    "contract", source.project()["tool"]["importlinter"]["contracts"], ids=lambda c: c["id"]
+)
+def test_every_import_rule_can_break(planted: str, contract: dict[str, str]) -> None:
+    assert f"{contract['name']} BROKEN" in planted
+
+
+@pytest.mark.parametrize("member", ALLOWED)
+def test_the_innermost_packages_import_almost_nothing(member: str) -> None:
+    own = "trackside." + Path(member).name
+    outside = {
+        f"{shown(path)}: {name}"
+        for path in source.python_files(member)
+        for name in source.imported(path)
+        if name != "trackside"
+        and name.split(".")[0] not in sys.stdlib_module_names
+        and not any(name == ok or name.startswith(ok + ".") for ok in {own, *ALLOWED[member]})
+    }
+    assert outside == set()
+
+
+@pytest.mark.parametrize("member", source.members())
+def test_a_package_declares_what_it_imports(member: str) -> None:
+    declared = {_distribution(line) for line in source.project(member)["project"]["dependencies"]}
+    declared.add("trackside-" + Path(member).name.replace("_", "-"))
+    missing = set()
+    for path in source.python_files(f"{member}/src"):
+        for name in source.imported(path):
+            needed = _provider(name)
+            if needed and not needed & declared:
+                missing.add(f"{shown(path)} imports {name}, of {' or '.join(sorted(needed))}")
+    assert missing == set()
+
+
+@cache
+def _providers() -> dict[str, set[str]]:
+    return {name: {_distribution(found) for found in by} for name, by in packages_distributions().items()}
+
+
+def _provider(name: str) -> set[str] | None:
+    """Returns the distributions that hold a module, or none for the standard library's and the namespace."""
+    parts = name.split(".")
+    if parts[0] == "trackside":
+        return {"trackside-" + parts[1].replace("_", "-")} if len(parts) > 1 else None
+    if parts[0] in sys.stdlib_module_names:
+        return None
+    return _providers().get(parts[0], {parts[0]}) | BROUGHT.get(parts[0], set())
+
+
+def _distribution(requirement: str) -> str:
+    name = requirement
+    for end in "[<>=!~; ":
+        name = name.partition(end)[0]
+    return name.lower().replace("_", "-").replace(".", "-")
