@@ -40,10 +40,12 @@ ALLOWED = {
     "libs/contracts": {"pydantic", "pydantic_core"},
     "libs/domain": {"pydantic", "pydantic_core", "trackside.contracts"},
 }
-# What a package of ours brings along as part of its interface: models are pydantic's, loggers structlog's.
+# What a package of ours brings along as part of its interface: models and
+# settings are pydantic's, loggers structlog's.
 BROUGHT = {
     "pydantic": {"trackside-contracts"},
     "pydantic_core": {"trackside-contracts"},
+    "pydantic_settings": {"trackside-eventlog"},
     "structlog": {"trackside-telemetry"},
 }
 
