@@ -18,6 +18,7 @@ SPACE: dict[str, dict[str, Any]] = {
     "dropout": {"type": "uniform", "low": 0.0, "high": 0.5},
     "learning_rate": {"type": "loguniform", "low": 1e-5, "high": 1e-1},
     "layers": {"type": "randint", "low": 1, "high": 6},
+    "batch": {"type": "choice", "values": [32]},
 }
 QUANTIZED = {**SPACE, "width": {"type": "quniform", "low": 10.0, "high": 95.0, "step": 20.0}}
 GRID: dict[str, dict[str, Any]] = {
@@ -27,7 +28,9 @@ GRID: dict[str, dict[str, Any]] = {
 }
 MULTIVARIATE = {"name": "tpe", "options": {"multivariate": True, "n_startup_trials": 8}}
 UNIVARIATE = {"name": "tpe", "options": {"multivariate": False, "constant_liar": False}}
-TUNERS: list[dict[str, Any]] = [{"name": "random"}, {"name": "tpe"}, MULTIVARIATE, UNIVARIATE]
+EAGER = {"name": "tpe", "options": {"n_startup_trials": 0, "n_ei_candidates": 5}}
+TUNERS: list[dict[str, Any]] = [{"name": "random"}, {"name": "tpe"}, MULTIVARIATE, UNIVARIATE, EAGER]
+IDS = ["random", "tpe", "multivariate", "univariate", "eager"]
 
 Item = tuple[Any, ...]
 
@@ -97,6 +100,7 @@ def alone(sampler_of: Callable[[int], BaseSampler], trials: int, in_flight: int)
         if what == "ask":
             study.sampler = sampler_of(number)
             trial = running[number] = study.ask()
+            trial.suggest_categorical("batch", [32])
             trial.suggest_float("dropout", 0.0, 0.5)
             trial.suggest_int("layers", 1, 5)
             trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True)
@@ -118,7 +122,7 @@ def _quiet() -> None:
 
 
 @pytest.mark.parametrize("in_flight", [1, 4])
-@pytest.mark.parametrize("tuner", TUNERS, ids=str)
+@pytest.mark.parametrize("tuner", TUNERS, ids=IDS)
 def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
     tuner: dict[str, Any], in_flight: int
 ) -> None:
@@ -133,7 +137,9 @@ def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
 
 
 @pytest.mark.parametrize(
-    ("space", "tuner"), [*((QUANTIZED, tuner) for tuner in TUNERS), (GRID, {"name": "grid"})], ids=str
+    ("space", "tuner"),
+    [*((QUANTIZED, tuner) for tuner in TUNERS), (GRID, {"name": "grid"})],
+    ids=[*IDS, "grid"],
 )
 def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
     space: dict[str, Any], tuner: dict[str, Any]
@@ -265,7 +271,7 @@ def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
     assert words in fault[1]
 
 
-@pytest.mark.parametrize("tuner", [*TUNERS, {"name": "tpe", "options": {}}], ids=str)
+@pytest.mark.parametrize("tuner", TUNERS, ids=IDS)
 def test_a_fitting_tuner_has_no_problem(tuner: dict[str, Any]) -> None:
     assert problem(QUANTIZED, tuner) is None
     assert problem(GRID, {"name": "grid", "options": {}}) is None
