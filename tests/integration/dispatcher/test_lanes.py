@@ -158,6 +158,17 @@ async def test_a_long_history_is_recalled_in_lines_of_bounded_size(lane: Lane) -
     assert await TunerLane(lane).suggest("s", setup, history, 2_500) is not None
 
 
+async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(echo: Lane) -> None:
+    tuner = TunerLane(echo)
+    await echo.start()
+    asked = asyncio.create_task(tuner.suggest("s", SETUP, [], 0))
+    forgotten = asyncio.create_task(tuner.forget("s"))
+    await asyncio.gather(asked, forgotten)
+    history: list[HistoryItem] = [("suggested", 0, {})]
+    sent: Any = await tuner.suggest("s", SETUP, history, 1)
+    assert [o["op"] for o in sent] == ["open", "recall", "ask"]
+
+
 async def test_an_exhausted_grid_gives_none(lane: Lane) -> None:
     space = {"c": SPACE["c"]}
     setup = {**SETUP, "space": space, "tuner": {"name": "grid", "options": {}}}

@@ -244,10 +244,16 @@ class _Feed:
         return result
 
     async def forget(self, search: str) -> None:
-        """Drops what the advisor and this lane remember of a search."""
-        sent = self._sent.pop(search, None)
-        if sent is not None and sent.generation == self._lane.generation and self._lane.pid is not None:
-            await self._lane.request(search, [{"op": "close"}])
+        """Drops what the advisor and this lane remember of a search, once all asked before is answered."""
+
+        def ops(_generation: int) -> Iterator[Op]:
+            self._sent.pop(search, None)
+            yield {"op": "close"}
+
+        if self._lane.pid is None:
+            self._sent.pop(search, None)
+        else:
+            await self._lane.request(search, ops)
 
     def _continues(self, before: _Sent, history: History, upto: int) -> bool:
         """Says whether a history goes on where the sent one stopped.
