@@ -30,7 +30,6 @@ EVENTS: tuple[type[Event], ...] = (
     searches.SearchStopRequested,
     searches.SearchFailed,
     searches.SearchEnded,
-    searches.LaneBacklogged,
     tasks.TaskSubmitted,
     tasks.TaskStopRequested,
     tasks.TaskAssigned,

@@ -138,11 +138,3 @@ class SearchEnded(Event):
     status: SearchStatus
     trials: int
 
-
-class LaneBacklogged(Event):
-    """Twenty or more requests wait for a tuner or an assessor (`cleared`: no longer)."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    lane: Literal["tuner", "assessor"]
-    waiting: int
-    cleared: bool = False

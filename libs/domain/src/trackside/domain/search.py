@@ -6,7 +6,6 @@ from typing import Any
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import (
-    LaneBacklogged,
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -29,7 +28,6 @@ SearchEvent = (
     | SearchStopRequested
     | SearchFailed
     | SearchEnded
-    | LaneBacklogged
 )
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
 
@@ -56,7 +54,7 @@ class Search:
     `opened[n]` is the offset of the event that opened the slot of trial n: the start of the search for
     the first ones, the end of an earlier trial for the rest. Trial n is asked upon the state at that
     offset, so a suggestion is the same whoever asks, and whenever. `ends` are trial numbers in the order
-    in which the trials ended.
+    in which the trials ended, `active` those that have not.
     """
 
     search_id: str
@@ -67,15 +65,11 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    active: set[int] = field(default_factory=set)
     stop_reason: str = ""
     failure: str = ""
     ended_ms: int = 0
     best: int | None = None
-
-    @property
-    def running(self) -> int:
-        """How many trials have not ended."""
-        return len(self.trials) - len(self.ends)
 
     @property
     def next_trial(self) -> int | None:
@@ -112,8 +106,6 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
             return _stopping(search, "search_failed", f"{event.code}: {event.message}")
         case SearchEnded():
             return _search_ended(search, event, record)
-        case LaneBacklogged():
-            return Outcome.APPLIED
         case _:
             return Outcome.OVERTAKEN
 
@@ -124,6 +116,7 @@ def _suggested(search: Search, event: TrialSuggested, record: Record) -> Outcome
     if event.trial != search.next_trial:
         return Outcome.OVERTAKEN
     search.trials.append(Trial(event.trial, event.parameters, record.offset, record.append_time_ms))
+    search.active.add(event.trial)
     if len(search.trials) == search.spec.max_trials:
         search.status = SearchStatus.NO_MORE_TRIAL
     return Outcome.APPLIED
@@ -143,6 +136,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.status = event.status
     trial.value = event.value
     trial.reports = task.reports
+    search.active.discard(event.trial)
     search.ends.append(event.trial)
     search.opened.append(record.offset)
     if _is_better(search, trial):
@@ -176,7 +170,7 @@ def _stopping(search: Search, reason: str, failure: str) -> Outcome:
 
 
 def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome:
-    if search.status is SearchStatus.RUNNING or search.running or event.status not in OVER:
+    if search.status is SearchStatus.RUNNING or search.active or event.status not in OVER:
         return Outcome.OVERTAKEN
     search.status = event.status
     search.ended_ms = record.append_time_ms

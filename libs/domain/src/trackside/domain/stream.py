@@ -13,6 +13,7 @@ from trackside.contracts.searches import SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import command, search, task
 from trackside.domain.outcome import Outcome
+from trackside.domain.search import Search
 
 
 class UnsupportedRulesError(Exception):
@@ -30,7 +31,7 @@ class Stream:
     last_offset: int = -1
     traceparent: str = ""
     commands: command.Commands = field(default_factory=dict)
-    search: search.Search | None = None
+    search: Search | None = None
     tasks: dict[str, task.Task] = field(default_factory=dict)
     ignored_decision: bytes = b""
 

@@ -7,7 +7,7 @@ whose batch isn't folded yet, nothing decided at all before the log was folded t
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import structlog
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
 from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
@@ -117,7 +118,8 @@ class Reactor:
     """Drives one decider over the log.
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
-    `partitions` gives the number of partitions of each topic that is written to.
+    `partitions` gives the number of partitions of each topic that is written to. An error of any work in
+    `background` ends the loop.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Reactor:
         raw: Mapping[TopicPartition, int],
         partitions: Mapping[str, int],
         health: Health,
+        background: Background,
         standby: bool = False,
     ) -> None:
         self._log = log
@@ -143,9 +146,9 @@ class Reactor:
         self._goals: dict[TopicPartition, int] | None = None
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._inbox: asyncio.Queue[list[Entry] | _Landed | _Unknown | None] = asyncio.Queue(8)
-        self._tasks: set[asyncio.Task[None]] = set()
+        background.alarm = self.wake
+        self._background = background
         self._last_record_s = monotonic_s()
-        self._failure: BaseException | None = None
 
     def wake(self) -> None:
         """Makes the loop turn once more: something outside the log is ready to be decided upon."""
@@ -155,8 +158,8 @@ class Reactor:
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set; raises what makes it impossible to go on."""
         reader = self._log.reader(self._positions)
-        self._spawn(self._pump(reader))
-        self._spawn(self._when_set(stop))
+        self._background.spawn(self._pump(reader))
+        self._background.spawn(self._when_set(stop))
         started = monotonic_s()
         try:
             self._goals = await self._ends()
@@ -166,20 +169,18 @@ class Reactor:
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
                     self._health.ready = True
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._background.close()
             await reader.close()
 
     async def _turn(self) -> None:
         await self._take_in()
-        if self._failure is not None:
-            raise self._failure
+        if self._background.failure is not None:
+            raise self._background.failure
         if not self._caught_up():
             return
         facts = self._facts()
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
-            for decision in self._decider.decide(facts):
+            for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
                 self._lane((decision.topic, partition)).waiting.append(decision)
             for place, lane in self._lanes.items():
@@ -290,7 +291,7 @@ class Reactor:
             lane.sent.append(decision)
             size += weight
         lane.flying = True
-        self._spawn(self._append(place, records, messages))
+        self._background.spawn(self._append(place, records, messages))
 
     def _records(self, decision: Decision) -> list[Outgoing]:
         parent = decision.traceparent or None
@@ -365,15 +366,3 @@ class Reactor:
     async def _when_set(self, stop: asyncio.Event) -> None:
         await stop.wait()
         await self._inbox.put(None)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Notes an error of a task beside the loop: the loop can't go on without it."""
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = error
-            self.wake()

@@ -1,0 +1,183 @@
+"""Asks tuners and assessors beside the loop; what they say comes back as a proposal that may lose."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from trackside.dispatcher import decide
+from trackside.dispatcher.decide import Answer
+from trackside.dispatcher.history import TunerHistory, reported_so_far
+from trackside.dispatcher.lanes import (
+    AdviceFailed,
+    AssessorLane,
+    HistoryItem,
+    Lane,
+    LaneClosed,
+    LaneError,
+    Setup,
+    TunerLane,
+)
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.eventlog.background import Background
+from trackside.eventlog.clock import monotonic_s
+from trackside.telemetry import context
+from trackside.telemetry.metrics import gauge, histogram
+
+log = structlog.get_logger("trackside.dispatcher")
+
+TRIES = 3
+"""How often a tuner that hangs or dies is asked for one trial before its search fails."""
+
+
+@dataclass(slots=True)
+class _Advised:
+    """What is remembered beside the state of one search; all of it can be made again from the state."""
+
+    setup: Setup
+    tuner_past: TunerHistory = field(default_factory=TunerHistory)
+    assessor_past: list[HistoryItem] | None = None
+    asking: bool = False
+    unjudged: set[int] = field(default_factory=set)
+    judging: bool = False
+
+
+class Advice:
+    """Both lanes, and which questions are open. `ready` is called when an answer waits in `answers`."""
+
+    def __init__(self, time_limit_s: float, background: Background) -> None:
+        self._tuner = TunerLane(Lane("tuner", timeout_s=time_limit_s))
+        self._assessor = AssessorLane(Lane("assessor", timeout_s=time_limit_s))
+        self._searches: dict[str, _Advised] = {}
+        self.ready: Callable[[], None] | None = None
+        self._background = background
+        self.answers: list[tuple[str, Answer]] = []
+
+    def look_at(self, stream: Stream) -> None:
+        """Asks for the next trial of a search if a slot is open and nothing was asked yet."""
+        search = stream.search
+        if search is None:
+            return
+        if stream.closed:
+            self.forget(search.search_id)
+            return
+        known = self._known(search)
+        number = search.next_trial
+        if number is not None and not known.asking:
+            known.asking = True
+            past = known.tuner_past.until(search, number)
+            self._background.spawn(self._suggest(stream, search, known, past, number))
+        if known.unjudged and not known.judging:
+            known.judging = True
+            self._background.spawn(self._judge(stream, search, known))
+
+    def reported(self, stream: Stream, trial: int, item: HistoryItem) -> None:
+        """Adds what happened to a trial to the assessor's past; a new report wants a verdict."""
+        search = stream.search
+        if search is None or search.spec.assessor is None:
+            return
+        known = self._known(search)
+        if known.assessor_past is None:
+            known.assessor_past = reported_so_far(search, stream.tasks)
+        else:
+            known.assessor_past.append(item)
+        if item[0] == "reported":
+            known.unjudged.add(trial)
+
+    def concluded(self, stream_id: str) -> None:
+        """Allows the next question about a search: what was proposed has been folded or has lost."""
+        known = self._searches.get(stream_id)
+        if known is not None:
+            known.asking = False
+
+    def forget(self, search_id: str) -> None:
+        """Drops a search that is over."""
+        if self._searches.pop(search_id, None) is not None:
+            self._background.spawn(self._dropped(search_id))
+
+    async def close(self) -> None:
+        """Ends both advisors."""
+        await self._tuner.lane.close()
+        await self._assessor.lane.close()
+
+    async def start(self) -> None:
+        """Starts both advisors, so that the first question needn't wait for their imports."""
+        await asyncio.gather(self._tuner.lane.start(), self._assessor.lane.start())
+
+    def _known(self, search: Search) -> _Advised:
+        known = self._searches.get(search.search_id)
+        if known is None:
+            setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
+            kept = ("space", "tuner", "assessor", "direction", "seed")
+            known = _Advised({name: setup[name] for name in kept})
+            self._searches[search.search_id] = known
+        return known
+
+    async def _suggest(
+        self, stream: Stream, search: Search, known: _Advised, past: list[HistoryItem], number: int
+    ) -> None:
+        seen = search.opened[number]
+        setup = {name: known.setup[name] for name in ("space", "tuner", "seed", "direction")}
+        events = None
+        for left in reversed(range(TRIES)):
+            began = monotonic_s()
+            try:
+                with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
+                    answer = await self._tuner.suggest(search.search_id, setup, past, number)
+            except LaneClosed:
+                return
+            except LaneError as error:
+                log.warning(
+                    "tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error)
+                )
+                if left and not isinstance(error, AdviceFailed):
+                    continue
+                events = decide.failed("tuner_failed", f"trial {number}: {error}")
+                break
+            histogram("trackside.dispatcher.suggestion.seconds").labels(search.spec.tuner.name).observe(
+                monotonic_s() - began
+            )
+            if answer is None:
+                events = decide.exhausted(search)
+            else:
+                events = decide.suggestion(search, number, answer, seen)
+            break
+        if events:
+            self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
+
+    async def _judge(self, stream: Stream, search: Search, known: _Advised) -> None:
+        setup = {name: known.setup[name] for name in ("assessor", "direction")}
+        while known.unjudged:
+            trial = known.unjudged.pop()
+            if trial not in search.active or known.assessor_past is None:
+                continue
+            seen = stream.last_offset
+            try:
+                stop = await self._assessor.verdict(search.search_id, setup, known.assessor_past, trial)
+            except LaneError as error:
+                log.warning("no verdict on a trial", stream=search.search_id, trial=trial, reason=str(error))
+                continue
+            if stop:
+                events = decide.early_stop(search, trial, seen)
+                self._answer(search.search_id, Answer("stop trial", events, stream.traceparent))
+        known.judging = False
+
+    async def _dropped(self, search_id: str) -> None:
+        try:
+            await self._tuner.forget(search_id)
+            await self._assessor.forget(search_id)
+        except LaneError:
+            log.debug("an advisor was gone before it could forget", stream=search_id)
+
+    def _answer(self, stream_id: str, answer: Answer) -> None:
+        self.answers.append((stream_id, answer))
+        self._gauge()
+        if self.ready is not None:
+            self.ready()
+
+    def _gauge(self) -> None:
+        backlog = gauge("trackside.dispatcher.lane_backlog.requests")
+        backlog.labels("tuner").set(self._tuner.lane.backlog)
+        backlog.labels("assessor").set(self._assessor.lane.backlog)

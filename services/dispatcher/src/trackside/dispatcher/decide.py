@@ -1,0 +1,242 @@
+"""What the dispatcher decides, from the state of a stream alone: pure, no clock, no clients."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from trackside.contracts.codec import command_of
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchExhausted,
+    SearchFailed,
+    SearchSpec,
+    SearchStarted,
+    SearchStatus,
+    SearchStopRequested,
+    StartSearch,
+    StopSearch,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.dispatcher import assessors, samplers
+from trackside.domain.command import Publication, ReceivedCommand
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
+
+_FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Events to append as one decision, and what the decision is, for its span."""
+
+    what: str
+    events: Sequence[Event]
+    traceparent: str = ""
+
+
+def react(stream: Stream, task_types: frozenset[str]) -> list[Answer]:
+    """Gives what a stream lacks now: an answer to its oldest open command, ends of trials, its own end.
+
+    `task_types` are those that some worker's catalogue names.
+    """
+    lacking = []
+    answer = _answer(stream, task_types)
+    if answer is not None:
+        lacking.append(answer)
+    search = stream.search
+    if search is not None and not stream.closed:
+        lacking += _ended_trials(search, stream.tasks)
+        lacking += _stopped_tasks(search, stream.tasks)
+        lacking += _ended_search(search)
+    return lacking
+
+
+def suggestion(search: Search, number: int, parameters: dict[str, Any], seen: int) -> list[Event]:
+    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`."""
+    spec = search.spec
+    return [
+        TrialSuggested(trial=number, parameters=parameters, seen=seen),
+        TaskSubmitted(
+            task_id=trial_task_id(search.search_id, number),
+            task_type=spec.task_type,
+            parameters=parameters,
+            trial=number,
+            queue=spec.queue,
+            retry=spec.retry,
+        ),
+    ]
+
+
+def exhausted(search: Search) -> list[Event]:
+    """Gives the event of a tuner that has nothing left to suggest."""
+    return [SearchExhausted(trials=len(search.trials))]
+
+
+def failed(code: str, message: str) -> list[Event]:
+    """Gives the event of a search whose tuner can't go on."""
+    return [SearchFailed(code=code, message=message[:4_000])]
+
+
+def early_stop(search: Search, trial: int, seen: int) -> list[Event]:
+    """Gives the event of an assessor's verdict that a trial is hopeless."""
+    task_id = trial_task_id(search.search_id, trial)
+    return [TaskStopRequested(task_id=task_id, reason="assessor", seen=seen)]
+
+
+def default_seed(stream_id: str) -> int:
+    """Derives the seed of a search whose command gave none, so that a repeated decision is the same."""
+    return int.from_bytes(blake2b(stream_id.encode(), digest_size=6).digest(), "big")
+
+
+def _answer(stream: Stream, task_types: frozenset[str]) -> Answer | None:
+    for command in stream.commands.values():
+        for publication in command.publications:
+            if not publication.answered:
+                events = _decide(stream, command, publication, task_types)
+                return Answer("decide command", events, command.traceparent)
+    return None
+
+
+def _decide(
+    stream: Stream, command: ReceivedCommand, publication: Publication, task_types: frozenset[str]
+) -> list[Event]:
+    accepted = CommandAccepted(command_id=command.command_id, source=publication.source)
+    if publication.digest != command.digest:
+        message = f"command id was used with another body at offset {command.offset} of its stream"
+        return [_refusal(command, publication, Problem(code="idempotency_conflict", message=message))]
+    if command.decided:
+        return [accepted] if command.answer is None else [_refusal(command, publication, command.answer)]
+    decided = command.problem or _obeyed(stream, command, task_types)
+    if isinstance(decided, Problem):
+        return [_refusal(command, publication, decided)]
+    return [accepted, *decided]
+
+
+def _refusal(command: ReceivedCommand, publication: Publication, problem: Problem) -> CommandRefused:
+    return CommandRefused(
+        command_id=command.command_id,
+        source=publication.source,
+        code=problem.code,
+        path=problem.path,
+        message=problem.message,
+    )
+
+
+def _obeyed(stream: Stream, command: ReceivedCommand, task_types: frozenset[str]) -> list[Event] | Problem:
+    read = command_of(command.command_type, command.body or {})
+    match read:
+        case Problem():
+            return read
+        case StartSearch():
+            return _start(stream, command, read, task_types)
+        case StopSearch():
+            return _stop(stream, command, read)
+        case _:
+            return Problem(
+                code="unknown_command", path="$type", message=f"{command.command_type} is not for us"
+            )
+
+
+def _start(
+    stream: Stream, command: ReceivedCommand, wanted: StartSearch, task_types: frozenset[str]
+) -> list[Event] | Problem:
+    if stream.search is not None:
+        message = f"stream {stream.stream_id} has a search already; choose another id"
+        return Problem(code="already_exists", path="$partitionkey", message=message)
+    if wanted.task_type not in task_types:
+        known = ", ".join(sorted(task_types)) or "none: no worker has joined yet"
+        hint = nearest(wanted.task_type, task_types)
+        message = f"no catalogue has task type {wanted.task_type!r}; known: {known}{hint}"
+        return Problem(code="unknown_task_type", path="$.task_type", message=message)
+    plain = wanted.model_dump(mode="json")
+    fault = samplers.problem(plain["space"], plain["tuner"])
+    if fault is not None:
+        return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    if plain["assessor"] is not None:
+        fault = assessors.problem(plain["assessor"])
+        if fault is not None:
+            return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    spec = SearchSpec.model_validate(plain)
+    seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
+    return [SearchStarted(command_id=command.command_id, search=spec, seed=seed)]
+
+
+def _fault_code(path: str) -> str:
+    if path.endswith("tuner.name"):
+        return "unknown_tuner"
+    if path.endswith("assessor.name"):
+        return "unknown_assessor"
+    return "bad_search_space" if path.startswith("$.space") else "bad_option"
+
+
+def _stop(stream: Stream, command: ReceivedCommand, wanted: StopSearch) -> list[Event] | Problem:
+    search = stream.search
+    if search is None:
+        return Problem(code="unknown_search", path="$partitionkey", message=f"no search {stream.stream_id!r}")
+    if stream.closed:
+        message = f"search {stream.stream_id} is over: {search.status.value} at offset {stream.last_offset}"
+        return Problem(code="already_terminal", path="$partitionkey", message=message)
+    if search.status is SearchStatus.STOPPING:
+        return []
+    return [SearchStopRequested(command_id=command.command_id, reason=wanted.reason)]
+
+
+def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
+    for number in sorted(search.active):
+        task = tasks.get(trial_task_id(search.search_id, number))
+        if task is not None and task.state is TaskState.ENDED:
+            status, value = trial_end(task)
+            event = TrialEnded(trial=number, status=status, value=value)
+            yield Answer("end trial", [event], task.traceparent)
+
+
+def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
+    """Gives the state and the value of a trial whose task has ended.
+
+    The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none.
+    """
+    last = task.reports[-1][1] if task.reports else None
+    match task.end:
+        case AttemptEnd.FINISHED:
+            return TrialStatus.SUCCEEDED, task.final if task.has_final else last
+        case AttemptEnd.CANCELLED if task.stop_reason == "assessor":
+            return TrialStatus.EARLY_STOPPED, last
+        case AttemptEnd.CANCELLED if task.stop_reason == "user":
+            return TrialStatus.USER_CANCELED, None
+        case AttemptEnd.CANCELLED:
+            return TrialStatus.SYS_CANCELED, None
+        case _:
+            return TrialStatus.FAILED, None
+
+
+def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
+    if search.status is not SearchStatus.STOPPING:
+        return
+    for number in sorted(search.active):
+        task = tasks.get(trial_task_id(search.search_id, number))
+        if task is not None and task.state is not TaskState.ENDED and not task.stop_reason:
+            event = TaskStopRequested(
+                task_id=task.task_id, reason="search_failed" if search.failure else "user"
+            )
+            yield Answer("stop task", [event], task.traceparent)
+
+
+def _ended_search(search: Search) -> Iterable[Answer]:
+    if search.active:
+        return
+    if search.status in _FINISHED:
+        status = SearchStatus.DONE
+    elif search.status is SearchStatus.STOPPING:
+        status = SearchStatus.ERROR if search.failure else SearchStatus.STOPPED
+    else:
+        return
+    yield Answer("end search", [SearchEnded(status=status, trials=len(search.trials))])

@@ -1,0 +1,82 @@
+"""Takes in what publishers wrote: commands on their way into their streams, and dead letters."""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
+from trackside.contracts.ingress import Arrival, read_command
+from trackside.eventlog.log import Entry
+
+HEAD_BYTES = 4_096
+Place = tuple[int, int]
+
+
+class Intake:
+    """Commands that were read and are not in their streams yet, by their place in the commands topic.
+
+    An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
+    """
+
+    def __init__(self) -> None:
+        self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}
+        self.dead: list[RecordDeadLettered] = []
+
+    def take(self, entry: Entry) -> None:
+        """Reads an entry of the commands topic: an arrival, or a dead letter."""
+        source = Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
+        headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
+        try:
+            arrival = read_command(headers, entry.key, entry.value)
+        except UndecodableError as error:
+            self.dead.append(dead_letter(source, entry.value or b"", error, "dispatcher"))
+            return
+        event = _received(arrival, source)
+        place = (entry.partition, entry.offset)
+        self._arrivals[place] = (_stream(arrival, source), event, arrival.traceparent)
+
+    def folded(self, event: CommandReceived) -> None:
+        """Forgets an arrival that is in its stream."""
+        self._arrivals.pop((event.source.partition, event.source.offset), None)
+
+    def waiting(self) -> Iterable[tuple[str, CommandReceived, str]]:
+        """Gives stream, event and traceparent of what has not been folded yet, oldest first."""
+        return self._arrivals.values()
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+
+def dead_letter(source: Source, value: bytes, error: UndecodableError, reader: str) -> RecordDeadLettered:
+    """Describes a record that could not be decoded, with its first 4 KiB."""
+    return RecordDeadLettered(
+        source=source,
+        code=error.code,
+        message=str(error)[:1_000],
+        reader=reader,
+        sha256=hashlib.sha256(value).hexdigest(),
+        head_base64=base64.b64encode(value[:HEAD_BYTES]).decode(),
+    )
+
+
+def _place(source: Source) -> str:
+    return f"{source.topic}-{source.partition}-{source.offset}"
+
+
+def _stream(arrival: Arrival, source: Source) -> str:
+    """Gives the stream that a command is answered on: its own, else its command's, else its place's."""
+    return arrival.stream or arrival.command_id or f"commands/{_place(source)}"
+
+
+def _received(arrival: Arrival, source: Source) -> CommandReceived:
+    return CommandReceived(
+        command_id=arrival.command_id or _place(source),
+        command_type=arrival.command_type,
+        body=arrival.body,
+        digest=arrival.digest,
+        source=source,
+        publisher=arrival.publisher,
+        rules=RULES,
+        problem=arrival.problem,
+    )

@@ -1,0 +1,179 @@
+"""The dispatcher as the reactor drives it: streams and fleet folded, decisions and questions given out."""
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from trackside.contracts.commands import CommandReceived, CommandRefused, RecordDeadLettered
+from trackside.contracts.message import Record
+from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
+from trackside.contracts.tasks import AttemptEnded, MetricReported
+from trackside.contracts.topics import Topics
+from trackside.dispatcher import decide
+from trackside.dispatcher.advice import Advice
+from trackside.dispatcher.decide import Answer
+from trackside.dispatcher.history import ended
+from trackside.dispatcher.intake import Intake
+from trackside.dispatcher.lanes import Reported
+from trackside.domain import fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams
+from trackside.domain.task import TaskState
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.reactor import Decision, Facts
+from trackside.telemetry.metrics import counter, gauge
+
+log = structlog.get_logger("trackside.dispatcher")
+
+_CONCLUDES = (TrialSuggested, SearchExhausted, SearchFailed)
+
+
+class Dispatcher:
+    """Holds what was folded, what of it has changed, and what was asked."""
+
+    def __init__(
+        self,
+        log: Log,
+        topics: Topics,
+        author: Author,
+        streams: Streams,
+        advice: Advice,
+        background: Background,
+    ) -> None:
+        self._log = log
+        self._topics = topics
+        self._author = author
+        self._streams = streams
+        self._fleet = fleet.Fleet()
+        self._advice = advice
+        self._background = background
+        self._intake = Intake()
+        self._changed = set(streams.by_id)
+        self._unasked = set(streams.by_id)
+
+    def fold(self, record: Record) -> None:
+        """Folds a record of the events or the fleet topic."""
+        if record.topic == self._topics.fleet.name:
+            fleet.evolve(self._fleet, record)
+            return
+        stream, outcome = self._streams.fold(record)
+        message = record.message
+        if isinstance(message, CommandReceived):
+            self._intake.folded(message)
+        if isinstance(message, _CONCLUDES):
+            self._advice.concluded(stream.stream_id)
+        if outcome is Outcome.APPLIED:
+            self._note(stream, record)
+        else:
+            counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
+        self._look_at(stream.stream_id)
+
+    def reconsider(self, stream: str) -> None:
+        """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way."""
+        self._advice.concluded(stream)
+        self._look_at(stream)
+
+    def arrive(self, entry: Entry) -> None:
+        """Takes in what somebody wrote to the commands topic."""
+        self._intake.take(entry)
+
+    def decide(self, facts: Facts) -> Iterable[Decision]:
+        """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""
+        yield from self._arrived(facts)
+        yield from self._advised(facts)
+        events = self._topics.events.name
+        types = self._fleet.task_types
+        for stream_id in list(self._changed):
+            if facts.busy(events, stream_id):
+                continue
+            self._changed.discard(stream_id)
+            stream = self._streams.by_id.get(stream_id)
+            if stream is None:
+                continue
+            for answer in decide.react(stream, types):
+                yield self._decision(stream_id, answer)
+
+    def act(self, facts: Facts) -> None:
+        """Asks for the trials whose slots are open, and sends dead letters on their way."""
+        for stream_id in self._unasked:
+            stream = self._streams.by_id.get(stream_id)
+            if stream is None:
+                continue
+            self._advice.look_at(stream)
+            if stream.closed:
+                shrink(stream)
+        self._unasked.clear()
+        while self._intake.dead:
+            self._background.spawn(self._bury(self._intake.dead.pop()))
+        gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
+
+    def next_due_ms(self) -> int | None:
+        """Has no timers: everything the dispatcher does follows from a record or an answer."""
+        return None
+
+    def _look_at(self, stream_id: str) -> None:
+        self._changed.add(stream_id)
+        self._unasked.add(stream_id)
+
+    def _arrived(self, facts: Facts) -> Iterable[Decision]:
+        events = self._topics.events.name
+        for stream_id, received, traceparent in self._intake.waiting():
+            if not facts.busy(events, stream_id):
+                counter("trackside.dispatcher.received.commands").labels(_kind(received)).inc()
+                yield Decision(events, stream_id, (received,), "receive command", "", traceparent)
+
+    def _advised(self, facts: Facts) -> Iterable[Decision]:
+        kept = []
+        for stream_id, answer in self._advice.answers:
+            if facts.busy(self._topics.events.name, stream_id):
+                kept.append((stream_id, answer))
+            else:
+                yield self._decision(stream_id, answer)
+        self._advice.answers[:] = kept
+
+    def _decision(self, stream_id: str, answer: Answer) -> Decision:
+        for event in answer.events:
+            if isinstance(event, CommandRefused):
+                counter("trackside.dispatcher.refused.commands").labels(event.code).inc()
+        messages = tuple(answer.events)
+        return Decision(self._topics.events.name, stream_id, messages, answer.what, "", answer.traceparent)
+
+    def _note(self, stream: Stream, record: Record) -> None:
+        """Tells the assessor's past what happened to a trial."""
+        message = record.message
+        if isinstance(message, MetricReported):
+            task = stream.tasks.get(message.task_id)
+            if task is not None and task.trial is not None and message.kind == "PERIODICAL":
+                item: Reported = ("reported", task.trial, message.step, message.value)
+                self._advice.reported(stream, task.trial, item)
+        elif isinstance(message, AttemptEnded):
+            task = stream.tasks.get(message.task_id)
+            if task is not None and task.trial is not None and task.state is not TaskState.ENDED:
+                self._advice.reported(stream, task.trial, ("restarted", task.trial))
+        elif isinstance(message, TrialEnded) and stream.search is not None:
+            counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
+            self._advice.reported(stream, message.trial, ended(stream.search.trials[message.trial]))
+
+    async def _bury(self, letter: RecordDeadLettered) -> None:
+        topic = self._topics.dead_letters
+        source = letter.source
+        key = f"{source.topic}-{source.partition}-{source.offset}"
+        counter("trackside.eventlog.dead_letters.records").labels(source.topic, letter.code).inc()
+        while True:
+            try:
+                await self._log.publish(topic.name, 0, self._author.single(key, letter, message_id=key))
+                return
+            except TransientError as error:
+                log.warning("a dead letter waits for the log", reason=str(error))
+                await asyncio.sleep(0.2)
+
+
+def _kind(received: CommandReceived) -> str:
+    """Gives a command's type as a label: those we don't know share one, so that nobody can flood them."""
+    known = ("trackside.start-search.v1", "trackside.stop-search.v1")
+    return received.command_type if received.command_type in known else "unknown"
