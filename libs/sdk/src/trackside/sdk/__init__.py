@@ -1,1 +1,3 @@
 """What users import: Client, Task, trial."""
+
+from trackside.sdk.client import Client as Client

@@ -1,0 +1,96 @@
+"""The client for code without an event loop: the same calls, run by a loop in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trackside.contracts.message import Command, Record
+from trackside.domain.fleet import Fleet
+from trackside.domain.stream import Stream
+from trackside.sdk.publication import Accepted, Publication, Refused
+
+if TYPE_CHECKING:
+    from trackside.sdk.client import Client
+
+Got = TypeVar("Got")
+
+
+class BlockingClient:
+    """A Client whose calls block; may be used from several threads, and inside a notebook."""
+
+    def __init__(self, make: "Callable[[], Client]") -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="trackside-client", daemon=True)
+        self._thread.start()
+        self._client = make()
+
+    def __enter__(self) -> "BlockingClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of connections and ends the thread; may be called again."""
+        if self._loop.is_closed():
+            return
+        self._run(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def publish(
+        self,
+        command: Command | Mapping[str, object],
+        stream_id: str,
+        command_id: str | None = None,
+        traceparent: str | None = None,
+    ) -> Publication:
+        """Publishes a command, as Client.publish does."""
+        return self._run(self._client.publish(command, stream_id, command_id, traceparent))
+
+    def answer(self, publication: Publication, timeout_s: float = 30.0) -> Accepted | Refused:
+        """Waits for the answer to one publication, as Client.answer does."""
+        return self._run(self._client.answer(publication, timeout_s))
+
+    def events(self, stream_id: str, follow: bool = False, from_offset: int = 0) -> Iterator[Record]:
+        """Gives the records of a stream, as Client.events does."""
+        return self._iterate(self._client.events(stream_id, follow, from_offset))
+
+    def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
+        """Waits until the root of a stream is over, as Client.wait does."""
+        return self._run(self._client.wait(stream_id, timeout_s))
+
+    def state(self, stream_id: str) -> Stream | None:
+        """Gives the state of a stream, as Client.state does."""
+        return self._run(self._client.state(stream_id))
+
+    def fleet(self) -> Fleet:
+        """Gives the workers and devices, as Client.fleet does."""
+        return self._run(self._client.fleet())
+
+    def _iterate(self, records: AsyncGenerator[Record, None]) -> Iterator[Record]:
+        try:
+            while True:
+                try:
+                    yield self._run(_next(records))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._run(records.aclose())
+
+    def _run(self, work: Coroutine[Any, Any, Got]) -> Got:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+
+async def _next(records: AsyncGenerator[Record, None]) -> Record:
+    return await anext(records)

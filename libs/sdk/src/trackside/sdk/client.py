@@ -1,0 +1,240 @@
+"""Publishes commands and follows what became of them, from Python.
+
+Publishing is safe to repeat: a command's id makes it count once, however often it arrives.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import TypeVar
+
+from trackside.contracts.codec import CODEC
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Command, Record
+from trackside.contracts.refusals import Problem
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain import fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.errors import TooLargeError, TransientError
+from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
+from trackside.sdk.blocking import BlockingClient
+from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.publication import Accepted, Publication, Refused, answered, outgoing
+
+PUBLISH_S = 15.0
+ANSWER_S = 30.0
+RETRY_S = 0.25
+WAIT_S = 1.0
+
+Got = TypeVar("Got")
+
+
+class Client:
+    """Speaks to one installation: Kafka's host:port, and what the names of its topics begin with.
+
+    Connects when it is first used; close it, or use it in an `async with`. `log` replaces Kafka in tests.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic_prefix: str = "", *, name: str = "sdk", log: Log | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._topics = Topics(prefix=topic_prefix)
+        self._source = f"trackside/sdk/{name}"
+        self._log = log
+
+    @staticmethod
+    def blocking(bootstrap: str, topic_prefix: str = "", *, log: Log | None = None) -> BlockingClient:
+        """Gives the same client for code without an event loop; close it, or use it in a `with`."""
+        return BlockingClient(lambda: Client(bootstrap, topic_prefix, log=log))
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Lets go of connections."""
+        if self._log is not None:
+            await self._log.close()
+
+    async def publish(
+        self,
+        command: Command | Mapping[str, object],
+        stream_id: str,
+        command_id: str | None = None,
+        traceparent: str | None = None,
+        timeout_s: float = PUBLISH_S,
+    ) -> Publication:
+        """Publishes a command to a stream and waits until it is safe in the log.
+
+        A mapping is sent as a structured CloudEvent with `type` and `data`, for the platform to judge.
+        Raises UnsendableError for what could never be accepted, UnreachableError if the log is silent.
+        """
+        command_id = command_id or new_id()
+        record = outgoing(command, stream_id, command_id, self._source, traceparent or "")
+        what = f"command {command_id} was not confirmed; publish it again under this id, it will count once"
+        ends = await self._patiently(lambda log: log.ends(self._topics.events.name), timeout_s, what)
+        appended = await self._patiently(lambda log: self._append(log, stream_id, record), timeout_s, what)
+        commands = self._topics.commands
+        return Publication(
+            topic=commands.name,
+            partition=partition_of(stream_id, commands.partitions),
+            offset=appended.offset,
+            command_id=command_id,
+            stream_id=stream_id,
+            events_from=ends[partition_of(stream_id, len(ends))],
+        )
+
+    async def answer(self, publication: Publication, timeout_s: float = ANSWER_S) -> Accepted | Refused:
+        """Waits for the answer to one publication; raises UnansweredError after `timeout_s`."""
+        place = (
+            self._topics.events.name,
+            partition_of(publication.stream_id, self._topics.event_partitions),
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with aclosing(self._entries({place: publication.events_from})) as entries:
+                    async for entry in entries:
+                        record = _of_stream(entry, publication.stream_id)
+                        found = None if record is None else answered(publication, record)
+                        if found is not None:
+                            return found
+        except TimeoutError as error:
+            source = publication.source
+            raise UnansweredError(
+                f"command {publication.command_id} is in the log ({source.topic}-{source.partition} "
+                f"offset {source.offset}), but nobody answered it within {timeout_s:g} s; "
+                "is a dispatcher running?"
+            ) from error
+        raise AssertionError("a log has no end")
+
+    async def events(
+        self, stream_id: str, follow: bool = False, from_offset: int = 0
+    ) -> AsyncGenerator[Record, None]:
+        """Gives the records of a stream in log order from an offset on; with `follow` also those to come.
+
+        Raises UnknownMessageError for a record that only a newer release understands.
+        """
+        topic = self._topics.events.name
+        ends = await self._patiently(lambda log: log.ends(topic), PUBLISH_S, f"events of {stream_id}")
+        place = (topic, partition_of(stream_id, len(ends)))
+        starts = await self._patiently(lambda log: log.beginnings(topic), PUBLISH_S, f"events of {stream_id}")
+        start, end = max(from_offset, starts[place[1]]), ends[place[1]]
+        if not follow and start >= end:
+            return
+        async with aclosing(self._entries({place: start})) as entries:
+            async for entry in entries:
+                if not follow and entry.offset >= end:
+                    return
+                record = _of_stream(entry, stream_id)
+                if record is not None:
+                    yield record
+                if not follow and entry.offset + 1 >= end:
+                    return
+
+    async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
+        """Gives each event that counts, with the state it led to, until the stream's root is over.
+
+        The state is one object that goes on changing.
+        """
+        streams = Streams()
+        async with aclosing(self.events(stream_id, follow=True)) as records:
+            async for record in records:
+                stream, outcome = streams.fold(record)
+                if outcome is Outcome.APPLIED:
+                    yield record, stream
+                    if stream.closed:
+                        return
+
+    async def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
+        """Waits until the root of a stream is over and gives its state; raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            async with aclosing(self.follow(stream_id)) as changes:
+                async for _, stream in changes:
+                    if stream.closed:
+                        return stream
+        raise AssertionError("a log has no end")
+
+    async def state(self, stream_id: str) -> Stream | None:
+        """Gives the state of a stream as the log has it now, or None if there is no such stream."""
+        streams = Streams()
+        async with aclosing(self.events(stream_id)) as records:
+            async for record in records:
+                streams.fold(record)
+        return streams.by_id.get(stream_id)
+
+    async def fleet(self) -> fleet.Fleet:
+        """Gives the workers and devices as the log has them now."""
+        folded, topic = fleet.Fleet(), self._topics.fleet.name
+        ends = await self._patiently(lambda log: log.ends(topic), PUBLISH_S, "the fleet")
+        starts = await self._patiently(lambda log: log.beginnings(topic), PUBLISH_S, "the fleet")
+        if starts[0] >= ends[0]:
+            return folded
+        async with aclosing(self._entries({(topic, 0): starts[0]})) as entries:
+            async for entry in entries:
+                if entry.offset < ends[0]:
+                    fleet.evolve(folded, _record(entry))
+                if entry.offset + 1 >= ends[0]:
+                    break
+        return folded
+
+    async def _append(self, log: Log, stream_id: str, record: Outgoing) -> Appended:
+        commands = self._topics.commands
+        try:
+            return await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
+        except TooLargeError as error:
+            raise UnsendableError(Problem(code="too_large", message=str(error))) from error
+
+    async def _patiently(self, ask: Callable[[Log], Awaitable[Got]], timeout_s: float, what: str) -> Got:
+        """Asks the log until it answers; a command asked twice still counts once."""
+        deadline = monotonic_s() + timeout_s
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, deadline - monotonic_s())):
+                    return await ask(self._connected())
+            except (TransientError, TimeoutError) as error:
+                if monotonic_s() + RETRY_S >= deadline:
+                    reason = str(error) or "no answer"
+                    raise UnreachableError(
+                        f"no Kafka at {self._bootstrap} within {timeout_s:g} s ({reason}): {what}"
+                    ) from error
+            await asyncio.sleep(RETRY_S)
+
+    def _connected(self) -> Log:
+        if self._log is None:
+            # imported late: task processes import this package too, and never speak to Kafka themselves
+            from trackside.eventlog.kafka import KafkaLog
+
+            self._log = KafkaLog(self._bootstrap, client_id="trackside-sdk")
+        return self._log
+
+    async def _entries(self, starts: dict[tuple[str, int], int]) -> AsyncGenerator[Entry, None]:
+        reader: Reader = self._connected().reader(starts)
+        try:
+            while True:
+                for entry in await reader.read(WAIT_S):
+                    yield entry
+        finally:
+            await reader.close()
+
+
+def _of_stream(entry: Entry, stream_id: str) -> Record | None:
+    """Decodes an entry if it belongs to the stream; the others are passed over by their headers alone."""
+    envelope = CODEC.envelope(entry.headers)
+    if envelope.stream != stream_id:
+        return None
+    return _record(entry)
+
+
+def _record(entry: Entry) -> Record:
+    envelope = CODEC.envelope(entry.headers)
+    message = CODEC.decode(envelope, entry.value)
+    return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)

@@ -1,0 +1,211 @@
+"""The client over the log in memory: what it writes, and how it finds its answers."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.ingress import read_command
+from trackside.contracts.message import Event, Message
+from trackside.contracts.search_space import Choice, Space
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchStarted,
+    SearchStatus,
+    SearchStopRequested,
+    StartSearch,
+    StopSearch,
+)
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.memory import MemoryLog
+from trackside.sdk import Client
+from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.publication import Accepted, Publication, Refused
+
+TOPICS = Topics()
+DISPATCHER = Author("dispatcher", "1")
+TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
+SPACE: Space = {"x": Choice(type="choice", values=[1, 2])}
+START = StartSearch(task_type="digits", max_trials=2, space=SPACE)
+
+
+class SilentLog(MemoryLog):
+    """A log whose broker can't be reached."""
+
+    async def ends(self, topic: str) -> dict[int, int]:
+        """Says that there is no answer."""
+        raise TransientError("connection refused")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    memory = MemoryLog()
+    await memory.ensure(TOPICS.shared)
+    return memory
+
+
+async def record(log: MemoryLog, stream: str, messages: Sequence[Message]) -> int:
+    topic = TOPICS.events
+    partition = partition_of(stream, topic.partitions)
+    return (await log.append(topic.name, partition, DISPATCHER.decision(stream, messages))).offset
+
+
+def received(publication: Publication) -> CommandReceived:
+    return CommandReceived(
+        command_id=publication.command_id,
+        command_type=START.wire_type(),
+        body=START.model_dump(mode="json"),
+        digest="d",
+        source=publication.source,
+        publisher="test",
+        rules=1,
+    )
+
+
+def accepted(publication: Publication) -> CommandAccepted:
+    return CommandAccepted(command_id=publication.command_id, source=publication.source)
+
+
+def started(publication: Publication) -> SearchStarted:
+    return SearchStarted(command_id=publication.command_id, search=START, seed=1)
+
+
+async def test_a_command_arrives_as_the_platform_reads_it(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        publication = await client.publish(
+            START, "s1", "c1", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+        )
+        place = (publication.topic, publication.partition)
+        [entry] = await log.reader({place: publication.offset}).read(1)
+    headers = {name: octets for name, octets in entry.headers if octets is not None}
+    arrival = read_command(headers, entry.key, entry.value)
+    assert (arrival.stream, arrival.command_id, arrival.command_type) == ("s1", "c1", START.wire_type())
+    assert arrival.problem is None and arrival.body == START.model_dump(mode="json")
+    assert arrival.traceparent.startswith("00-aaaa")
+    assert publication.partition == partition_of("s1", TOPICS.commands.partitions)
+
+
+async def test_a_mapping_arrives_as_a_structured_cloud_event(log: MemoryLog) -> None:
+    wish = {"type": "trackside.stop-search.v1", "data": {"reason": "enough"}, "source": "ci/42"}
+    async with Client("", log=log) as client:
+        publication = await client.publish(wish, "s1", "c1")
+        [entry] = await log.reader({(publication.topic, publication.partition): 0}).read(1)
+    headers = {name: octets for name, octets in entry.headers if octets is not None}
+    arrival = read_command(headers, entry.key, entry.value)
+    assert arrival.problem is None and arrival.body == {"reason": "enough"}
+    assert (arrival.stream, arrival.publisher, arrival.command_id) == ("s1", "ci/42", "c1")
+
+
+async def test_an_answer_is_the_one_with_the_place_of_the_publication(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        first = await client.publish(START, "s1", "c1")
+        second = await client.publish(START, "s1", "c1")
+        assert first.source != second.source
+        await record(log, "s1", [received(first)])
+        await record(log, "s1", [accepted(first), started(first)])
+        await record(log, "s1", [received(second)])
+        offset = await record(log, "s1", [accepted(second)])
+        assert await client.answer(second, 5) == Accepted("c1", offset)
+        assert (await client.answer(first, 5)).offset < offset
+
+
+async def test_a_refusal_says_code_path_and_message(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        publication = await client.publish(StopSearch(), "s1", "c1")
+        waiting = asyncio.create_task(client.answer(publication, 5))
+        refusal = CommandRefused(
+            command_id="c1",
+            source=publication.source,
+            code="unknown_stream",
+            path="$",
+            message="none",
+        )
+        offset = await record(log, "s1", [refusal])
+        assert await waiting == Refused("c1", offset, "unknown_stream", "$", "none")
+
+
+async def test_an_answer_of_anyone_but_a_dispatcher_does_not_count(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        publication = await client.publish(START, "s1", "c1")
+        forged = Author("worker", "1").single("s1", accepted(publication))
+        await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
+        with pytest.raises(UnansweredError, match=r"c1.*is a dispatcher running"):
+            await client.answer(publication, 0.05)
+
+
+@pytest.mark.parametrize("stream", ["", "a b", "../x", "x" * 129])
+async def test_a_stream_that_nobody_could_answer_on_is_not_published(log: MemoryLog, stream: str) -> None:
+    with pytest.raises(UnsendableError, match="bad_identifier at \\$partitionkey"):
+        await Client("", log=log).publish(StopSearch(), stream)
+    assert set((await log.ends(TOPICS.commands.name)).values()) == {0}
+
+
+async def test_a_command_over_the_limit_is_not_published(log: MemoryLog) -> None:
+    large = {"type": "trackside.start-search.v1", "data": {"name": "x" * 262_144}}
+    with pytest.raises(UnsendableError, match=r"too_large.*262,144"):
+        await Client("", log=log).publish(large, "s1")
+
+
+async def test_a_silent_broker_is_an_error_that_names_the_command() -> None:
+    with pytest.raises(UnreachableError, match=r"nowhere:1 .*connection refused.*command c9"):
+        await Client("nowhere:1", log=SilentLog()).publish(START, "s1", "c9", timeout_s=0.05)
+
+
+async def test_events_are_those_of_the_stream_only(log: MemoryLog) -> None:
+    other = next(name for name in map(str, range(10_000)) if partition_of(name, 12) == partition_of("s1", 12))
+    async with Client("", log=log) as client:
+        publication = await client.publish(START, "s1", "c1")
+        await record(log, "s1", [received(publication)])
+        await record(log, other, [received(publication)])
+        await record(log, "s1", [accepted(publication), started(publication)])
+        found = [entry async for entry in client.events("s1")]
+        assert [entry.offset for entry in found] == [0, 2, 3]
+        assert [entry.offset async for entry in client.events("s1", from_offset=2)] == [2, 3]
+        assert [entry async for entry in client.events("nothing")] == []
+
+
+async def test_waiting_ends_with_the_search(log: MemoryLog) -> None:
+    async with Client("", log=log) as client:
+        publication = await client.publish(START, "s1", "c1")
+        waiting = asyncio.create_task(client.wait("s1", 5))
+        await record(log, "s1", [received(publication)])
+        await record(log, "s1", [accepted(publication), started(publication)])
+        state = await client.state("s1")
+        assert state is not None and state.search is not None and not state.closed
+        await record(log, "s1", [_stop_requested(publication)])
+        await record(log, "s1", [SearchEnded(status=SearchStatus.STOPPED, trials=0)])
+        stream = await waiting
+        assert stream.search is not None and stream.search.status is SearchStatus.STOPPED
+
+
+async def test_a_stream_that_is_not_there_has_no_state(log: MemoryLog) -> None:
+    assert await Client("", log=log).state("nobody") is None
+
+
+async def test_the_fleet_is_folded_to_its_end(log: MemoryLog) -> None:
+    device = Device(device_id="cpu0", kind="cpu", name="CPU slot", memory_bytes=1)
+    joined = WorkerJoined(
+        worker_id="w1", incarnation="i1", host="h", devices=[device], task_types=[], queues=[], after={}
+    )
+    assert (await Client("", log=log).fleet()).workers == {}
+    await log.append(TOPICS.fleet.name, 0, [Author("worker", "w1").single("w1", joined)])
+    assert list((await Client("", log=log).fleet()).workers) == ["w1"]
+
+
+def test_the_blocking_form_does_the_same() -> None:
+    log = MemoryLog()
+    asyncio.run(log.ensure(TOPICS.shared))
+    with Client.blocking("", log=log) as client:
+        publication = client.publish(START, "s1", "c1")
+        assert (publication.topic, publication.offset) == (TOPICS.commands.name, 0)
+        assert list(client.events("s1")) == []
+        assert client.state("s1") is None
+    client.close()
+
+
+def _stop_requested(publication: Publication) -> Event:
+    return SearchStopRequested(command_id=publication.command_id, reason="enough")

@@ -1,0 +1,98 @@
+"""Spec files: what they mean, and what is said about those that mean nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from trackside.contracts.search_space import LogUniform
+from trackside.contracts.searches import StartSearch
+from trackside.sdk.errors import SpecError
+from trackside.sdk.specs import parse_spec, read_spec
+
+EXAMPLE = Path(__file__).parents[3] / "deploy/examples/digits/search.yaml"
+GOOD = """
+kind: search
+task_type: digits
+max_trials: 4
+space:
+  lr: {type: loguniform, low: 1e-4, high: 1e-1}
+"""
+
+
+def refused(text: str | bytes) -> SpecError:
+    octets = text.encode() if isinstance(text, str) else text
+    with pytest.raises(SpecError) as caught:
+        parse_spec(octets, "spec.yaml")
+    return caught.value
+
+
+def test_the_example_of_the_demo_is_a_search_of_twenty_trials() -> None:
+    command = read_spec(EXAMPLE)
+    assert isinstance(command, StartSearch)
+    assert (command.max_trials, command.concurrency, command.tuner.name) == (20, 2, "tpe")
+    assert command.assessor is not None and command.assessor.name == "median"
+    assert command.seed is not None
+    assert {parameter.type for parameter in command.space.values()} >= {"loguniform", "uniform", "choice"}
+
+
+def test_a_number_with_an_exponent_needs_no_dot() -> None:
+    command = parse_spec(GOOD.encode(), "spec.yaml")
+    assert isinstance(command, StartSearch)
+    assert command.space["lr"] == LogUniform(type="loguniform", low=1e-4, high=1e-1)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        ("kind: serch", "$.kind", "did you mean 'search'"),
+        ("task_type: digits", "$.kind", "expected one of: search"),
+        (GOOD.replace("task_type", "task_typ"), "$.task_typ", "did you mean 'task_type'"),
+        (GOOD.replace("high", "hihg"), "$.space.lr.hihg", "did you mean 'high'"),
+        (GOOD.replace("loguniform", "logunifrm"), "$.space.lr.type", "did you mean 'loguniform'"),
+        (GOOD.replace("max_trials: 4", "max_trials: four"), "$.max_trials", "valid integer, got str"),
+        (GOOD.replace("max_trials: 4", "max_trials: 0"), "$.max_trials", "greater than or equal to 1"),
+        (GOOD.replace("low: 1e-4", "low: 1"), "$.space.lr", "low 1.0 is above high 0.1"),
+        (GOOD.replace("low: 1e-4", "low: 0"), "$.space.lr", "low above 0"),
+        (GOOD + "tuner: {nme: tpe}", "$.tuner.nme", "did you mean 'name'"),
+        (GOOD + "concurrency: 0", "$.concurrency", "greater than or equal to 1"),
+    ],
+)
+def test_an_error_names_the_path_and_what_was_expected(text: str, path: str, expected: str) -> None:
+    error = refused(text)
+    assert error.problem.path == path
+    assert expected in str(error)
+    assert str(error).startswith("spec.yaml:")
+
+
+def test_an_error_names_the_line() -> None:
+    assert refused(GOOD + "concurrency: 0").line == 7
+
+
+@pytest.mark.parametrize(
+    ("octets", "expected"),
+    [
+        (b"a: [", "found"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"", "expected a mapping"),
+        (b"- 1", "expected a mapping"),
+        (b"kind: search\nkind: search\n", "'kind' is there twice"),
+        (b"a: &x [1]\nb: *x\n", "aliases"),
+        (b"a: .nan", "not a finite number"),
+        (b"a: !!python/object:os.system {}", "not supported"),
+        (b"[" * 5_000, "too deep"),
+        (b"a" * 300_000, "limit is 262,144"),
+    ],
+)
+def test_what_is_not_plain_yaml_is_refused(octets: bytes, expected: str) -> None:
+    assert expected in str(refused(octets))
+
+
+def test_words_that_yaml_1_1_calls_booleans_stay_words() -> None:
+    command = parse_spec((GOOD + "  switch: {type: choice, values: [on, off, 1:30]}\n").encode(), "s")
+    assert isinstance(command, StartSearch)
+    assert command.space["switch"].model_dump()["values"] == ["on", "off", "1:30"]
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(SpecError, match=r"nowhere\.yaml: .*No such file"):
+        read_spec(Path("nowhere.yaml"))
