@@ -2,12 +2,13 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import Arrival, read_command
-from trackside.eventlog.log import Entry
+from trackside.domain.streams import Streams
+from trackside.eventlog.log import Entry, TopicPartition
 
 HEAD_BYTES = 4_096
 Place = tuple[int, int]
@@ -80,3 +81,19 @@ def _received(arrival: Arrival, source: Source) -> CommandReceived:
         rules=RULES,
         problem=arrival.problem,
     )
+
+
+def next_commands(streams: Streams, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Gives where to go on reading commands: behind the last that is in a stream.
+
+    It is a hint: what is read twice is in its stream already, and changes nothing there.
+    """
+    positions = dict(starts)
+    for stream in streams.by_id.values():
+        for command in stream.commands.values():
+            for publication in command.publications:
+                source = publication.source
+                place = (source.topic, source.partition)
+                if place in positions:
+                    positions[place] = max(positions[place], source.offset + 1)
+    return positions

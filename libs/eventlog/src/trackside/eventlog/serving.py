@@ -1,0 +1,101 @@
+"""How every service process begins and ends: telemetry, health, signals, exit code."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from trackside.contracts.topics import Topic
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.settings import StackSettings
+from trackside.telemetry.health import Health, measure_loop_lag, serve
+from trackside.telemetry.setup import configure
+
+logger = structlog.get_logger("trackside.eventlog")
+
+
+@dataclass(slots=True)
+class Service:
+    """What a running service process has: its log, its name in what it writes, and when to stop."""
+
+    log: Log
+    author: Author
+    settings: StackSettings
+    health: Health
+    background: Background
+    stop: asyncio.Event
+
+
+def run_service(role: str, settings: StackSettings, run: Callable[[Service], Awaitable[None]]) -> None:
+    """Runs a service until SIGTERM or SIGINT; exits with 1, saying why, if it can't go on."""
+    telemetry = configure(role, instance=settings.instance)
+    try:
+        asyncio.run(_run(role, settings, run))
+    except Exception as error:
+        logger.error(
+            "service stopped", service=role, reason=str(error) or type(error).__name__, exc_info=error
+        )
+        raise SystemExit(1) from error
+    finally:
+        telemetry.shutdown()
+
+
+async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    health = Health(role)
+    background = Background()
+    async with (
+        KafkaLog(settings.kafka_bootstrap, f"trackside-{role}") as log,
+        serve(health, settings.health_port) as port,
+    ):
+        logger.info("service started", service=role, health_port=port)
+        background.spawn(measure_loop_lag(health))
+        author = Author(role, settings.instance)
+        try:
+            await run(Service(log, author, settings, health, background, stop))
+        finally:
+            await background.close()
+
+
+async def until_fit(service: Service, topics: list[Topic]) -> bool:
+    """Waits for the broker, then checks the topics; False if the service is to stop before that.
+
+    Raises PreflightError when a topic is missing or forgets too early.
+    """
+    while not service.stop.is_set():
+        try:
+            await service.log.ends(topics[0].name)
+            break
+        except TransientError as error:
+            service.health.waiting("waiting for the log")
+            logger.debug("no log yet", reason=str(error))
+            await asyncio.sleep(0.2)
+    else:
+        return False
+    service.health.waiting(None)
+    await service.log.preflight(topics)
+    return True
+
+
+async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
+    """Gives the position of the first record of each partition; raises PreflightError if some are gone."""
+    beginnings = await log.beginnings(topic.name)
+    for partition, offset in beginnings.items():
+        if offset and topic.retention_ms < 0:
+            raise PreflightError(f"{topic.name}-{partition} starts at {offset}, need 0: the log was cut")
+    return {(topic.name, partition): offset for partition, offset in beginnings.items()}
+
+
+async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
+    """Gives the position behind the last record of each partition."""
+    ends = await log.ends(topic.name)
+    return {(topic.name, partition): offset for partition, offset in ends.items()}
