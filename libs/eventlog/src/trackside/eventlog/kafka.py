@@ -27,6 +27,8 @@ ANSWER_S = 5.0
 """How long an append waits for its acknowledgement before its outcome counts as unknown."""
 STUCK_S = 5.0
 """How long a reader may get nothing while the end of the log moves before its consumer is rebuilt."""
+REPLICAS = 3
+"""Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
 
 
@@ -91,10 +93,11 @@ class KafkaLog:
         admin = await self._admin()
         try:
             known = set(await admin.list_topics())
+            copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
             for topic in topics:
                 if topic.name in known:
                     continue
-                new = NewTopic(topic.name, topic.partitions, -1, topic_configs=topic.settings)
+                new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
                 response = await admin.create_topics([new])
                 _raise_for(topic.name, response.topic_errors)
             await self._until_led(admin, topics)
