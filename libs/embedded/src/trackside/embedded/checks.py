@@ -1,0 +1,82 @@
+"""Does a server answer? Asked in its own protocol, because an open port alone proves little."""
+
+import http.client
+import socket
+import struct
+
+from trackside.embedded.ports import HOST
+from trackside.embedded.programs import Check
+
+CLIENT = b"trackside-check"
+METADATA = 3
+STARTUP = struct.pack("!i", 196608) + b"user\0trackside\0database\0trackside\0\0"
+CANNOT_CONNECT_NOW = b"57P03"
+
+
+def answers(check: Check, port: int | None, timeout_s: float = 0.5) -> bool:
+    """Tells whether the server on the loopback port answers now in the protocol that `check` names.
+
+    "started" and "exit" ask nobody and are true: whether the process runs or ended is its parent's to know.
+    """
+    if port is None:
+        return True
+    try:
+        match check:
+            case "kafka":
+                return _kafka(port, timeout_s)
+            case "postgres":
+                return _postgres(port, timeout_s)
+            case "http":
+                return _http(port, timeout_s)
+            case _:
+                return True
+    except (OSError, struct.error, http.client.HTTPException):
+        return False
+
+
+def _connect(port: int, timeout_s: float) -> socket.socket:
+    connection = socket.create_connection((HOST, port), timeout=timeout_s)
+    if connection.getsockname() == connection.getpeername():
+        connection.close()
+        raise ConnectionError(f"connected to itself on port {port}")
+    return connection
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise ConnectionError("the server closed the connection")
+        parts += part
+    return bytes(parts)
+
+
+def _kafka(port: int, timeout_s: float) -> bool:
+    """Asks for Metadata (version 1, no topics): a broker is listed once the controller has let it in."""
+    head = struct.pack("!hhih", METADATA, 1, 7, len(CLIENT)) + CLIENT
+    request = head + struct.pack("!i", 0)
+    with _connect(port, timeout_s) as connection:
+        connection.sendall(struct.pack("!i", len(request)) + request)
+        (size,) = struct.unpack("!i", _read(connection, 4))
+        correlation, brokers = struct.unpack("!ii", _read(connection, size)[:8])
+        return bool(correlation == 7 and brokers > 0)
+
+
+def _postgres(port: int, timeout_s: float) -> bool:
+    """Starts a session up to the question for the password; a server that still recovers says 57P03."""
+    with _connect(port, timeout_s) as connection:
+        connection.sendall(struct.pack("!i", len(STARTUP) + 4) + STARTUP)
+        kind = _read(connection, 1)
+        (size,) = struct.unpack("!i", _read(connection, 4))
+        body = _read(connection, size - 4)
+        return kind == b"R" or (kind == b"E" and CANNOT_CONNECT_NOW not in body)
+
+
+def _http(port: int, timeout_s: float) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
+    finally:
+        connection.close()

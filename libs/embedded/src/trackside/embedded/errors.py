@@ -1,0 +1,13 @@
+"""What can go wrong when a stack is started, said so that somebody can act on it."""
+
+
+class StackError(Exception):
+    """The stack can't be started, found or stopped; the message says what, where and what to do."""
+
+
+class StackRunning(StackError):
+    """Another stack already runs on the same folder."""
+
+
+class StackMissing(StackError):
+    """No stack runs on the folder."""

@@ -1,0 +1,38 @@
+"""Small files that must be whole whenever somebody reads them, and the folder that caches downloads."""
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replaces a file in one step, so that a reader sees the old text or the new one, never a part."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def cache_folder() -> Path:
+    """Gives the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`."""
+    given = os.environ.get("TRACKSIDE_CACHE")
+    folder = Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def last_lines(path: Path, count: int = 12) -> str:
+    """Gives the last lines of a log file, to be shown when its process failed."""
+    try:
+        with path.open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - 16_384))
+            text = log.read().decode("utf-8", "replace")
+    except OSError as error:
+        return f"(no log: {error})"
+    return "\n".join(text.splitlines()[-count:])

@@ -1,0 +1,144 @@
+"""The stack's folder: its lock, its leash, and the two files that say what shall run and what does."""
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trackside.embedded.errors import StackMissing, StackRunning
+from trackside.embedded.files import write_whole
+from trackside.embedded.programs import Program, from_json, to_json
+
+NAME = ".trackside"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the supervisor shall run: programs in starting order, and the addresses that clients need.
+
+    With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
+    process that holds the leash is gone, however it died.
+    """
+
+    programs: list[Program]
+    bootstrap_servers: str
+    postgres_dsn: str
+    ephemeral: bool = False
+    leash: str | None = None
+    grace_s: float = 10.0
+
+
+@dataclass
+class ProcessStatus:
+    """What one program does: `state` is waiting, starting, ready, ended or restarting."""
+
+    name: str
+    state: str = "waiting"
+    pid: int | None = None
+    restarts: int = 0
+    health_port: int | None = None
+    log: str = ""
+
+
+@dataclass
+class StackStatus:
+    """What runs, as written to stack.json: `state` is starting, running, stopping, stopped or failed."""
+
+    state: str
+    supervisor_pid: int
+    bootstrap_servers: str
+    postgres_dsn: str
+    reason: str | None = None
+    processes: dict[str, ProcessStatus] = field(default_factory=dict)
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Writes plan.json, readable by its owner only because it holds the password of Postgres."""
+    values = {**asdict(plan), "programs": [to_json(program) for program in plan.programs]}
+    write_whole(folder / "plan.json", json.dumps(values, indent=1))
+
+
+def read_plan(folder: Path) -> Plan:
+    """Reads plan.json back."""
+    values: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return Plan(**{**values, "programs": [from_json(each) for each in values["programs"]]})
+
+
+def write_status(folder: Path, status: StackStatus) -> None:
+    """Writes stack.json in one step, readable by its owner only because it holds the password of Postgres."""
+    write_whole(folder / "stack.json", json.dumps(asdict(status), indent=1))
+
+
+def read_status(folder: Path) -> StackStatus:
+    """Reads stack.json; StackMissing if the folder has none."""
+    try:
+        values: dict[str, Any] = json.loads((folder / "stack.json").read_text())
+    except FileNotFoundError:
+        raise StackMissing(f"no stack was started in {folder}: run `trackside up`") from None
+    processes = {name: ProcessStatus(**each) for name, each in values.pop("processes").items()}
+    return StackStatus(**values, processes=processes)
+
+
+def take_lock(folder: Path) -> int:
+    """Takes the folder's lock and gives its descriptor; StackRunning if another stack holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        raise StackRunning(
+            f"a stack already runs in {folder}: see it with `trackside status`, stop it with `trackside down`"
+        ) from None
+    return handle
+
+
+def is_locked(folder: Path) -> bool:
+    """Tells whether a stack holds the folder's lock, which outlives no process."""
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+@contextmanager
+def held_leash(path: Path) -> Iterator[Path]:
+    """Holds a leash: the stacks that were started on it stop when this process lets go or dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield path
+    finally:
+        os.close(handle)
+        path.unlink(missing_ok=True)
+
+
+def open_leash(path: str | None) -> int | None:
+    """Opens the supervisor's end of a leash, if there is one."""
+    return None if path is None else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def is_cut(leash: int | None) -> bool:
+    """Tells whether nobody holds the other end of the leash any more."""
+    if leash is None:
+        return False
+    try:
+        return os.read(leash, 1) == b""
+    except BlockingIOError:
+        return False

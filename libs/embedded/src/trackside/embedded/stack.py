@@ -1,0 +1,281 @@
+"""Start, find and stop a stack: Kafka, Postgres and services under one supervisor, in one folder."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trackside.embedded import kafka, postgres
+from trackside.embedded.errors import StackError, StackMissing
+from trackside.embedded.files import last_lines, write_whole
+from trackside.embedded.folder import (
+    NAME,
+    Plan,
+    StackStatus,
+    is_locked,
+    read_status,
+    take_lock,
+    write_plan,
+)
+from trackside.embedded.jars import Progress
+from trackside.embedded.ports import HOST, free_ports, is_free
+from trackside.embedded.programs import Program
+
+SETUP_TIER = 1
+LOOK_EVERY_S = 0.02
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service process: `argv` defaults to `python -m trackside.<module>`, `module` to the name.
+
+    `name` is unique in the stack ("worker", "worker-2"); `env` is added to what every service gets.
+    """
+
+    name: str
+    module: str | None = None
+    argv: Sequence[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self) -> list[str]:
+        """Gives the service's command line."""
+        module = (self.module or self.name).replace("-", "_")
+        return list(self.argv) if self.argv is not None else [sys.executable, "-m", f"trackside.{module}"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that runs: its folder, and its state as last written by its supervisor."""
+
+    folder: Path
+    status: StackStatus
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Gives Kafka's address."""
+        return self.status.bootstrap_servers
+
+    @property
+    def postgres_dsn(self) -> str:
+        """Gives the DSN of Postgres, password included."""
+        return self.status.postgres_dsn
+
+    def pid(self, name: str) -> int | None:
+        """Gives the present process id of a program; StackMissing if the stack has no such program."""
+        status = load(self.folder).status.processes
+        if name not in status:
+            raise StackMissing(f"the stack in {self.folder} has no {name}, only {', '.join(sorted(status))}")
+        return status[name].pid
+
+
+def start(
+    folder: Path,
+    services: Sequence[Service] = (),
+    *,
+    setup: Sequence[Sequence[str]] = (),
+    env: Mapping[str, str] | None = None,
+    bootstrap_servers: str | None = None,
+    postgres_dsn: str | None = None,
+    durable: bool = True,
+    ephemeral: bool = False,
+    leash: Path | None = None,
+    timeout_s: float = 90.0,
+    progress: Progress = lambda _: None,
+) -> Stack:
+    """Starts a stack in the background and gives it once everything in it is ready.
+
+    `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
+    Kafka or Postgres is left out where an address is given. StackRunning if the folder has a stack already;
+    StackError, with the end of the log of what failed, if something is not ready within `timeout_s` of its
+    start (downloads don't count); nothing is left running then.
+    """
+    folder = folder.resolve()
+    # Postgres may run as another user, who must be able to pass through; the files inside stay private.
+    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    lock = take_lock(folder)
+    try:
+        (folder / "stack.json").unlink(missing_ok=True)
+        ports = _ports(folder, services)
+        servers: list[Program] = []
+        if bootstrap_servers is None:
+            servers.append(kafka.prepare(folder / "kafka", ports["kafka"], ports["controller"], progress))
+            bootstrap_servers = f"{HOST}:{ports['kafka']}"
+        if postgres_dsn is None:
+            server, postgres_dsn = postgres.prepare(
+                folder / "postgres", ports["postgres"], progress, durable=durable
+            )
+            servers.append(server)
+        addresses = {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers, "TRACKSIDE_POSTGRES_DSN": postgres_dsn}
+        shared = {**addresses, **(env or {})}
+        programs = [
+            *servers,
+            *_setup(folder, setup, shared),
+            *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
+        ]
+        leash_path = None if leash is None else str(leash)
+        write_plan(
+            folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral=ephemeral, leash=leash_path)
+        )
+        _launch(folder, lock)
+    finally:
+        os.close(lock)
+    try:
+        return _await_ready(folder, timeout_s, progress)
+    except BaseException:
+        stop(folder)
+        raise
+
+
+def load(folder: Path) -> Stack:
+    """Gives the stack that runs in the folder; StackMissing if none does."""
+    status = read_status(folder)
+    if not is_locked(folder):
+        reason = f" ({status.reason})" if status.reason else ""
+        raise StackMissing(f"the stack in {folder} is down{reason}: run `trackside up`")
+    return Stack(folder, status)
+
+
+def find(start_at: Path | None = None) -> Stack:
+    """Gives the stack of the nearest `.trackside/`, here or above; StackMissing if there is none."""
+    here = (start_at or Path.cwd()).resolve()
+    for folder in [here, *here.parents]:
+        if (folder / NAME / "stack.json").exists():
+            return load(folder / NAME)
+    raise StackMissing(
+        f"no {NAME}/stack.json in {here} or above it: run `trackside up`, or set the addresses"
+    )
+
+
+def stop(folder: Path, timeout_s: float = 45.0) -> bool:
+    """Stops the folder's stack and waits for its end; False if none ran."""
+    if not is_locked(folder):
+        return False
+    deadline = time.monotonic() + timeout_s
+    signalled: int | None = None
+    while is_locked(folder):
+        if time.monotonic() > deadline:
+            raise StackError(
+                f"the stack in {folder} did not stop within {timeout_s:.0f} s, its supervisor is {signalled}"
+            )
+        with contextlib.suppress(StackMissing, ProcessLookupError):
+            pid = read_status(folder).supervisor_pid
+            if pid != signalled:
+                os.kill(pid, signal.SIGTERM)
+                signalled = pid
+        time.sleep(LOOK_EVERY_S)
+    return True
+
+
+def _ports(folder: Path, services: Sequence[Service]) -> dict[str, int]:
+    """Gives each server and service its port: the one it had before where that is free, else a new one."""
+    record = folder / "ports.json"
+    with contextlib.suppress(OSError, ValueError):
+        before: dict[str, int] = json.loads(record.read_text())
+        kept = {name: port for name, port in before.items() if is_free(port)}
+    if not record.exists():
+        kept = {}
+    names = ["kafka", "controller", "postgres", *(f"health:{service.name}" for service in services)]
+    missing = [name for name in names if name not in kept]
+    new = dict(zip(missing, free_ports(len(missing), frozenset(kept.values())), strict=True))
+    ports = {**kept, **new}
+    write_whole(record, json.dumps(ports))
+    return ports
+
+
+def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[Program]:
+    return [
+        Program(
+            name=f"setup-{number}",
+            argv=list(command),
+            log=str(folder / "logs" / f"setup-{number}.log"),
+            env=dict(env),
+            tier=SETUP_TIER + number,
+            check="exit",
+        )
+        for number, command in enumerate(commands)
+    ]
+
+
+def _services(
+    folder: Path, services: Sequence[Service], env: Mapping[str, str], ports: Mapping[str, int], tier: int
+) -> list[Program]:
+    programs = []
+    for service in services:
+        data = folder / "services" / service.name
+        data.mkdir(parents=True, exist_ok=True)
+        port = ports[f"health:{service.name}"]
+        own = {"TRACKSIDE_HEALTH_PORT": str(port), "TRACKSIDE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
+        program = Program(
+            name=service.name,
+            argv=service.command(),
+            log=str(folder / "logs" / f"{service.name}.log"),
+            env={**env, **own, **service.env},
+            tier=tier,
+            check="http",
+            health_port=port,
+        )
+        programs.append(program)
+    return programs
+
+
+def _launch(folder: Path, lock: int) -> None:
+    """Starts the supervisor, which takes the lock over and goes on in the background."""
+    logs = folder / "logs"
+    logs.mkdir(exist_ok=True)
+    for log in logs.glob("*.log"):
+        if log.stat().st_size > 10_000_000:
+            log.replace(log.with_suffix(".log.1"))
+    command = [
+        sys.executable,
+        "-m",
+        "trackside.embedded.supervisor",
+        str(folder),
+        "--lock",
+        str(lock),
+        "--detach",
+    ]
+    with (logs / "supervisor.log").open("ab") as out:
+        subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(lock,), check=True
+        )
+
+
+def _await_ready(folder: Path, timeout_s: float, progress: Progress) -> Stack:
+    deadline = time.monotonic() + timeout_s
+    told: set[tuple[str, str]] = set()
+    while True:
+        alive = is_locked(folder)
+        with contextlib.suppress(StackMissing):
+            status = read_status(folder)
+            for each in status.processes.values():
+                if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in told:
+                    told.add((each.name, each.state))
+                    progress(f"{each.name}: {each.state}")
+            if status.reason:
+                raise StackError(status.reason)
+            if status.state == "running":
+                return Stack(folder, status)
+        if not alive:
+            raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")
+        if time.monotonic() > deadline:
+            raise StackError(_why_late(folder, timeout_s))
+        time.sleep(LOOK_EVERY_S)
+
+
+def _why_late(folder: Path, timeout_s: float) -> str:
+    try:
+        late = [
+            each for each in read_status(folder).processes.values() if each.state not in ("ready", "ended")
+        ]
+    except StackMissing:
+        late = []
+    tails = [
+        f"{each.name} is {each.state}; the end of {each.log}:\n{last_lines(Path(each.log))}" for each in late
+    ]
+    return f"the stack in {folder} was not ready within {timeout_s:.0f} s\n" + "\n".join(tails)

@@ -1,0 +1,266 @@
+"""One process that keeps the stack's processes running: `python -m trackside.embedded.supervisor FOLDER`.
+
+It has one thread, because its children die with the thread that spawned them. It adopts and kills whatever a
+dead child leaves behind, so a killed Postgres or worker leaves nothing that its successor would trip over.
+"""
+
+import argparse
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trackside.embedded import postgres, programs
+from trackside.embedded.checks import answers
+from trackside.embedded.files import last_lines
+from trackside.embedded.folder import (
+    Plan,
+    ProcessStatus,
+    StackStatus,
+    is_cut,
+    open_leash,
+    read_plan,
+    take_lock,
+    write_status,
+)
+from trackside.embedded.programs import Program
+
+FIRST_BACKOFF_S = 0.2
+LONGEST_BACKOFF_S = 5.0
+STEADY_AFTER_S = 10.0
+STARTS_BEFORE_FAILED = 3
+CHECK_EVERY_S = 0.05
+
+
+def next_backoff(backoff_s: float, alive_s: float) -> float:
+    """Gives the pause before the next start: doubled up to 5 s, 0.2 s again after 10 s alive."""
+    if alive_s >= STEADY_AFTER_S or backoff_s == 0.0:
+        return FIRST_BACKOFF_S
+    return min(2 * backoff_s, LONGEST_BACKOFF_S)
+
+
+@dataclass
+class Kept:
+    """One program and its present process, if it has one."""
+
+    program: Program
+    status: ProcessStatus
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    due: float = 0.0
+    backoff_s: float = 0.0
+    was_ready: bool = False
+
+    @property
+    def is_once(self) -> bool:
+        """Tells whether the program is a command that runs once."""
+        return self.program.check == "exit"
+
+
+@dataclass
+class Supervisor:
+    """Starts, watches, restarts and stops the programs of one folder."""
+
+    folder: Path
+    plan: Plan
+    kept: list[Kept] = field(default_factory=list)
+    status: StackStatus = field(init=False)
+    stop_requests: int = 0
+    published: str = ""
+
+    def __post_init__(self) -> None:
+        for program in self.plan.programs:
+            status = ProcessStatus(program.name, health_port=program.health_port, log=program.log)
+            self.kept.append(Kept(program, status))
+        self.status = StackStatus(
+            state="starting",
+            supervisor_pid=os.getpid(),
+            bootstrap_servers=self.plan.bootstrap_servers,
+            postgres_dsn=self.plan.postgres_dsn,
+            processes={each.program.name: each.status for each in self.kept},
+        )
+
+    def run(self) -> int:
+        """Keeps the programs running until told to stop; gives 0, or 1 if the stack could not start."""
+        awake, wakeup = socket.socketpair()
+        awake.setblocking(False)
+        wakeup.setblocking(False)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        programs.adopt_orphans()
+        leash = open_leash(self.plan.leash)
+        sources = [awake.fileno(), *([leash] if leash is not None else [])]
+        while not (self.stop_requests or self.status.reason or is_cut(leash)):
+            self._reap()
+            self._start_due()
+            self._check()
+            self._publish()
+            select.select(sources, [], [], self._pause_s())
+            with contextlib.suppress(BlockingIOError):
+                awake.recv(4096)
+        self._stop_all()
+        return 1 if self.status.reason else 0
+
+    def _on_stop(self, *_: object) -> None:
+        self.stop_requests += 1
+
+    def _pause_s(self) -> float | None:
+        """Gives how long nothing will happen unless a signal tells, in seconds; None for no limit."""
+        pauses = [CHECK_EVERY_S for each in self.kept if each.status.state == "starting" and not each.is_once]
+        now = time.monotonic()
+        pauses += [max(0.0, each.due - now) for each in self.kept if each.status.state == "restarting"]
+        return min(pauses, default=None)
+
+    def _open_tier(self) -> int:
+        """Gives the lowest tier that was not ready yet; programs above it wait."""
+        return min((each.program.tier for each in self.kept if not each.was_ready), default=sys.maxsize)
+
+    def _start_due(self) -> None:
+        open_tier, now = self._open_tier(), time.monotonic()
+        for each in self.kept:
+            waits = each.status.state == "waiting" and each.program.tier <= open_tier
+            if waits or (each.status.state == "restarting" and now >= each.due):
+                self._start(each)
+
+    def _start(self, each: Kept) -> None:
+        if each.program.data is not None and each.program.check == "postgres":
+            postgres.clear_stale_pid(Path(each.program.data))
+        each.started = time.monotonic()
+        try:
+            each.process = programs.spawn(each.program)
+        except OSError as error:
+            with Path(each.program.log).open("a") as log:
+                log.write(f"could not start {each.program.argv[0]}: {error}\n")
+            self._ended(each, 127)
+            return
+        each.status.pid = each.process.pid
+        each.status.state = "starting"
+
+    def _check(self) -> None:
+        for each in self.kept:
+            if (
+                each.status.state == "starting"
+                and not each.is_once
+                and answers(each.program.check, _port(each.program))
+            ):
+                each.status.state = "ready"
+                each.was_ready = True
+        if self.status.state == "starting" and all(each.was_ready for each in self.kept):
+            self.status.state = "running"
+
+    def _reap(self) -> None:
+        for each in self.kept:
+            if each.process is not None and (code := each.process.poll()) is not None:
+                programs.signal_group(each.process.pid, signal.SIGKILL)
+                self._ended(each, code)
+        self._kill_orphans()
+
+    def _ended(self, each: Kept, code: int) -> None:
+        """Notes that a program's process ended: done, to be started again, or the stack has failed."""
+        now = time.monotonic()
+        each.process = None
+        each.status.pid = None
+        if each.is_once and code == 0:
+            each.status.state = "ended"
+            each.was_ready = True
+            return
+        each.backoff_s = next_backoff(each.backoff_s, now - each.started)
+        each.due = now + each.backoff_s
+        each.status.state = "restarting"
+        each.status.restarts += 1
+        must_start = each.is_once or each.program.check in ("kafka", "postgres")
+        if must_start and not each.was_ready and each.status.restarts >= STARTS_BEFORE_FAILED:
+            tail = last_lines(Path(each.program.log))
+            self.status.reason = (
+                f"{each.program.name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready; "
+                f"the end of {each.program.log}:\n{tail}"
+            )
+
+    def _kill_orphans(self) -> None:
+        """Kills what dead children left behind; a process of the stack never outlives its own parent."""
+        known = {each.process.pid for each in self.kept if each.process is not None}
+        for pid in programs.children_of(os.getpid()):
+            if pid in known:
+                continue
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+
+    def _publish(self) -> None:
+        text = repr(self.status)
+        if text != self.published:
+            write_status(self.folder, self.status)
+            self.published = text
+
+    def _stop_all(self) -> None:
+        """Ends the programs, the last tier first: each tier gets its signal, a grace, then SIGKILL."""
+        self.status.state = "stopping"
+        self._publish()
+        for tier in sorted({each.program.tier for each in self.kept}, reverse=True):
+            self._stop_tier([each for each in self.kept if each.program.tier == tier])
+        self._kill_orphans()
+        self.status.state = "failed" if self.status.reason else "stopped"
+        self._publish()
+
+    def _stop_tier(self, tier: list[Kept]) -> None:
+        running = [(each, each.process) for each in tier if each.process is not None]
+        for each, process in running:
+            process.send_signal(signal.Signals[each.program.stop_signal])
+        deadline = time.monotonic() + self.plan.grace_s
+        for each, process in running:
+            # a second request to stop means: at once
+            while process.poll() is None and time.monotonic() < deadline and self.stop_requests < 2:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=CHECK_EVERY_S)
+            programs.signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+            each.process = None
+            each.status.pid = None
+            each.status.state = "ended"
+
+
+def _port(program: Program) -> int | None:
+    return program.health_port if program.check == "http" else program.port
+
+
+def _detach() -> None:
+    """Leaves the starter: its child goes on in a session of its own, and the starter's wait ends."""
+    if os.fork() > 0:
+        os._exit(0)
+    os.setsid()
+
+
+def _remove(folder: Path) -> None:
+    postgres.remove_data(folder / "postgres")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Runs the supervisor of one folder; exit 0 stopped, 1 the stack could not start."""
+    parser = argparse.ArgumentParser(prog="trackside.embedded.supervisor")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lock", type=int, help="descriptor of the folder's lock, held by the starter")
+    parser.add_argument("--detach", action="store_true", help="go on in the background")
+    given = parser.parse_args()
+    if given.detach:
+        _detach()
+    lock = take_lock(given.folder) if given.lock is None else given.lock
+    os.set_inheritable(lock, False)
+    plan = read_plan(given.folder)
+    code = Supervisor(given.folder, plan).run()
+    if plan.ephemeral and code == 0:
+        _remove(given.folder)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
