@@ -1,0 +1,79 @@
+"""What every test may ask for: servers, a topic prefix, an empty database, a leash, the run's seed."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stack import (
+    RUN_VARIABLE,
+    SEED_VARIABLE,
+    Run,
+    Servers,
+    fresh_database,
+    open_run,
+    run_folder,
+    servers,
+)
+
+RUN = pytest.StashKey[Run]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[RUN] = open_run()
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = os.environ[SEED_VARIABLE]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {os.environ[SEED_VARIABLE]} (hypothesis, simulation and chaos; again with {SEED_VARIABLE}=...)"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if run := config.stash.get(RUN, None):
+        del config.stash[RUN]
+        run.close()
+        os.environ.pop(RUN_VARIABLE, None)
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """Gives the run's seed, printed in the header; whatever is drawn by chance is drawn from it."""
+    return int(os.environ[SEED_VARIABLE])
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Servers]:
+    """Gives the Kafka and the Postgres of the run, shared by all its workers."""
+    with servers() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def leash() -> Path:
+    """Gives a leash for stacks that a test starts itself: they stop when the run ends or is killed."""
+    return run_folder() / "leash"
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    """Gives a prefix that no other test's topics have."""
+    return f"t{secrets.token_hex(4)}."
+
+
+@pytest.fixture
+def database(stack: Servers) -> Iterator[str]:
+    """Gives the DSN of an empty database, dropped after the test."""
+    with fresh_database(stack.postgres_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_database(stack: Servers) -> Iterator[str]:
+    """Gives the DSN of an empty database, dropped after the module's last test."""
+    with fresh_database(stack.postgres_dsn) as dsn:
+        yield dsn

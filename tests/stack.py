@@ -1,0 +1,179 @@
+"""The Kafka and the Postgres that tests use: given ones, containers, or the embedded ones; one pair a run.
+
+The process that drives the run (with xdist, the one above the workers) holds a folder and a leash; whichever
+worker needs servers first starts them there, the others read where they are. When the driving process ends,
+however it dies, the leash is cut: the embedded servers stop and remove their folder.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from trackside.embedded import stack as embedded
+from trackside.embedded.folder import held_leash
+from trackside.embedded.postgres import remove_data
+
+RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
+SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
+KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
+KAFKA_IMAGE = "confluentinc/cp-kafka:8.1.0"  # Apache Kafka 4.1
+POSTGRES_IMAGE = "postgres:18"
+ENGINE_ANSWERS_WITHIN_S = 3
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where the tests' Kafka and Postgres are, and where they come from: given, containers or embedded."""
+
+    bootstrap_servers: str
+    postgres_dsn: str
+    origin: str
+
+
+@dataclass
+class Run:
+    """One test run, held by its driving process: a folder, and the leash of all that is started in it."""
+
+    folder: Path
+    seed: int
+    holds: ExitStack
+
+    def close(self) -> None:
+        """Stops what the run started and removes its folder."""
+        embedded.stop(self.folder / "stack")
+        self.holds.close()
+        remove_data(self.folder / "stack" / "postgres")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def open_run() -> Run:
+    """Opens the run of this process, and tells its children about it through the environment."""
+    seed = int(os.environ.setdefault(SEED_VARIABLE, str(secrets.randbelow(2**31))))
+    folder = Path(tempfile.mkdtemp(prefix="trackside-test-"))
+    folder.chmod(0o711)  # Postgres may run as another user, who must be able to pass through
+    holds = ExitStack()
+    holds.enter_context(held_leash(folder / "leash"))
+    os.environ[RUN_VARIABLE] = str(folder)
+    return Run(folder, seed, holds)
+
+
+def run_folder() -> Path:
+    """Gives the folder of the run that this process belongs to."""
+    return Path(os.environ[RUN_VARIABLE])
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    """Gives the run's servers, started by the first worker that asks."""
+    folder = run_folder()
+    with ExitStack() as holds:
+        users = holds.enter_context((folder / "users").open("a"))
+        fcntl.flock(users, fcntl.LOCK_SH)
+        with (folder / "servers.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = folder / "servers.json"
+            if known.exists():
+                found = Servers(**json.loads(known.read_text()))
+            else:
+                found = _obtain(folder, users.fileno(), holds)
+                known.write_text(json.dumps(asdict(found)))
+        yield found
+
+
+def _obtain(folder: Path, users: int, holds: ExitStack) -> Servers:
+    bootstrap = os.environ.get("TRACKSIDE_TEST_KAFKA_BOOTSTRAP")
+    dsn = os.environ.get("TRACKSIDE_TEST_POSTGRES_DSN")
+    if bootstrap and dsn:
+        return Servers(bootstrap, dsn, "given")
+    kind = os.environ.get(KIND_VARIABLE, "")
+    if kind == "containers" or (kind != "embedded" and _engine_answers()):
+        try:
+            return _containers(users, holds, bootstrap, dsn)
+        except Exception:
+            if kind == "containers":
+                raise
+    started = embedded.start(
+        folder / "stack",
+        bootstrap_servers=bootstrap,
+        postgres_dsn=dsn,
+        durable=False,
+        ephemeral=True,
+        leash=folder / "leash",
+    )
+    return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded")
+
+
+def _engine_answers() -> bool:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        asked = subprocess.run(
+            ["docker", "info", "--format", "{{.ServerVersion}}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ENGINE_ANSWERS_WITHIN_S,
+            check=False,
+        )
+        return asked.returncode == 0 and re.match(r"\d", asked.stdout) is not None
+    return False
+
+
+def _containers(users: int, holds: ExitStack, bootstrap: str | None, dsn: str | None) -> Servers:
+    """Starts what is not given as containers; they end with this worker, once no other one uses them."""
+    from testcontainers.community.kafka import KafkaContainer
+    from testcontainers.community.postgres import PostgresContainer
+
+    inner = ExitStack()
+    try:
+        if bootstrap is None:
+            kafka = (
+                KafkaContainer(KAFKA_IMAGE).with_kraft().with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
+            )
+            bootstrap = str(inner.enter_context(kafka).get_bootstrap_server())
+        if dsn is None:
+            dsn = str(inner.enter_context(PostgresContainer(POSTGRES_IMAGE)).get_connection_url(driver=None))
+    except BaseException:
+        inner.close()
+        raise
+    holds.push(inner)
+    holds.callback(fcntl.flock, users, fcntl.LOCK_EX)
+    return Servers(bootstrap, dsn, "containers")
+
+
+@contextmanager
+def fresh_database(dsn: str) -> Iterator[str]:
+    """Makes an empty database beside the one of the DSN, gives its DSN, and drops it afterwards."""
+    name = f"t_{secrets.token_hex(6)}"
+    _in_a_thread(_execute(dsn, f"CREATE DATABASE {name}"))
+    try:
+        yield urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
+    finally:
+        _in_a_thread(_execute(dsn, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _in_a_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine in a loop of its own, away from the one of the test."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(asyncio.run, work).result()
