@@ -1,0 +1,87 @@
+"""Rows of streams and of the commands that they received."""
+
+from collections.abc import Iterable
+
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.message import Event, Record
+from trackside.domain.stream import Stream
+from trackside.projections.cells import plain
+from trackside.projections.projection import Key, Row, Table
+
+
+class StreamRows:
+    """One row a stream: where in the log it is."""
+
+    table = Table(
+        "streams",
+        ("stream_id", "partition", "rules", "first_offset", "last_offset", "closed"),
+        key_width=1,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the stream, whatever happened in it."""
+        return ((stream.stream_id,),)
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives the stream."""
+        return ((stream.stream_id,),)
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of the stream."""
+        return (
+            *key,
+            stream.partition,
+            stream.rules,
+            stream.first_offset,
+            stream.last_offset,
+            stream.closed,
+        )
+
+
+class CommandRows:
+    """One row a command of a stream, for ever: the state forgets commands, and their times."""
+
+    table = Table(
+        "commands",
+        (
+            "stream_id",
+            "command_id",
+            "command_type",
+            "status",
+            "code",
+            "path",
+            "message",
+            "publications",
+            "publisher",
+            "log_offset",
+            "received_ms",
+            "answered_ms",
+        ),
+        key_width=2,
+        kept=frozenset({"publisher", "received_ms", "answered_ms"}),
+    )
+
+    def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
+        """Gives the row of the command that was received or answered."""
+        event = record.message
+        if not isinstance(event, CommandReceived | CommandAccepted | CommandRefused):
+            return ()
+        command = stream.commands[event.command_id]
+        received = isinstance(event, CommandReceived)
+        problem = command.answer
+        status = "refused" if problem else "accepted" if command.decided else "waiting"
+        row = (
+            stream.stream_id,
+            event.command_id,
+            plain(command.command_type),
+            status,
+            problem and problem.code,
+            problem and plain(problem.path),
+            problem and plain(problem.message),
+            len(command.publications),
+            plain(event.publisher) if isinstance(event, CommandReceived) else None,
+            command.offset,
+            record.append_time_ms if received else None,
+            None if received else record.append_time_ms,
+        )
+        return (row,)

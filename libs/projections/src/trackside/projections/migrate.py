@@ -1,0 +1,90 @@
+"""Creates the read models: numbered migrations once each, and the views of schema dashboards."""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, sql
+
+_LOCK = 7_239_405_119
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+class NewerSchemaError(Exception):
+    """The read models were made by a newer release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema, by its file's number."""
+
+    number: int
+    name: str
+
+
+def migrations() -> list[Migration]:
+    """Lists the migrations in order."""
+    return [Migration(int(name[:4]), name) for name in _files("migrations")]
+
+
+async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
+    """Brings the live schema and its views to this release; one service at a time.
+
+    To be called in a transaction. Raises NewerSchemaError for a schema of a later release.
+    """
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+    await create_tables(connection, schema)
+    digest = sha256("".join(sql("views", name) for name in _files("views")).encode()).hexdigest()
+    known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
+    present = await connection.fetchval("SELECT to_regclass('dashboards.searches') IS NOT NULL")
+    if digest != known or not present:
+        await create_views(connection, schema)
+        await connection.execute(sql("queries", "put_migration"), 0, "views", digest)
+
+
+async def create_tables(connection: Connection, schema: str) -> None:
+    """Creates a schema and applies the migrations that it lacks; the connection then sees it first."""
+    checked = _checked(schema)
+    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {checked}")
+    await connection.execute(f"SET LOCAL search_path TO {checked}")
+    await connection.execute(sql("queries", "create_migrations"))
+    done = {row["number"] for row in await connection.fetch("SELECT number FROM migrations")}
+    known = migrations()
+    newest = known[-1].number
+    if done and max(done) > newest:
+        raise NewerSchemaError(
+            f"schema {schema} has migration {max(done)}, this release knows {newest}; upgrade it"
+        )
+    for migration in known:
+        if migration.number not in done:
+            text = sql("migrations", migration.name)
+            await connection.execute(text)
+            digest = sha256(text.encode()).hexdigest()
+            await connection.execute(
+                sql("queries", "put_migration"), migration.number, migration.name, digest
+            )
+
+
+async def create_views(connection: Connection, schema: str) -> None:
+    """Points the views of schema dashboards at a schema, and lets the reader's role see nothing else."""
+    names = _files("views")
+    await connection.execute("CREATE SCHEMA IF NOT EXISTS dashboards")
+    for name in reversed(names):
+        await connection.execute(f"DROP VIEW IF EXISTS dashboards.{name[5:]}")
+    await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
+    for name in names:
+        await connection.execute(f"CREATE VIEW dashboards.{name[5:]} AS\n{sql('views', name)}")
+    if await execute_allowed(connection, sql("queries", "create_reader")):
+        await connection.execute(sql("queries", "grant_reader"))
+
+
+def _files(folder: str) -> list[str]:
+    listed = (resources.files("trackside.projections") / folder).iterdir()
+    return sorted(entry.name.removesuffix(".sql") for entry in listed if entry.name.endswith(".sql"))
+
+
+def _checked(schema: str) -> str:
+    if not _NAME.fullmatch(schema):
+        raise ValueError(f"schema {schema!r}: expected lower-case letters, digits and '_', at most 63")
+    return schema

@@ -1,0 +1,54 @@
+"""Who owns which read models: the service that decides their events."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trackside.contracts.topics import Topic, Topics
+from trackside.domain.fleet import Fleet
+from trackside.domain.stream import Stream
+from trackside.projections.commands import CommandRows, StreamRows
+from trackside.projections.dead_letters import DEAD_LETTERS
+from trackside.projections.fleet import Devices, Workers
+from trackside.projections.metrics import POINTS, SERIES
+from trackside.projections.projection import Projection, RecordProjection, Table
+from trackside.projections.searches import Searches, Trials
+from trackside.projections.tasks import Attempts, Tasks
+
+DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A service with its read models; `keeps_snapshots`: it also writes the folded streams."""
+
+    name: str
+    of_streams: tuple[Projection[Stream], ...] = ()
+    of_records: tuple[RecordProjection, ...] = ()
+    of_fleet: tuple[Projection[Fleet], ...] = ()
+    others: tuple[Table, ...] = ()
+    keeps_snapshots: bool = False
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables of this owner."""
+        projections: Sequence[Projection[Stream] | RecordProjection | Projection[Fleet]]
+        projections = (*self.of_streams, *self.of_records, *self.of_fleet)
+        return (*(projection.table for projection in projections), *self.others)
+
+    def topics(self, topics: Topics) -> tuple[Topic, ...]:
+        """The topics that this owner's rows come from."""
+        if self.name == SUMMARY_INDEXER:
+            return (topics.metrics, topics.dead_letters)
+        return (topics.events, topics.fleet) if self.of_fleet else (topics.events,)
+
+
+OWNERS: Mapping[str, Owner] = {
+    DISPATCHER: Owner(
+        DISPATCHER,
+        of_streams=(Searches(), Trials(), StreamRows()),
+        of_records=(CommandRows(),),
+        keeps_snapshots=True,
+    ),
+    SCHEDULER: Owner(SCHEDULER, of_streams=(Tasks(), Attempts()), of_fleet=(Workers(), Devices())),
+    SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, DEAD_LETTERS)),
+}

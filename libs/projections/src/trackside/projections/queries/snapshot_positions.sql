@@ -1,0 +1,1 @@
+SELECT partition, position, fold FROM snapshot_positions

@@ -1,0 +1,1 @@
+SELECT state, fold FROM snapshots

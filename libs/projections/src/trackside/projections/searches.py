@@ -1,0 +1,155 @@
+"""Rows of searches and their trials."""
+
+from collections.abc import Iterable
+
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Event
+from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
+from trackside.domain.search import Search, SearchEvent, Trial
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
+from trackside.projections.cells import json_text, moment, plain, whole, wholes
+from trackside.projections.projection import Key, Row, Table
+
+
+class Searches:
+    """One row a search."""
+
+    table = Table(
+        "searches",
+        (
+            "search_id",
+            "name",
+            "status",
+            "task_type",
+            "tuner",
+            "assessor",
+            "direction",
+            "max_trials",
+            "concurrency",
+            "queue",
+            "seed",
+            "trials",
+            "ended_trials",
+            "best_trial",
+            "best_value",
+            "best_parameters",
+            "started_ms",
+            "ended_ms",
+            "stop_reason",
+            "failure",
+            "spec",
+        ),
+        key_width=1,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the search of any event about it."""
+        return ((stream.stream_id,),) if isinstance(event, SearchEvent) else ()
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives the stream's search, if it has one."""
+        return () if stream.search is None else ((stream.stream_id,),)
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of the search."""
+        search = stream.search
+        assert search is not None
+        spec, best = search.spec, _best(search)
+        return (
+            *key,
+            plain(spec.name),
+            search.status.value,
+            plain(spec.task_type),
+            plain(spec.tuner.name),
+            None if spec.assessor is None else plain(spec.assessor.name),
+            spec.direction,
+            spec.max_trials,
+            spec.concurrency,
+            spec.queue,
+            whole(search.seed),
+            len(search.trials),
+            len(search.ends),
+            None if best is None else best.number,
+            None if best is None else best.value,
+            None if best is None else json_text(best.parameters),
+            search.started_ms,
+            moment(search.ended_ms),
+            plain(search.stop_reason),
+            plain(search.failure),
+            json_text(spec),
+        )
+
+
+class Trials:
+    """One row a trial; its reports are those of its task's newest attempt."""
+
+    table = Table(
+        "trials",
+        (
+            "search_id",
+            "trial",
+            "task_id",
+            "status",
+            "value",
+            "parameters",
+            "suggested_ms",
+            "ended_ms",
+            "last_step",
+            "last_value",
+            "report_steps",
+            "report_values",
+        ),
+        key_width=2,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the trial of an event about it or about its task."""
+        if isinstance(event, TrialSuggested | TrialEnded):
+            return ((stream.stream_id, event.trial),)
+        task = stream.tasks.get(getattr(event, "task_id", ""))
+        known = task is not None and task.trial is not None and _trial_of(stream, task.trial) is not None
+        return ((stream.stream_id, task.trial),) if task is not None and known else ()
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives all trials of the stream's search."""
+        search = stream.search
+        return () if search is None else ((stream.stream_id, trial.number) for trial in search.trials)
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of a trial."""
+        trial = _trial_of(stream, key[1])
+        assert trial is not None
+        task_id = trial_task_id(stream.stream_id, trial.number)
+        task = stream.tasks.get(task_id)
+        reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
+        last_step, last_value = reports[-1] if reports else (None, None)
+        return (
+            *key,
+            task_id,
+            _status(trial, task),
+            trial.value,
+            json_text(trial.parameters),
+            trial.suggested_ms,
+            moment(trial.ended_ms),
+            None if last_step is None else whole(last_step),
+            last_value,
+            wholes([step for step, _ in reports]),
+            [value for _, value in reports],
+        )
+
+
+def _best(search: Search) -> Trial | None:
+    return None if search.best is None or search.best >= len(search.trials) else search.trials[search.best]
+
+
+def _trial_of(stream: Stream, number: int) -> Trial | None:
+    search = stream.search
+    return search.trials[number] if search is not None and 0 <= number < len(search.trials) else None
+
+
+def _status(trial: Trial, task: Task | None) -> str:
+    if trial.status is not None:
+        return trial.status.value
+    started = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
+    return (TrialStatus.RUNNING if started else TrialStatus.WAITING).value

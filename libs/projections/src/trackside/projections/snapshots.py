@@ -1,0 +1,98 @@
+"""Snapshots of streams: written with the rows, so that they never say more or less than the rows do."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+
+from pydantic import ValidationError
+
+from trackside.contracts.commands import RULES
+from trackside.domain.stream import Stream
+from trackside.domain.streams import STATE, dump, load
+from trackside.eventlog.recovery import Recovered
+from trackside.projections.postgres import (
+    LIVE_SCHEMA,
+    Connection,
+    PostgresGoneError,
+    SchemaMissingError,
+    database,
+    sql,
+)
+from trackside.telemetry.logs import logger
+
+FOLD_VERSION = 1
+"""To be raised when the fold gives another state for the same events."""
+log = logger("trackside.projections")
+
+
+@cache
+def fold_name() -> str:
+    """Names the fold that a snapshot is of: rules, version and the shape of the state."""
+    shape = sha256(json.dumps(STATE.json_schema(), sort_keys=True).encode()).hexdigest()
+    return f"{RULES}.{FOLD_VERSION}.{shape[:12]}"
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Snapshots of the streams of one partition that changed, and how far it is folded."""
+
+    partition: int
+    position: int
+    rows: list[tuple[str, int, int, str, bool, str]] = field(default_factory=list)
+
+
+def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Checkpoint:
+    """Dumps streams as they are at a position of their partition."""
+    taken = Checkpoint(partition, position)
+    for stream in streams:
+        state = dump(stream).decode()
+        taken.rows.append(
+            (stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state)
+        )
+    return taken
+
+
+async def write_checkpoint(connection: Connection, taken: Checkpoint) -> None:
+    """Writes a checkpoint; belongs in the transaction of the rows up to its position."""
+    await connection.executemany(sql("queries", "put_snapshot"), taken.rows)
+    await connection.execute(
+        sql("queries", "put_snapshot_position"), taken.partition, taken.position, fold_name()
+    )
+
+
+async def load_snapshots(connection: Connection) -> Recovered | None:
+    """Gives all snapshots; None if one is of another fold, unreadable or missing.
+
+    To be called in a transaction that sees one moment.
+    """
+    positions = await connection.fetch(sql("queries", "snapshot_positions"))
+    snapshots = await connection.fetch(sql("queries", "snapshots"))
+    folds = {row["fold"] for row in (*positions, *snapshots)}
+    if not positions or folds != {fold_name()}:
+        return None
+    if await connection.fetchval(sql("queries", "streams_without_snapshot")):
+        return None
+    try:
+        streams = [load(row["state"]) for row in snapshots]
+    except ValidationError:
+        return None
+    return Recovered(streams, {row["partition"]: row["position"] for row in positions})
+
+
+class PostgresSnapshots:
+    """The SnapshotStore in Postgres: without Postgres there are no snapshots."""
+
+    def __init__(self, dsn: str, schema: str = LIVE_SCHEMA) -> None:
+        self._dsn = dsn
+        self._schema = schema
+
+    async def load(self) -> Recovered | None:
+        """Gives the newest snapshots, None if there are none to trust or no Postgres."""
+        async with database(self._dsn, self._schema) as opened:
+            try:
+                return await opened.transaction(load_snapshots, one_moment=True)
+            except (PostgresGoneError, SchemaMissingError) as error:
+                log.info("no snapshots, folding the whole log", reason=str(error))
+                return None

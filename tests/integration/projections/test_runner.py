@@ -1,0 +1,235 @@
+"""The runner against a real Postgres: rows, positions, rivals, and a server that dies."""
+
+# ruff: noqa: ASYNC110 - Postgres is watched from outside the code under test
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from tests.integration.projections.server import Server, new_server, remove
+from tests.unit.projections.histories import History, decisions, small
+from trackside.contracts.topics import Topics
+from trackside.domain.streams import Streams, dump
+from trackside.eventlog.decode import decode
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.owners import OWNERS
+from trackside.projections.postgres import LIVE_SCHEMA
+from trackside.projections.runner import Pace, run_projection
+from trackside.projections.snapshots import PostgresSnapshots
+
+TOPICS = Topics(event_partitions=3)
+SWIFT = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
+FIRST = ("dispatcher", "scheduler", "summary-indexer")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    return MemoryLog()
+
+
+@asynccontextmanager
+async def running(
+    log: MemoryLog, dsn: str, *owners: str, told: list[str] | None = None
+) -> AsyncIterator[None]:
+    """Runs the projections of owners; fails if one of them does."""
+    stop = asyncio.Event()
+
+    def waiting(reason: str | None) -> None:
+        if told is not None and reason is not None:
+            told.append(reason)
+
+    runs = [
+        asyncio.create_task(run_projection(owner, log, TOPICS, dsn, stop=stop, waiting=waiting, pace=SWIFT))
+        for owner in owners
+    ]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*runs)
+
+
+async def caught_up(log: MemoryLog, dsn: str, *owners: str) -> None:
+    """Waits until the rows of owners are at the end of the log."""
+    async with asyncio.timeout(20):
+        for owner in owners:
+            while await behind(log, dsn, owner):
+                await asyncio.sleep(0.02)
+
+
+async def behind(log: MemoryLog, dsn: str, owner: str) -> bool:
+    """Says whether an owner's rows lack something."""
+    topics = [topic for topic in OWNERS[owner].topics(TOPICS) if topic.name != TOPICS.metrics.name]
+    ends = {
+        (topic.name, partition): end
+        for topic in topics
+        for partition, end in (await log.ends(topic.name)).items()
+    }
+    try:
+        rows = await query(dsn, "SELECT topic, partition, position FROM positions WHERE owner = $1", owner)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return True
+    return {(row[0], row[1]): row[2] for row in rows} != ends
+
+
+async def query(dsn: str, statement: str, *values: object) -> list[tuple[object, ...]]:
+    """Asks the live schema."""
+    connection = await asyncpg.connect(dsn, server_settings={"search_path": f"{LIVE_SCHEMA},dashboards"})
+    try:
+        return [tuple(row) for row in await connection.fetch(statement, *values)]
+    finally:
+        await connection.close()
+
+
+async def everything(dsn: str) -> dict[str, list[tuple[object, ...]]]:
+    """Gives all rows of all tables, in order."""
+    return {
+        table.name: await query(dsn, f"TABLE {table.name} ORDER BY {', '.join(table.key)}")
+        for owner in OWNERS.values()
+        for table in owner.tables
+    }
+
+
+async def test_rows_say_what_the_log_says(log: MemoryLog, dsn: str) -> None:
+    await small(log, TOPICS)
+    async with running(log, dsn, *FIRST):
+        await caught_up(log, dsn, *FIRST)
+    searches = await query(
+        dsn, "SELECT search_id, status, trials, ended_trials, best_trial FROM searches ORDER BY 1"
+    )
+    assert [row[:4] for row in searches] == [
+        ("one", "DONE", 3, 3),
+        ("open", "NO_MORE_TRIAL", 5, 5),
+        ("two", "DONE", 4, 4),
+    ]
+    failed = await query(
+        dsn,
+        "SELECT status, value, ended_ms > 0, cardinality(report_steps) FROM trials WHERE task_id = 'two.2'",
+    )
+    assert failed == [("FAILED", None, True, 5)]
+    attempts = await query(
+        dsn,
+        "SELECT attempt, status, ending, exit_code, worker_id FROM attempts WHERE task_id = $1 ORDER BY 1",
+        "one.1",
+    )
+    assert attempts == [(1, "EXITED", "lost", 1, "w1"), (2, "FINISHED", "finished", 0, "w1")]
+    error = await query(dsn, "SELECT error_stage, error_message FROM attempts WHERE ending = 'failed'")
+    assert error == [("TRAIN", "bad\ufffdvalue")]
+    commands = await query(
+        dsn,
+        "SELECT command_id, status, code, publisher, received_at <= answered_at FROM dashboards.commands "
+        "WHERE stream_id = 'two' ORDER BY 1",
+    )
+    assert commands == [
+        ("late", "refused", "unknown_field", "cli", True),
+        ("two-start", "accepted", None, "cli", True),
+    ]
+    assert await query(dsn, "SELECT device_id, state FROM dashboards.devices ORDER BY 1") == [
+        ("cpu0", "free"),
+        ("cpu1", "free"),
+    ]
+    assert len(await query(dsn, "SELECT * FROM dashboards.reports WHERE search_id = 'one'")) == 15
+
+
+async def test_a_batch_read_again_changes_nothing(log: MemoryLog, dsn: str) -> None:
+    await small(log, TOPICS)
+    async with running(log, dsn, "dispatcher", "scheduler"):
+        await caught_up(log, dsn, "dispatcher", "scheduler")
+    before = await everything(dsn)
+    await query(dsn, "UPDATE positions SET position = greatest(0, position - 20)")
+    async with running(log, dsn, "dispatcher", "scheduler"):
+        await caught_up(log, dsn, "dispatcher", "scheduler")
+    assert await everything(dsn) == before
+
+
+async def test_two_runners_of_one_owner_write_the_same_rows_as_one(
+    log: MemoryLog, dsn: str, server: Server
+) -> None:
+    await log.ensure(TOPICS.shared)
+    history = History(log, TOPICS)
+    owners = ("dispatcher", "scheduler")
+    async with running(log, dsn, *owners, *owners):
+        for name in ("a", "b", "c", "d"):
+            for decision in decisions(name, lost=1):
+                await history.append(name, decision)
+                await asyncio.sleep(0)
+            await caught_up(log, dsn, *owners)
+    found = await everything(dsn)
+    await query(dsn, "DROP SCHEMA trackside CASCADE")
+    async with running(log, dsn, *owners):
+        await caught_up(log, dsn, *owners)
+    assert await everything(dsn) == found
+
+
+async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, dsn: str) -> None:
+    await small(log, TOPICS)
+    async with running(log, dsn, *FIRST):
+        await caught_up(log, dsn, *FIRST)
+        before = await everything(dsn)
+        await query(dsn, "DROP SCHEMA trackside CASCADE")
+        await caught_up(log, dsn, *FIRST)
+        assert await everything(dsn) == before
+
+
+async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog) -> None:
+    server = new_server()
+    try:
+        await log.ensure(TOPICS.shared)
+        history, told = History(log, TOPICS), list[str]()
+        async with running(log, server.dsn, "dispatcher", "scheduler", told=told):
+            await history.search("before")
+            await caught_up(log, server.dsn, "dispatcher", "scheduler")
+            for round_number in range(2):
+                server.kill()
+                await history.search(f"during{round_number}", lost=0)
+                async with asyncio.timeout(20):
+                    while not told:
+                        await asyncio.sleep(0.01)
+                server.start()
+                await caught_up(log, server.dsn, "dispatcher", "scheduler")
+                told.clear()
+        found = await everything(server.dsn)
+        await query(server.dsn, "DROP SCHEMA trackside CASCADE")
+        async with running(log, server.dsn, "dispatcher", "scheduler"):
+            await caught_up(log, server.dsn, "dispatcher", "scheduler")
+        assert await everything(server.dsn) == found
+    finally:
+        remove(server)
+
+
+async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog, dsn: str) -> None:
+    await small(log, TOPICS)
+    async with running(log, dsn, "dispatcher"):
+        await caught_up(log, dsn, "dispatcher")
+        async with asyncio.timeout(10):
+            while len(await query(dsn, "SELECT 1 FROM snapshot_positions")) < 2:
+                await asyncio.sleep(0.02)
+    recovered = await PostgresSnapshots(dsn).load()
+    assert recovered is not None
+    folded = await folded_from_start(log)
+    tail = Streams({stream.stream_id: stream for stream in recovered.streams})
+    for entry in await read_all(log):
+        if entry.offset >= recovered.positions.get(entry.partition, 0):
+            tail.fold(entry)
+    for stream_id, stream in folded.by_id.items():
+        found = tail.by_id[stream_id]
+        if stream.closed:
+            assert found.commands == stream.commands
+            assert found.tasks == {}
+        else:
+            assert dump(found) == dump(stream)
+
+
+async def read_all(log: MemoryLog) -> list:  # type: ignore[type-arg]
+    reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
+    return [record for entry in await reader.read(1.0, 100_000) if (record := decode(entry)) is not None]
+
+
+async def folded_from_start(log: MemoryLog) -> Streams:
+    streams = Streams()
+    for record in await read_all(log):
+        streams.fold(record)
+    return streams

@@ -1,0 +1,229 @@
+"""Histories of searches as services write them, every event of which the fold applies."""
+
+import random
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import dataclass, field
+
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Message
+from trackside.contracts.search_space import Space
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchSpec,
+    SearchStarted,
+    SearchStatus,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskError,
+    TaskStatus,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Log, Outgoing
+
+DISPATCHER, SCHEDULER, WORKER = (Author(role, "1") for role in ("dispatcher", "scheduler", "worker"))
+SPACE: Space = SearchSpec.model_validate_json(
+    '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
+).space
+Decision = list[Outgoing]
+
+
+@dataclass
+class History:
+    """Writes decisions to a log, each whole; `batch` decisions of a partition go in one append."""
+
+    log: Log
+    topics: Topics
+    offset: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
+
+    async def append(self, stream: str, decision: Decision) -> None:
+        """Appends one decision to the partition of its stream."""
+        topic = self.topics.events
+        await self.log.append(topic.name, partition_of(stream, topic.partitions), decision)
+
+    async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
+        """Lets a worker join with CPU slots."""
+        joined = WorkerJoined(
+            worker_id=worker,
+            incarnation=incarnation,
+            host="here",
+            devices=[
+                Device(device_id=f"cpu{at}", kind="cpu", name="slot", memory_bytes=2**30)
+                for at in range(devices)
+            ],
+            task_types=["digits"],
+            queues=["default"],
+            after={},
+        )
+        await self.log.append(self.topics.fleet.name, 0, [WORKER.single(worker, joined)])
+
+    async def lose(self, worker: str, incarnation: str) -> None:
+        """Declares a worker lost."""
+        lost = WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=10_000)
+        await self.log.append(self.topics.fleet.name, 0, [SCHEDULER.single(worker, lost)])
+
+    async def search(self, search: str, **options: int) -> None:
+        """Writes a search from its command to its end."""
+        for decision in decisions(search, **options):
+            await self.append(search, decision)
+
+    async def metrics(self, task: str, attempt: int, tag: str, steps: list[int], stream: str = "s") -> None:
+        """Writes a batch of metric points of one series."""
+        series = Series(
+            tag=tag,
+            steps=steps,
+            times_ms=[1_000 + step for step in steps],
+            values=[step / 2 for step in steps],
+        )
+        message = MetricPointsReported(stream=stream, task_id=task, attempt=attempt, series=[series])
+        topic = self.topics.metrics
+        await self.log.publish(topic.name, partition_of(task, topic.partitions), WORKER.single(task, message))
+
+
+def received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
+    """Gives the event of a command that was read at an offset."""
+    source = Source(topic="trackside.commands", partition=0, offset=offset)
+    return CommandReceived(
+        command_id=command,
+        command_type=kind,
+        body={"n": offset},
+        digest=command,
+        source=source,
+        publisher="cli",
+        rules=1,
+    )
+
+
+def refusal(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
+    """Gives the decisions of a command that is refused."""
+    arrived = received(search, command, kind, offset)
+    yield [DISPATCHER.single(search, arrived)]
+    refused = CommandRefused(
+        command_id=command, source=arrived.source, code="unknown_field", path="$.x", message="no x\x00"
+    )
+    yield [DISPATCHER.single(search, refused)]
+
+
+def decisions(
+    search: str, trials: int = 3, reports: int = 5, lost: int = -1, failed: int = -1, open_ended: int = 0
+) -> Iterator[Decision]:
+    """Gives the decisions of a search whose trials run one after another.
+
+    `lost`: the trial whose first attempt is lost; `failed`: the trial that fails.
+    """
+    arrived = received(search, f"{search}-start", "trackside.start-search.v1", 0)
+    yield [DISPATCHER.single(search, arrived)]
+    spec = SearchSpec(name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1)
+    yield DISPATCHER.decision(
+        search,
+        [
+            CommandAccepted(command_id=arrived.command_id, source=arrived.source),
+            SearchStarted(command_id=arrived.command_id, search=spec, seed=7),
+        ],
+    )
+    chance = random.Random(search)
+    for trial in range(trials):
+        yield from _trial(search, trial, reports, chance, trial == lost, trial == failed)
+    if not open_ended:
+        yield [DISPATCHER.single(search, SearchEnded(status=SearchStatus.DONE, trials=trials))]
+
+
+def _trial(
+    search: str, trial: int, reports: int, chance: random.Random, lost: bool, failed: bool
+) -> Iterator[Decision]:
+    task = trial_task_id(search, trial)
+    parameters = {"lr": chance.random(), "hidden": chance.randrange(500), "optimizer": "adam"}
+    yield DISPATCHER.decision(
+        search,
+        [
+            TrialSuggested(trial=trial, parameters=parameters, seen=0),
+            TaskSubmitted(task_id=task, task_type="digits", parameters=parameters, trial=trial),
+        ],
+    )
+    if lost:
+        yield from _attempt(search, task, 1, reports // 2, chance)
+        yield [_ended(SCHEDULER, search, task, 1, AttemptEnd.LOST)]
+    attempt = 2 if lost else 1
+    values = yield from _attempt(search, task, attempt, reports, chance)
+    end = AttemptEnd.FAILED if failed else AttemptEnd.FINISHED
+    yield [_ended(WORKER, search, task, attempt, end)]
+    status = TrialStatus.FAILED if failed else TrialStatus.SUCCEEDED
+    value = None if failed or not values else values[-1]
+    yield [DISPATCHER.single(search, TrialEnded(trial=trial, status=status, value=value))]
+
+
+def _attempt(
+    search: str, task: str, attempt: int, reports: int, chance: random.Random
+) -> Generator[Decision, None, list[float]]:
+    token = {"task_id": task, "attempt": attempt, "placement": 1}
+    here = {**token, "incarnation": "i1"}
+    assigned = {**here, "worker_id": "w1", "device_id": "cpu0", "seen": 0}
+    yield [SCHEDULER.single(search, TaskAssigned.model_validate(assigned))]
+    yield [WORKER.single(search, TaskAccepted.model_validate(here))]
+    for status in (TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING):
+        yield [WORKER.single(search, TaskStatusChanged.model_validate({**here, "status": status}))]
+    values = [chance.random() for _ in range(reports)]
+    for step, value in enumerate(values):
+        yield [WORKER.single(search, _report(token, "PERIODICAL", step, value))]
+    if values:
+        yield [WORKER.single(search, _report(token, "FINAL", reports, values[-1]))]
+    return values
+
+
+def _report(token: dict[str, object], kind: str, step: int, value: float) -> Message:
+    return MetricReported.model_validate({**token, "kind": kind, "step": step, "value": value})
+
+
+def _ended(author: Author, search: str, task: str, attempt: int, end: AttemptEnd) -> Outgoing:
+    error = None
+    if end is AttemptEnd.FAILED:
+        error = TaskError(stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback")
+    ended = AttemptEnded(
+        task_id=task,
+        attempt=attempt,
+        placement=1,
+        incarnation="i1",
+        end=end,
+        error=error,
+        result={"accuracy": 0.5, "note": "\x00"} if end is AttemptEnd.FINISHED else None,
+        load_time_ms=12,
+        train_time_ms=345,
+        exit_code=0 if end is AttemptEnd.FINISHED else 1,
+    )
+    return author.single(search, ended)
+
+
+async def small(log: Log, topics: Topics) -> History:
+    """Writes two finished searches and an open one, a refused command, a lost worker, some points."""
+    history = History(log, topics)
+    await log.ensure(topics.shared)
+    await history.join("w1", "i0", devices=3)
+    await history.join("w1", "i1")
+    await history.search("one", lost=1)
+    await history.search("two", trials=4, failed=2)
+    for decision in refusal("two", "late", "trackside.stop-search.v1", 9):
+        await history.append("two", decision)
+    await history.search("open", trials=5, open_ended=1)
+    await history.metrics("one.0", 1, "loss", [0, 1, 2])
+    await history.metrics("one.0", 1, "loss", [2, 3])
+    return history
+
+
+async def entries(log: Log, topics: Topics) -> AsyncIterator[int]:
+    """Counts, topic by topic, what is in the log."""
+    for topic in (topics.events, topics.fleet, topics.metrics, topics.dead_letters):
+        yield sum((await log.ends(topic.name)).values())
