@@ -1,1 +1,1 @@
-"""Indexes metrics and dead letters into Postgres."""
+"""Indexes metric points and dead letters into Postgres: topics in, tables out, nothing decided."""

@@ -1,0 +1,147 @@
+"""The stream of metrics as a faust agent. The only module that imports faust.
+
+Faust wants to go on at its group's offset: every rebalance and every fetch that was interrupted end in
+`Consumer.seek_to_committed`. That one method is replaced here by a seek to the positions stored with the
+rows. (A seek in the signal `on_partitions_assigned` is undone: faust seeks after it.) Acks are off, so the
+group's offset is never written either.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import faust
+from faust.transport.drivers.aiokafka import Consumer, Transport
+
+from trackside.eventlog.log import Entry
+from trackside.eventlog.settings import StackSettings
+
+STOP_S = 2.0
+"""How long faust may take to leave its group when the service ends."""
+REQUEST_S = 30.0
+"""How long a request to the broker, or a read of the stored positions, may take."""
+
+
+class RollupStopped(Exception):
+    """Faust's consumer has ended by itself: the process must be started again."""
+
+
+class Sink(Protocol):
+    """Takes what the agent reads."""
+
+    async def begin(self, partitions: set[int]) -> Mapping[int, int]:
+        """Forgets what isn't written and gives the offset to go on at, for each partition assigned."""
+        ...
+
+    async def accept(self, entry: Entry) -> None:
+        """Takes a record; waits while there is no room for it."""
+        ...
+
+
+async def run_rollup(settings: StackSettings, session_timeout_s: float, sink: Sink) -> None:
+    """Feeds `sink` with the records of the metrics topic until cancelled; raises RollupStopped."""
+    for chatty in ("faust", "mode", "aiokafka.consumer", __name__):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    app = _app(settings, session_timeout_s, sink)
+    topic = app.topic(
+        settings.topics.metrics.name,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        acks=False,
+    )
+
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def pass_on(stream: Any) -> None:
+        try:
+            async for event in stream.events():
+                await sink.accept(_entry(event.message))
+        except Exception as error:
+            # Faust would start the agent again, behind the record that failed.
+            if not failed.done():
+                failed.set_exception(error)
+            raise
+
+    app.agent(topic, name="metrics")(pass_on)
+    running = asyncio.create_task(_run(app))
+    try:
+        await asyncio.wait({running, failed}, return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            failed.result()
+        running.result()
+    finally:
+        running.cancel()
+        failed.cancel()
+        await _stop(app)
+
+
+def group_of(settings: StackSettings) -> str:
+    """Names the consumer group, which shares out partitions and remembers nothing."""
+    return f"{settings.topic_prefix}trackside.summary-indexer"
+
+
+async def _run(app: Any) -> None:
+    await app.start()
+    await app.wait_until_stopped()
+    raise RollupStopped(f"faust stopped reading: {app.crash_reason!r}") from app.crash_reason
+
+
+def _app(settings: StackSettings, session_timeout_s: float, sink: Sink) -> Any:
+    class StoredPositions(Consumer):  # type: ignore[misc]  # faust has no types here
+        async def seek_to_committed(self) -> Mapping[Any, int]:
+            assigned = {place.partition: place for place in self.assignment()}
+            positions = await sink.begin(set(assigned))
+            starts = {assigned[partition]: offset for partition, offset in positions.items()}
+            await self.seek_wait(starts)
+            return starts
+
+    class PositionedTransport(Transport):  # type: ignore[misc]
+        Consumer = StoredPositions
+
+    class Rollup(faust.App):  # type: ignore[misc]
+        def _new_transport(self) -> Any:
+            return PositionedTransport(self.conf.broker_consumer, self)
+
+        def _create_directories(self) -> None:
+            """Makes no folders: there are no tables to keep in them."""
+
+    return Rollup(
+        group_of(settings),
+        broker=[f"kafka://{address.strip()}" for address in settings.kafka_bootstrap.split(",")],
+        broker_client_id="summary-indexer",
+        broker_session_timeout=session_timeout_s,
+        broker_heartbeat_interval=session_timeout_s / 3,
+        broker_request_timeout=max(REQUEST_S, session_timeout_s),
+        broker_rebalance_timeout=session_timeout_s,
+        consumer_group_instance_id=f"{group_of(settings)}.{settings.instance}",
+        value_serializer="raw",
+        key_serializer="raw",
+        store="memory://",
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        stream_wait_empty=False,
+    )
+
+
+def _entry(message: Any) -> Entry:
+    return Entry(
+        message.topic,
+        message.partition,
+        message.offset,
+        round((message.timestamp or 0) * 1000),
+        message.key,
+        message.value,
+        message.headers or (),
+    )
+
+
+async def _stop(app: Any) -> None:
+    try:
+        async with asyncio.timeout(STOP_S):
+            await app.stop()
+    except TimeoutError:
+        app.log.warning("faust did not stop in time; Kafka will give its partitions back by itself")

@@ -1,0 +1,38 @@
+"""Settings of the summary-indexer, read from TRACKSIDE_SUMMARY_INDEXER_ variables."""
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class SummaryIndexerSettings(BaseSettings):
+    """What an operator may choose about the summary-indexer."""
+
+    model_config = SettingsConfigDict(env_prefix="TRACKSIDE_SUMMARY_INDEXER_", frozen=True)
+
+    batch_points: int = Field(
+        20_000,
+        ge=1,
+        le=1_000_000,
+        description="Points written in one transaction, about: enough to spread the cost of a commit, "
+        "few enough that a retry is short.",
+    )
+    buffer_records: int = Field(
+        500,
+        ge=1,
+        le=100_000,
+        description="Records read ahead of Postgres at most; reading waits beyond, to bound memory.",
+    )
+    session_timeout_s: float = Field(
+        6.0,
+        ge=1,
+        le=60,
+        description="Silence after which Kafka gives the partitions of a dead instance to another, s; no "
+        "less than the broker's group.min.session.timeout.ms.",
+    )
+    stuck_s: float = Field(
+        10.0,
+        ge=1,
+        le=600,
+        description="Time without progress, s, while the log has more: then the process exits to be "
+        "started again.",
+    )

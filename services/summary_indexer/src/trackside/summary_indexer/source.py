@@ -1,0 +1,69 @@
+"""What the summary-indexer asks of the log beside its stream: ends, holes, and a place for dead letters."""
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.topics import Topics
+from trackside.eventlog.author import Author
+from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.log import Log
+from trackside.telemetry.metrics import counter
+
+log = structlog.get_logger("trackside.summary_indexer")
+
+RETRY_S = 0.2
+READ_S = 5.0
+
+
+class Source:
+    """The log of metrics and of dead letters."""
+
+    def __init__(self, source: Log, topics: Topics, author: Author) -> None:
+        self._log, self._topics, self._author = source, topics, author
+
+    async def check(self, positions: Mapping[int, int]) -> None:
+        """Raises OffsetGoneError if the log doesn't reach from one of these positions to its end."""
+        name = self._topics.metrics.name
+        begins, ends = await self._reach(name)
+        for partition, position in positions.items():
+            begin, end = begins.get(partition, 0), ends.get(partition, 0)
+            if not begin <= position <= end:
+                raise OffsetGoneError(
+                    f"{name}-{partition} reaches from {begin} to {end}, the rows in Postgres to {position}: "
+                    "they were made from another log; rebuild the read models"
+                )
+
+    async def _reach(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
+        while True:
+            try:
+                return await self._log.beginnings(name), await self._log.ends(name)
+            except TransientError as error:
+                log.debug("no log yet", reason=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def is_hole(self, partition: int, start: int, end: int) -> bool:
+        """Says whether the log has nothing from `start` to before `end`, as after a foreign transaction."""
+        name = self._topics.metrics.name
+        reader = self._log.reader({(name, partition): start})
+        try:
+            entries = await reader.read(READ_S, max_records=1)
+        finally:
+            await reader.close()
+        return bool(entries) and entries[0].offset >= end
+
+    async def bury(self, letter: RecordDeadLettered) -> None:
+        """Appends a dead letter; tries until the log has it."""
+        source = letter.source
+        key = f"{source.topic}-{source.partition}-{source.offset}"
+        counter("trackside.eventlog.dead_letters.records").labels(source.topic, letter.code).inc()
+        record = self._author.single(key, letter, message_id=key)
+        while True:
+            try:
+                await self._log.publish(self._topics.dead_letters.name, 0, record)
+                return
+            except TransientError as error:
+                log.warning("a dead letter waits for the log", reason=str(error))
+                await asyncio.sleep(RETRY_S)

@@ -1,0 +1,64 @@
+"""Records of metric points, and a table of them in memory that keeps the promises of the one in Postgres."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.topics import Topics
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.projections.metrics import rows_of
+from trackside.projections.positions import OvertakenError
+from trackside.summary_indexer.store import Move
+
+TOPICS = Topics()
+AUTHOR = Author("worker", "w1")
+
+
+def batch(task: str = "s.1", first: int = 0, count: int = 3, attempt: int = 1) -> MetricPointsReported:
+    """Gives a batch of one series, steps `first` on."""
+    steps = list(range(first, first + count))
+    series = Series(tag="loss", steps=steps, times_ms=[1_000] * count, values=[step / 2 for step in steps])
+    return MetricPointsReported(stream="s", task_id=task, attempt=attempt, series=[series])
+
+
+def outgoing(message: Message) -> Outgoing:
+    return AUTHOR.single("s", message)
+
+
+def entry(offset: int, record: Outgoing, partition: int = 0) -> Entry:
+    return Entry(
+        TOPICS.metrics.name, partition, offset, 1_000, record.key, record.value, list(record.headers)
+    )
+
+
+class PointsInMemory:
+    """Points and positions, moved by compare-and-set."""
+
+    def __init__(self, positions: Mapping[int, int] | None = None) -> None:
+        self.stored = dict.fromkeys(range(TOPICS.metrics.partitions), 0) | dict(positions or {})
+        self.points: dict[tuple[int, int], float | None] = {}
+        self.transactions: list[int] = []
+        self._moved = asyncio.Condition()
+
+    async def reached(self, partition: int, position: int) -> None:
+        """Waits until a position is stored, 5 s at most."""
+        async with asyncio.timeout(5), self._moved:
+            await self._moved.wait_for(lambda: self.stored[partition] >= position)
+
+    async def positions(self) -> dict[int, int]:
+        return dict(self.stored)
+
+    async def write_points(self, messages: Sequence[MetricPointsReported], moves: Mapping[int, Move]) -> int:
+        for partition, move in moves.items():
+            if self.stored[partition] != move.start:
+                raise OvertakenError(self.stored[partition])
+        _, points = rows_of(messages)
+        for number, step, _time, value in points:
+            self.points.setdefault((number, step), value)
+        self.stored |= {partition: move.end for partition, move in moves.items()}
+        self.transactions.append(len(points))
+        async with self._moved:
+            self._moved.notify_all()
+        return len(points)
