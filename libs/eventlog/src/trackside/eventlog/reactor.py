@@ -163,6 +163,7 @@ class Reactor:
         started = monotonic_s()
         try:
             self._goals = await self._ends()
+            self.wake()
             while not stop.is_set():
                 await self._turn()
                 if not self._health.ready and self._caught_up():

@@ -1,0 +1,135 @@
+"""What every form of the log promises, asked of the one in memory and of Kafka alike."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.stack import Servers
+from trackside.contracts.topics import DAY_MS, MAX_RECORD_BYTES, Topic, Topics
+from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Entry, Log, Outgoing, Reader
+from trackside.eventlog.memory import MemoryLog
+
+
+@pytest.fixture(params=["memory", "kafka"])
+async def log(request: pytest.FixtureRequest) -> AsyncIterator[Log]:
+    if request.param == "memory":
+        yield MemoryLog()
+        return
+    stack: Servers = request.getfixturevalue("stack")
+    async with KafkaLog(stack.kafka_bootstrap, "contract") as kafka:
+        yield kafka
+
+
+@pytest.fixture
+async def events(log: Log, topic_prefix: str) -> Topic:
+    topic = Topics(prefix=topic_prefix, event_partitions=3).events
+    await log.ensure([topic])
+    return topic
+
+
+def outgoing(text: str) -> Outgoing:
+    return Outgoing(b"key", text.encode(), [("ce_id", text.encode())])
+
+
+async def read(reader: Reader, count: int) -> list[Entry]:
+    found: list[Entry] = []
+    while len(found) < count:
+        entries = await reader.read(10.0)
+        assert entries, f"only {len(found)} of {count} records came"
+        found += entries
+    return found
+
+
+def texts(entries: list[Entry]) -> list[str]:
+    return [(entry.value or b"").decode() for entry in entries]
+
+
+async def test_a_batch_is_read_back_whole_and_in_order(log: Log, events: Topic) -> None:
+    first = await log.append(events.name, 1, [outgoing("a"), outgoing("b")])
+    second = await log.append(events.name, 1, [outgoing("c")])
+    assert (first.offset, second.offset) == (0, 2)
+    entries = await read(log.reader({(events.name, 1): 0}), 3)
+    assert texts(entries) == ["a", "b", "c"]
+    assert [entry.offset for entry in entries] == [0, 1, 2]
+    assert [entry.append_time_ms for entry in entries[:2]] == [first.append_time_ms] * 2
+    assert list(entries[0].headers) == [("ce_id", b"a")]
+    assert entries[0].key == b"key"
+
+
+async def test_a_reader_begins_where_it_was_told(log: Log, events: Topic) -> None:
+    await log.append(events.name, 0, [outgoing(text) for text in "abcd"])
+    assert texts(await read(log.reader({(events.name, 0): 2}), 2)) == ["c", "d"]
+
+
+async def test_a_reader_takes_on_more_partitions(log: Log, events: Topic) -> None:
+    await log.append(events.name, 0, [outgoing("a")])
+    await log.append(events.name, 2, [outgoing("x"), outgoing("y")])
+    reader = log.reader({(events.name, 0): 0})
+    assert texts(await read(reader, 1)) == ["a"]
+    reader.assign({(events.name, 2): 1})
+    assert texts(await read(reader, 1)) == ["y"]
+    await log.append(events.name, 0, [outgoing("b")])
+    assert texts(await read(reader, 1)) == ["b"]
+
+
+async def test_nothing_new_is_an_empty_list(log: Log, events: Topic) -> None:
+    assert await log.reader({(events.name, 0): 0}).read(0.2) == []
+
+
+async def test_published_records_keep_their_order(log: Log, events: Topic) -> None:
+    for text in "abc":
+        await log.publish(events.name, 0, outgoing(text))
+    assert texts(await read(log.reader({(events.name, 0): 0}), 3)) == ["a", "b", "c"]
+
+
+async def test_ends_and_beginnings_name_every_partition(log: Log, events: Topic) -> None:
+    await log.append(events.name, 1, [outgoing("a"), outgoing("b")])
+    assert await log.ends(events.name) == {0: 0, 1: 2, 2: 0}
+    assert await log.beginnings(events.name) == {0: 0, 1: 0, 2: 0}
+
+
+async def test_a_batch_over_the_limit_is_refused_and_the_log_goes_on(log: Log, events: Topic) -> None:
+    with pytest.raises(TooLargeError):
+        await log.append(events.name, 0, [outgoing("x" * (MAX_RECORD_BYTES + 1))])
+    assert (await log.append(events.name, 0, [outgoing("a")])).offset == 0
+
+
+async def test_a_position_that_the_log_does_not_have_is_an_error(log: Log, events: Topic) -> None:
+    await log.append(events.name, 0, [outgoing("a")])
+    with pytest.raises(OffsetGoneError):
+        await log.reader({(events.name, 0): 7}).read(5.0)
+
+
+async def test_topics_are_created_once(log: Log, events: Topic) -> None:
+    await log.append(events.name, 0, [outgoing("a")])
+    await log.ensure([events])
+    assert (await log.ends(events.name))[0] == 1
+
+
+async def test_preflight_passes_topics_as_they_were_created(log: Log, topic_prefix: str) -> None:
+    topics = Topics(prefix=topic_prefix).shared
+    await log.ensure(topics)
+    await log.preflight(topics)
+
+
+async def test_preflight_names_a_missing_topic(log: Log, topic_prefix: str) -> None:
+    topics = Topics(prefix=topic_prefix)
+    await log.ensure([topics.fleet])
+    with pytest.raises(PreflightError, match=r"trackside\.events does not exist"):
+        await log.preflight([topics.fleet, topics.events])
+
+
+async def test_preflight_refuses_an_event_topic_that_forgets(log: Log, topic_prefix: str) -> None:
+    kept = Topics(prefix=topic_prefix).events
+    forgetful = Topic(kept.name, kept.partitions, kept.keyed_by, kept.what, DAY_MS, kept.config)
+    await log.ensure([forgetful])
+    with pytest.raises(PreflightError, match=r"retention\.ms is 86400000, expected -1"):
+        await log.preflight([kept])
+
+
+async def test_preflight_refuses_another_number_of_partitions(log: Log, topic_prefix: str) -> None:
+    await log.ensure([Topics(prefix=topic_prefix, event_partitions=3).events])
+    with pytest.raises(PreflightError, match="has 3 partitions, expected 12"):
+        await log.preflight([Topics(prefix=topic_prefix).events])

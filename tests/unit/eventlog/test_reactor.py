@@ -1,0 +1,138 @@
+"""The loop: what is decided counts only when it came back from the log."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from trackside.contracts.message import Message, Record
+from trackside.contracts.searches import SearchExhausted
+from trackside.contracts.topics import Topics
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Appended, Entry, Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.reactor import Decision, Facts, Reactor
+from trackside.telemetry.health import Health
+
+TOPIC = Topics(event_partitions=2).events
+GOAL = 20
+
+
+class CountingUp:
+    """Appends 0, 1, 2, ... up to GOAL: each number is decided from the numbers that were folded."""
+
+    def __init__(self, done: asyncio.Event) -> None:
+        self.folded: list[int] = []
+        self.applied: list[int] = []
+        self.acted: list[int] = []
+        self.done = done
+
+    def fold(self, record: Record) -> None:
+        assert isinstance(record.message, SearchExhausted)
+        self.folded.append(record.message.trials)
+        if record.message.trials == len(self.applied):
+            self.applied.append(record.message.trials)
+
+    def arrive(self, entry: Entry) -> None:
+        raise AssertionError(entry)
+
+    def reconsider(self, stream: str) -> None:
+        pass
+
+    def decide(self, facts: Facts) -> Iterable[Decision]:
+        if len(self.applied) < GOAL and not facts.busy(TOPIC.name, "s"):
+            message: Message = SearchExhausted(trials=len(self.applied))
+            yield Decision(TOPIC.name, "s", (message,), "count")
+
+    def act(self, facts: Facts) -> None:
+        self.acted = list(self.applied)
+        if len(self.applied) == GOAL:
+            self.done.set()
+
+    def next_due_ms(self) -> int | None:
+        return None
+
+
+class Faulty(MemoryLog):
+    """Loses every third append, and writes every fifth without saying so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise TransientError("lost")
+        appended = await super().append(topic, partition, batch)
+        if self.calls % 5 == 0:
+            raise TransientError("written, but who knows")
+        return appended
+
+
+def reactor(log: MemoryLog, decider: CountingUp, instance: str, background: Background) -> Reactor:
+    return Reactor(
+        log,
+        Author("dispatcher", instance),
+        decider,
+        starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
+        raw={},
+        partitions={TOPIC.name: TOPIC.partitions},
+        health=Health("dispatcher"),
+        background=background,
+    )
+
+
+async def run(log: MemoryLog, instances: int) -> list[CountingUp]:
+    await log.ensure([TOPIC])
+    stop = asyncio.Event()
+    deciders = [CountingUp(asyncio.Event()) for _ in range(instances)]
+    running = [
+        asyncio.create_task(reactor(log, decider, str(at), Background()).run(stop))
+        for at, decider in enumerate(deciders)
+    ]
+    await asyncio.gather(*(decider.done.wait() for decider in deciders))
+    stop.set()
+    await asyncio.gather(*running)
+    return deciders
+
+
+async def test_every_decision_is_folded_before_the_next_is_made() -> None:
+    (alone,) = await run(MemoryLog(), 1)
+    assert alone.folded == list(range(GOAL))
+
+
+async def test_an_append_of_unknown_fate_is_neither_lost_nor_doubled() -> None:
+    (alone,) = await run(Faulty(), 1)
+    assert alone.applied == list(range(GOAL))
+    assert alone.folded == sorted(alone.folded)
+
+
+async def test_rivals_agree_and_the_first_in_the_log_wins() -> None:
+    first, second = await run(MemoryLog(), 2)
+    shorter = min(len(first.folded), len(second.folded))
+    assert first.folded[:shorter] == second.folded[:shorter]
+    assert first.applied == second.applied == list(range(GOAL))
+
+
+async def test_nothing_is_decided_before_the_log_was_folded_to_its_end() -> None:
+    log = MemoryLog()
+    await run(log, 1)
+    (late,) = await run(log, 1)
+    assert late.folded == list(range(GOAL))
+
+
+async def test_an_error_beside_the_loop_ends_it() -> None:
+    log = MemoryLog()
+    await log.ensure([TOPIC])
+    background = Background()
+
+    async def fail() -> None:
+        raise RuntimeError("beside the loop")
+
+    background.spawn(fail())
+    running = reactor(log, CountingUp(asyncio.Event()), "1", background)
+    with pytest.raises(RuntimeError, match="beside the loop"):
+        await running.run(asyncio.Event())
