@@ -1,0 +1,85 @@
+"""What people ask of the read models: named queries over the views of schema dashboards."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from trackside.projections.postgres import Connection, Database
+
+SCHEMA = "dashboards"
+LOOK_EVERY_S = 0.05
+
+Row = dict[str, Any]
+_JSON = frozenset({"best_parameters", "spec", "parameters", "result"})
+_QUERIES = {
+    "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
+    "search": "SELECT * FROM searches WHERE search_id = $1",
+    "trials": "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
+    "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY queued_at, task_id",
+    "task": "SELECT * FROM tasks WHERE task_id = $1",
+    "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
+    "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
+    "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
+    "workers": "SELECT * FROM workers ORDER BY worker_id",
+    "queue": "SELECT queue, count(*) AS tasks FROM tasks WHERE state = 'queued' GROUP BY 1 ORDER BY 1",
+    "dead_letters": "SELECT * FROM dead_letters ORDER BY written_at DESC LIMIT $1",
+    "position": "SELECT position FROM positions WHERE owner = $1 AND topic = $2 AND partition = $3",
+}
+
+
+class Reads:
+    """A connection that asks the read models; every row is a dict of JSON-like values and datetimes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def rows(self, query: str, *values: object) -> list[Row]:
+        """Gives the rows of a named query.
+
+        Raises PostgresGoneError without an answer, SchemaMissingError where the views are not there.
+        """
+
+        async def ask(connection: Connection) -> Sequence[Any]:
+            return await connection.fetch(_QUERIES[query], *values)
+
+        return [_row(record) for record in await self._database.transaction(ask)]
+
+    async def row(self, query: str, *values: object) -> Row | None:
+        """Gives the first row of a named query, or None."""
+        found = await self.rows(query, *values)
+        return found[0] if found else None
+
+    async def until(self, owner: str, topic: str, partition: int, position: int, timeout_s: float) -> None:
+        """Waits until an owner's rows hold the log up to, but without, `position`; raises TimeoutError."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                found = await self.row("position", owner, topic, partition)
+                if found is not None and found["position"] >= position:
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+
+
+@asynccontextmanager
+async def reads(dsn: str) -> AsyncIterator[Reads]:
+    """Opens the read models of an address for as long as the block runs."""
+    database = Database(dsn, SCHEMA)
+    try:
+        yield Reads(database)
+    finally:
+        database.terminate()
+
+
+def plain(row: Row) -> Row:
+    """Gives a row as JSON can hold it: times in RFC 3339."""
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _row(record: Any) -> Row:
+    return {name: _read(name, value) for name, value in record.items()}
+
+
+def _read(name: str, value: Any) -> Any:
+    return json.loads(value) if name in _JSON and isinstance(value, str) else value

@@ -1,0 +1,39 @@
+"""Where the stack is: as the environment says, else as the nearest `.trackside/stack.json` says."""
+
+import os
+from dataclasses import dataclass
+
+from trackside.cli.failures import Failure
+from trackside.embedded import stack
+from trackside.embedded.errors import StackMissing
+
+BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
+DSN = "TRACKSIDE_POSTGRES_DSN"
+PREFIX = "TRACKSIDE_TOPIC_PREFIX"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Kafka's and Postgres's addresses; each is looked up when it is asked for."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Kafka's host:port; raises Failure if nothing says it."""
+        return os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
+
+    @property
+    def dsn(self) -> str:
+        """The address of the read models; raises Failure if nothing says it."""
+        return os.environ.get(DSN) or _found(DSN).postgres_dsn
+
+    @property
+    def prefix(self) -> str:
+        """What topic names begin with, most often nothing."""
+        return os.environ.get(PREFIX, "")
+
+
+def _found(variable: str) -> stack.Stack:
+    try:
+        return stack.find()
+    except StackMissing as error:
+        raise Failure(f"{error} ({variable})") from error

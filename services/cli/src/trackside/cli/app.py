@@ -1,0 +1,72 @@
+"""The command `trackside`: its sub-commands, and how what goes wrong becomes an exit code."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import typer
+
+from trackside.cli import demo, looking, reading, replaying, screen, services, stacking, submitting
+from trackside.cli.running import INTERRUPTED, explained
+
+START = "Start and stop"
+PUBLISH = "Publish"
+LOOK = "Look"
+LOG = "The log"
+SERVE = "Services"
+
+app = typer.Typer(
+    name="trackside",
+    help="Searches whose whole life is a log. Exit 0 done, 1 failed, 2 bad usage or refused.",
+    epilog="Begin with `trackside demo`, or with `trackside up` and `trackside submit SPEC.yaml`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    START: {"up": stacking.up, "down": stacking.down, "status": stacking.status, "demo": demo.demo},
+    PUBLISH: {"submit": submitting.submit, "publish": submitting.publish, "stop": submitting.stop},
+    LOOK: {
+        "ls": reading.ls,
+        "show": reading.show,
+        "watch": looking.watch,
+        "dead-letters": reading.dead_letters,
+    },
+    LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": replaying.verify_log},
+    SERVE: {
+        "dispatcher": services.dispatcher,
+        "scheduler": services.scheduler,
+        "worker": services.worker,
+        "summary-indexer": services.summary_indexer,
+    },
+}
+for _panel, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
+app.add_typer(replaying.replay, name="replay", rich_help_panel=LOG)
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Runs one command and gives its exit code."""
+    try:
+        app(args=list(arguments), prog_name="trackside")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+    except KeyboardInterrupt:
+        screen.complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        failure = explained(error)
+        if failure is None:
+            raise
+        if str(failure):
+            screen.complain(f"trackside: {failure}")
+        return failure.exit_code
+    return 0
+
+
+def main() -> None:
+    """Runs the command of this process."""
+    sys.exit(call(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""The command `demo`: one search from its command to its replay, on a stack of its own."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from trackside.cli import examples, following, reading, replaying, screen, stacks
+from trackside.cli.failures import Failure
+from trackside.cli.running import run
+from trackside.cli.screen import Steps
+from trackside.cli.submitting import made_up_id
+from trackside.contracts.message import Command
+from trackside.contracts.searches import SearchStatus
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.search import Search
+from trackside.embedded.stack import Stack
+from trackside.projections.owners import DISPATCHER
+from trackside.projections.reads import reads
+from trackside.sdk.client import Client
+from trackside.sdk.publication import Refused
+from trackside.sdk.specs import read_spec
+from trackside.telemetry import context
+
+BEST = 5
+ANSWER_S = 30.0
+ROWS_S = 60.0
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running at the end.")] = False,
+) -> None:
+    """Run the example search end to end: start the stack, search, show the best trials, replay the log.
+
+    Trains a small network on scikit-learn's digits, 20 trials, 2 at a time. A stack that runs already is
+    used and left running. Exit 0 if all went well and the replay is equal.
+
+    \b
+    Examples:
+      trackside demo
+      trackside demo --keep
+    """
+    command = read_spec(examples.digits(examples.SPEC))
+    with _stack(keep) as used:
+        run(_search(used, command))
+        replaying.replayed(used.bootstrap_servers, used.postgres_dsn)
+
+
+@contextmanager
+def _stack(keep: bool) -> Iterator[Stack]:
+    found = stacks.running()
+    if found is not None:
+        screen.say(f"using the stack that runs in {found.folder}")
+        yield found
+        return
+    screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker and summary-indexer")
+    catalogue = examples.digits(examples.CATALOGUE)
+    if keep:
+        yield stacks.start(catalogue, stacks.SLOTS, Steps())
+        screen.say("the stack goes on; stop it with: trackside down")
+        return
+    with stacks.started(catalogue, stacks.SLOTS, Steps()) as made:
+        yield made
+
+
+async def _search(used: Stack, command: Command) -> None:
+    stream_id = made_up_id(command)
+    async with Client(used.bootstrap_servers, name="demo") as client:
+        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+        answer = await client.answer(publication, ANSWER_S)
+        if isinstance(answer, Refused):
+            raise Failure(f"{stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
+        screen.say(f"search {stream_id} accepted")
+        search, last_offset = await following.until_over(client, stream_id, as_json=False)
+    if search.status is not SearchStatus.DONE:
+        raise Failure(f"{stream_id} ended as {search.status.value}, expected DONE")
+    await _show_best(used.postgres_dsn, stream_id, search, last_offset)
+
+
+async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int) -> None:
+    """Shows the best trials as Postgres has them, once its rows hold the end of the search."""
+    events = Topics().events
+    place = (events.name, partition_of(stream_id, events.partitions))
+    async with reads(dsn) as models:
+        try:
+            await models.until(DISPATCHER, *place, last_offset + 1, ROWS_S)
+        except TimeoutError as error:
+            raise Failure(
+                f"Postgres is behind the log: the end of {stream_id} (offset {last_offset}) was not in its "
+                f"rows after {ROWS_S:.0f} s; see .trackside/logs/dispatcher.log"
+            ) from error
+        trials = await models.rows("trials", stream_id)
+    best = reading.best_trials(trials, search.spec.direction, BEST)
+    stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)
+    screen.say("")
+    title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
+    screen.show_table(reading.TRIAL_COLUMNS, [reading.trial_cells(trial) for trial in best], title)
+    sys.stdout.flush()

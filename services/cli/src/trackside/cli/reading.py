@@ -1,0 +1,234 @@
+"""Commands that ask the read models: `ls`, `show`, `dead-letters`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from trackside.cli import screen
+from trackside.cli.addresses import Addresses
+from trackside.cli.failures import Failure
+from trackside.cli.running import run
+from trackside.cli.screen import Column
+from trackside.projections.reads import Reads, Row, plain, reads
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
+
+TRIAL_COLUMNS = (
+    Column("trial", right=True),
+    Column("status"),
+    Column("value", right=True),
+    Column("reports", right=True),
+    Column("took", right=True),
+    Column("parameters", keep=True),
+)
+
+
+def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
+    """List the searches, the newest first.
+
+    \b
+    Examples:
+      trackside ls
+      trackside ls --limit 200 --json
+    """
+    run(_ls(limit, as_json))
+
+
+def show(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="A search, or a task such as digits-1.7.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a search with its trials, or a task with its attempts and what they died of.
+
+    \b
+    Examples:
+      trackside show digits-1
+      trackside show digits-1.7
+      trackside show digits-1 --json
+    """
+    run(_show(stream_id, as_json))
+
+
+def dead_letters(limit: Limit = 30, as_json: AsJson = False) -> None:
+    """List the records that could not be decoded: where they were, and why; the newest first.
+
+    \b
+    Examples:
+      trackside dead-letters
+      trackside dead-letters --json
+    """
+    run(_dead_letters(limit, as_json))
+
+
+def best_trials(trials: list[Row], direction: str, count: int) -> list[Row]:
+    """Gives the best trials that succeeded, the best first."""
+    done = [trial for trial in trials if trial["status"] == "SUCCEEDED" and trial["value"] is not None]
+    return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
+
+
+def trial_cells(trial: Row) -> list[object]:
+    """Gives the cells of a trial for TRIAL_COLUMNS."""
+    value = trial["value"] if trial["value"] is not None else trial["last_value"]
+    took = screen.duration(trial["duration_s"] and float(trial["duration_s"]))
+    return [trial["trial"], trial["status"], value, trial["reports"], took, trial["parameters"]]
+
+
+async def _ls(limit: int, as_json: bool) -> None:
+    async with reads(Addresses().dsn) as models:
+        rows = await models.rows("searches", limit)
+    if as_json:
+        screen.emit([plain(row) for row in rows])
+        return
+    columns = [
+        Column("search", keep=True),
+        Column("status"),
+        Column("trials", right=True),
+        Column("best", right=True),
+        Column("tuner"),
+        Column("task type"),
+        Column("started"),
+        Column("took", right=True),
+    ]
+    cells = [
+        [
+            row["search_id"],
+            row["status"],
+            f"{row['ended_trials']}/{row['max_trials']}",
+            row["best_value"],
+            row["tuner"],
+            row["task_type"],
+            row["started_at"],
+            screen.duration(row["duration_s"] and float(row["duration_s"])),
+        ]
+        for row in rows
+    ]
+    screen.show_table(columns, cells)
+    if not rows:
+        screen.complain("no searches yet; start one with `trackside submit SPEC.yaml`")
+
+
+async def _show(stream_id: str, as_json: bool) -> None:
+    async with reads(Addresses().dsn) as models:
+        search = await models.row("search", stream_id)
+        if search is not None:
+            await _show_search(models, search, as_json)
+            return
+        task = await models.row("task", stream_id)
+        if task is not None:
+            await _show_task(models, task, as_json)
+            return
+        commands = await models.rows("commands", stream_id)
+    if not commands:
+        raise Failure(f"there is no search or task {stream_id}; `trackside ls` lists the searches")
+    _show_commands(stream_id, commands, as_json)
+
+
+async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
+    trials = await models.rows("trials", search["search_id"])
+    commands = await models.rows("commands", search["search_id"])
+    if as_json:
+        listed: dict[str, Any] = {
+            "trials": [plain(row) for row in trials],
+            "commands": [plain(row) for row in commands],
+        }
+        screen.emit(plain(search) | listed)
+        return
+    facts = [
+        ("search", search["search_id"]),
+        ("status", _status(search)),
+        (
+            "trials",
+            f"{search['ended_trials']} ended of {search['max_trials']}, {search['running_trials']} run",
+        ),
+        ("best", _best(search)),
+        ("policy", f"{search['tuner']}, {search['assessor'] or 'no assessor'}, {search['direction']}"),
+        ("started", search["started_at"]),
+        ("ended", search["ended_at"]),
+    ]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
+    screen.show_table(TRIAL_COLUMNS, [trial_cells(trial) for trial in trials])
+
+
+async def _show_task(models: Reads, task: Row, as_json: bool) -> None:
+    attempts = await models.rows("attempts", task["task_id"])
+    if as_json:
+        screen.emit(plain(task) | {"attempts": [plain(row) for row in attempts]})
+        return
+    shown = ("task_id", "stream_id", "task_type", "state", "ending", "result")
+    facts = [(name, task[name]) for name in shown]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
+    columns = [
+        Column("attempt", right=True),
+        Column("device", keep=True),
+        Column("status"),
+        Column("end"),
+        Column("assigned"),
+        Column("load ms", right=True),
+        Column("train ms", right=True),
+        Column("exit", right=True),
+    ]
+    cells = [
+        [
+            row["attempt"],
+            "/".join(part for part in (row["worker_id"], row["device_id"]) if part),
+            row["status"],
+            row["ending"],
+            row["assigned_at"],
+            row["load_time_ms"],
+            row["train_time_ms"],
+            row["exit_code"],
+        ]
+        for row in attempts
+    ]
+    screen.show_table(columns, cells)
+    for row in attempts:
+        if row["error_type"]:
+            where = f"attempt {row['attempt']}, {row['error_stage']}"
+            screen.say(f"\n{where}: {row['error_type']}: {row['error_message']}")
+            screen.say(row["error_traceback"] or "")
+
+
+def _show_commands(stream_id: str, commands: list[Row], as_json: bool) -> None:
+    """Shows a stream that never became a search: only its commands are known."""
+    if as_json:
+        screen.emit({"stream_id": stream_id, "commands": [plain(row) for row in commands]})
+        return
+    columns = [Column("command", keep=True), Column("status"), Column("code"), Column("message", keep=True)]
+    cells = [[row["command_type"], row["status"], row["code"], row["message"]] for row in commands]
+    screen.show_table(columns, cells, title=stream_id)
+
+
+async def _dead_letters(limit: int, as_json: bool) -> None:
+    async with reads(Addresses().dsn) as models:
+        rows = await models.rows("dead_letters", limit)
+    if as_json:
+        screen.emit([plain(row) for row in rows])
+        return
+    columns = [
+        Column("when"),
+        Column("topic", keep=True),
+        Column("part", right=True),
+        Column("offset", right=True),
+        Column("code"),
+        Column("reason", keep=True),
+    ]
+    cells = [
+        [row["written_at"], row["topic"], row["partition"], row["offset"], row["code"], row["message"]]
+        for row in rows
+    ]
+    screen.show_table(columns, cells)
+    if not rows:
+        screen.complain("no dead letters")
+
+
+def _status(search: Row) -> str:
+    reason = search["failure"] or search["stop_reason"]
+    return f"{search['status']} ({reason})" if reason else str(search["status"])
+
+
+def _best(search: Row) -> str | None:
+    if search["best_trial"] is None:
+        return None
+    value = screen.number(search["best_value"])
+    return f"{value}  trial {search['best_trial']}  {screen.cell(search['best_parameters'])}"

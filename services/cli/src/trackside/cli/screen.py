@@ -1,0 +1,175 @@
+"""What people and scripts see: tables that fit 100 columns, JSON for programs, progress for the patient."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 100
+
+STYLES = {
+    "RUNNING": "cyan",
+    "TRAINING": "cyan",
+    "LOADING": "cyan",
+    "NO_MORE_TRIAL": "cyan",
+    "SUCCEEDED": "green",
+    "DONE": "green",
+    "ready": "green",
+    "here": "green",
+    "finished": "green",
+    "EARLY_STOPPED": "yellow",
+    "STOPPED": "yellow",
+    "STOPPING": "yellow",
+    "starting": "yellow",
+    "waiting": "yellow",
+    "restarting": "yellow",
+    "FAILED": "red",
+    "ERROR": "red",
+    "failed": "red",
+    "lost": "red",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and how its cells stand; `keep` is never cut short."""
+
+    heading: str
+    right: bool = False
+    keep: bool = False
+
+
+def console(error: bool = False) -> Console:
+    """Gives the console of an output; one that is no terminal has no colour and the full width."""
+    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        return Console(stderr=error, highlight=False, width=WIDTH, no_color=True)
+    if made.width > WIDTH:
+        return Console(stderr=error, highlight=False, width=WIDTH)
+    return made
+
+
+def say(text: str) -> None:
+    """Prints a line as it is."""
+    console().print(text, markup=False, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Prints an error as it is."""
+    console(error=True).print(text, markup=False, soft_wrap=True)
+
+
+def emit(value: Any) -> None:
+    """Prints a value as JSON for programs: one line for each item of a stream, else the whole, indented."""
+    sys.stdout.write(json.dumps(value, indent=2, default=_jsonable) + "\n")
+
+
+def emit_line(value: Any) -> None:
+    """Prints a value as one line of JSON, at once."""
+    sys.stdout.write(json.dumps(value, default=_jsonable, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def show_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """Prints a table within the width of the output."""
+    console().print(table(columns, rows, title))
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """Makes a table without lines: what a cell has no value for is a dash."""
+    made = Table(box=None, pad_edge=False, title=title or None, title_justify="left", header_style="bold")
+    for column in columns:
+        made.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=not column.keep,
+            overflow="fold" if column.keep else "ellipsis",
+        )
+    for row in rows:
+        made.add_row(*(styled(cell(value)) for value in row))
+    return made
+
+
+def styled(text: str) -> Text:
+    """Colours a status."""
+    return Text(text, STYLES.get(text, ""))
+
+
+def cell(value: object) -> str:
+    """Writes a value for a table: a dash for none, few digits for numbers, seconds for times."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, datetime):
+        return value.astimezone().strftime("%m-%d %H:%M:%S")
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(cell(item) for item in value) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={cell(item)}" for name, item in value.items()) or "-"
+    return str(value)
+
+
+def number(value: float | None) -> str:
+    """Writes a number with at most 5 significant digits, a dash for none."""
+    return "-" if value is None else f"{value:.5g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Writes a duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3_600} h {whole % 3_600 // 60:02d} min"
+
+
+class Steps:
+    """Tells how far something slow has come: a spinner with the newest line, a line for each step done."""
+
+    def __init__(self) -> None:
+        self._console = console(error=True)
+        self._status = self._console.status("") if self._console.is_terminal else None
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        """Tells one line: `kafka: ready` ends a step, anything else is under way."""
+        done = text.endswith((": ready", ": ended"))
+        if self._status is not None:
+            self._status.update(text)
+            if done:
+                self._console.print(f"  [green]ok[/green] {text.rpartition(':')[0]}")
+        elif done or text.partition(":")[0] != self._last:
+            self._console.print(f"  {text}", markup=False, soft_wrap=True)
+        self._last = text.partition(":")[0]
+
+    @contextmanager
+    def shown(self) -> Iterator["Steps"]:
+        """Shows the spinner while the block runs."""
+        if self._status is None:
+            yield self
+            return
+        with self._status:
+            yield self
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")

@@ -1,0 +1,37 @@
+"""Makes an installation ready for its services: topics and read models. `python -m trackside.cli.setup`."""
+
+import asyncio
+import sys
+
+from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.postgres import LIVE_SCHEMA, PostgresGoneError, database
+
+
+async def prepare(settings: StackSettings) -> None:
+    """Creates the topics and tables that are missing, and checks the topics that were there.
+
+    Raises TransientError, PreflightError, PostgresGoneError or NewerSchemaError.
+    """
+    async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
+        await log.ensure(settings.topics.shared)
+        await log.preflight(settings.topics.shared)
+    async with database(settings.postgres_dsn, LIVE_SCHEMA) as opened:
+        await opened.transaction(migrate)
+
+
+def main() -> int:
+    """Prepares what the settings name; exit 1 with the reason if that fails."""
+    settings = read_settings(StackSettings)
+    try:
+        asyncio.run(prepare(settings))
+    except (TransientError, PreflightError, PostgresGoneError, NewerSchemaError) as error:
+        sys.stderr.write(f"setup: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

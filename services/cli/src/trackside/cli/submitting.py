@@ -1,0 +1,180 @@
+"""Commands that publish: `submit`, `publish`, `stop`."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trackside.cli import following, screen
+from trackside.cli.addresses import Addresses
+from trackside.cli.failures import Misuse, Reported
+from trackside.cli.running import run
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
+from trackside.contracts.message import Command
+from trackside.contracts.searches import StartSearch, StopSearch
+from trackside.sdk.client import Client
+from trackside.sdk.publication import Publication, Refused
+from trackside.sdk.specs import read_spec
+from trackside.telemetry import context
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")]
+
+
+def submit(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What to run, by its `kind`.")],
+    search_id: Annotated[str, typer.Option("--id", help="The id; without it a new one is made up.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")] = False,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a spec: checks the file, publishes its command, prints the answer.
+
+    Exit 0 accepted (with --wait: done), 1 no answer (with --wait: it failed), 2 a bad spec or refused.
+
+    \b
+    Examples:
+      trackside submit search.yaml
+      trackside submit search.yaml --id digits-1 --wait
+    """
+    command = read_spec(spec)
+    stream_id = search_id or made_up_id(command)
+    _check_id(stream_id)
+    run(_submit(command, stream_id, timeout_s, wait, as_json))
+
+
+def publish(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file, `-` for standard input.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the stream too.")] = False,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish one command as it is and print its answer.
+
+    FILE is a CloudEvent in structured JSON, or {"type": ..., "stream": ..., "data": {...}}. The platform
+    judges it. Published again with the same `id`, it counts once and gets the first answer again.
+
+    \b
+    Examples:
+      trackside publish start.json
+      echo '{"type": "trackside.stop-search.v1", "stream": "digits-1", "data": {}}' | trackside publish -
+    """
+    wish, stream_id, command_id = parse_wish(_read(file), str(file))
+    run(_publish(wish, stream_id, command_id, timeout_s, wait, as_json))
+
+
+def stop(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search to stop.")],
+    reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing of it runs any more.")] = False,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Stop a search: it suggests nothing more, and what runs is ended.
+
+    \b
+    Examples:
+      trackside stop digits-1
+      trackside stop digits-1 --reason "good enough" --wait
+    """
+    _check_id(stream_id)
+    run(_stop(StopSearch(reason=reason), stream_id, timeout_s, wait, as_json))
+
+
+def made_up_id(command: Command) -> str:
+    """Makes a short id that nobody else has, beginning with the search's name."""
+    name = (command.name or command.task_type) if isinstance(command, StartSearch) else "stream"
+    word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "search"
+    return f"{word}-{new_id()[:8]}"
+
+
+def parse_wish(octets: bytes, file: str) -> tuple[dict[str, Any], str, str]:
+    """Reads a published file: the CloudEvent, its stream and its id; raises Misuse naming file and place."""
+    try:
+        wish = json.loads(octets.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{file}: byte {error.start} is not UTF-8") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise Misuse(f"{file}: not JSON: {error}") from error
+    if not isinstance(wish, dict):
+        raise Misuse(f"{file}: expected a JSON object with type, stream and data, got {type(wish).__name__}")
+    named = [wish.pop(name, None) for name in ("stream",)] + [wish.get("partitionkey")]
+    command_id = wish.get("id") or new_id()
+    stream_id = next((name for name in named if name), command_id)
+    for name, text in (("stream", stream_id), ("id", command_id)):
+        if not isinstance(text, str):
+            raise Misuse(f"{file}: $.{name}: expected a text, got {type(text).__name__}")
+    return wish, stream_id, command_id
+
+
+def _read(file: Path) -> bytes:
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Misuse(f"{file}: cannot be read: {error.strerror or error}") from error
+
+
+def _check_id(stream_id: str) -> None:
+    if not is_identifier(stream_id):
+        raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
+
+
+async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+        await _answered(client, publication, timeout_s, as_json)
+        if wait:
+            await following.until_over(client, stream_id, as_json)
+        elif not as_json:
+            screen.say(f"follow it with: trackside watch {stream_id}")
+
+
+async def _publish(
+    wish: dict[str, Any], stream_id: str, command_id: str, timeout_s: float, wait: bool, as_json: bool
+) -> None:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        publication = await client.publish(wish, stream_id, command_id)
+        await _answered(client, publication, timeout_s, as_json)
+        if wait:
+            await following.until_over(client, stream_id, as_json)
+
+
+async def _stop(command: StopSearch, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+        await _answered(client, publication, timeout_s, as_json)
+        if wait:
+            await client.wait(stream_id)
+            if not as_json:
+                screen.say(f"{stream_id} has stopped")
+
+
+async def _answered(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:
+    """Prints the answer; raises Reported or Misuse if the command was refused."""
+    answer = await client.answer(publication, timeout_s)
+    refused = isinstance(answer, Refused)
+    if as_json:
+        found: dict[str, Any] = {
+            "stream": publication.stream_id,
+            "command_id": publication.command_id,
+            "answer": "refused" if refused else "accepted",
+            "published": publication.source.model_dump(),
+            "answer_offset": answer.offset,
+        }
+        if isinstance(answer, Refused):
+            found |= {"code": answer.code, "path": answer.path, "message": answer.message}
+        screen.emit_line(found)
+    elif not refused:
+        screen.say(f"{publication.stream_id} accepted (command {publication.command_id})")
+    if isinstance(answer, Refused):
+        if as_json:
+            raise Reported("", Misuse.exit_code)
+        raise Misuse(f"{publication.stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
