@@ -47,9 +47,9 @@ class _Advised:
 class Advice:
     """Both lanes, and which questions are open. `ready` is called when an answer waits in `answers`."""
 
-    def __init__(self, time_limit_s: float, background: Background) -> None:
-        self._tuner = TunerLane(Lane("tuner", timeout_s=time_limit_s))
-        self._assessor = AssessorLane(Lane("assessor", timeout_s=time_limit_s))
+    def __init__(self, tuner: Lane, assessor: Lane, background: Background) -> None:
+        self._tuner = TunerLane(tuner)
+        self._assessor = AssessorLane(assessor)
         self._searches: dict[str, _Advised] = {}
         self.ready: Callable[[], None] | None = None
         self._background = background

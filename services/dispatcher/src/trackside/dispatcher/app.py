@@ -2,6 +2,7 @@
 
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.intake import next_commands
+from trackside.dispatcher.lanes import Lane
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings
 from trackside.domain.streams import Streams
@@ -21,7 +22,9 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     if not await until_fit(service, [topics.events, topics.commands, topics.fleet, topics.dead_letters]):
         return
     streams = Streams()
-    advice = Advice(settings.tuner_time_limit_s, service.background)
+    limit_s = settings.tuner_time_limit_s
+    lanes = (Lane("tuner", timeout_s=limit_s), Lane("assessor", timeout_s=limit_s))
+    advice = Advice(*lanes, service.background)
     dispatcher = Dispatcher(service.log, topics, service.author, streams, advice, service.background)
     reactor = Reactor(
         service.log,

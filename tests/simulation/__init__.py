@@ -1,0 +1,1 @@
+"""All deciding services over the log in memory, with faults drawn from a seed."""
