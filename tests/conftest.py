@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"seed: {os.environ[SEED_VARIABLE]} (hypothesis, simulation and chaos; again with {SEED_VARIABLE}=...)"
+    return f"seed: {os.environ[SEED_VARIABLE]} (set {SEED_VARIABLE} to draw the same again)"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -40,7 +40,7 @@ ENGINE_ANSWERS_WITHIN_S = 3
 class Servers:
     """Where the tests' Kafka and Postgres are, and where they come from: given, containers or embedded."""
 
-    bootstrap_servers: str
+    kafka_bootstrap: str
     postgres_dsn: str
     origin: str
 

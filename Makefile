@@ -1,0 +1,63 @@
+# Needs Python 3.11 or newer and make; everything else is set up by deploy/bootstrap.py, once.
+PYTHON ?= python3
+RUN = .venv/bin
+WORKERS ?= 2
+.DEFAULT_GOAL := help
+
+FAST_TESTS = $(wildcard tests/house tests/unit tests/simulation)
+STACK_TESTS = $(wildcard tests/contract tests/integration)
+WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
+PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
+
+.PHONY: help demo test check bench up down lint format types layers unit stack-tests whole-tests env env-without-torch clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: env ## run a hyper-parameter search end to end: Kafka, Postgres, all services, replay
+	@$(RUN)/trackside demo
+
+test: env lint types layers unit stack-tests whole-tests ## everything; what CI runs
+
+check: env-without-torch lint types layers unit ## lint, types, layers, house and unit tests; needs no torch
+
+bench: env ## measure the floors of docs/ and print one table
+	@$(RUN)/python -m bench
+
+up: env ## start a stack that stays
+	@$(RUN)/trackside up
+
+down: env-without-torch ## stop it
+	@$(RUN)/trackside down
+
+lint:
+	@$(RUN)/ruff check
+	@$(RUN)/ruff format --check
+
+layers:
+	@$(RUN)/lint-imports
+
+types:
+	@$(RUN)/mypy
+
+unit:
+	@$(RUN)/pytest -q -n $(WORKERS) $(FAST_TESTS)
+
+stack-tests:
+	@$(if $(STACK_TESTS),$(RUN)/pytest -q -n $(WORKERS) $(STACK_TESTS) $(PYTEST_EXIT_OK))
+
+whole-tests:
+	@$(if $(WHOLE_TESTS),$(RUN)/pytest -q -x $(WHOLE_TESTS) $(PYTEST_EXIT_OK))
+
+format: env-without-torch ## format the code and fix what ruff can fix
+	@$(RUN)/ruff check --fix
+	@$(RUN)/ruff format
+
+env: ## set up .venv (with torch)
+	@$(PYTHON) deploy/bootstrap.py
+
+env-without-torch:
+	@$(PYTHON) deploy/bootstrap.py --without-torch
+
+clean: ## remove .venv and caches, not .trackside/
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
