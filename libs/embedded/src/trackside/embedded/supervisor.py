@@ -115,8 +115,10 @@ class Supervisor:
 
     def _pause_s(self) -> float | None:
         """Gives how long nothing will happen unless a signal tells, in seconds; None for no limit."""
+        open_tier, now = self._open_tier(), time.monotonic()
+        if any(each.status.state == "waiting" and each.program.tier <= open_tier for each in self.kept):
+            return 0.0  # a tier opened just now
         pauses = [CHECK_EVERY_S for each in self.kept if each.status.state == "starting" and not each.is_once]
-        now = time.monotonic()
         pauses += [max(0.0, each.due - now) for each in self.kept if each.status.state == "restarting"]
         return min(pauses, default=None)
 
