@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
+from trackside.contracts.topics import Topic
 from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.serving import from_start
+
+logger = structlog.get_logger("trackside.eventlog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +29,23 @@ class SnapshotStore(Protocol):
     async def load(self) -> Recovered | None:
         """Gives the newest snapshots; None: read the log from its start, there are none to trust."""
         ...
+
+
+async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Streams, dict[TopicPartition, int]]:
+    """Gives the streams to begin with and where to go on reading events.
+
+    Without a usable snapshot that is nothing, and the log's beginning. A snapshot from behind the log's end
+    belongs to another log and isn't used. Raises PreflightError if the log no longer begins at 0.
+    """
+    starts = await from_start(log, events)
+    recovered = await store.load()
+    if recovered is None:
+        return Streams(), starts
+    ends = await log.ends(events.name)
+    if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
+        logger.warning("snapshots are of another log; folding from its beginning")
+        return Streams(), starts
+    for partition, position in recovered.positions.items():
+        starts[events.name, partition] = position
+    by_id = {stream.stream_id: stream for stream in recovered.streams}
+    return Streams(by_id, dict(recovered.positions)), starts

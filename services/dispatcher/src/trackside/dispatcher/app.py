@@ -5,10 +5,12 @@ from trackside.dispatcher.intake import next_commands
 from trackside.dispatcher.lanes import Lane
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings
-from trackside.domain.streams import Streams
 from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.beside import project
+from trackside.projections.snapshots import PostgresSnapshots
 
 
 def main() -> None:
@@ -21,7 +23,8 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     topics = service.settings.topics
     if not await until_fit(service, [topics.events, topics.commands, topics.fleet, topics.dead_letters]):
         return
-    streams = Streams()
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
     lanes = (Lane("tuner", timeout_s=limit_s), Lane("assessor", timeout_s=limit_s))
     advice = Advice(*lanes, service.background)
@@ -30,7 +33,7 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
         service.log,
         service.author,
         dispatcher,
-        starts=await from_start(service.log, topics.events) | await from_start(service.log, topics.fleet),
+        starts=starts | await from_start(service.log, topics.fleet),
         raw=next_commands(streams, await from_start(service.log, topics.commands)),
         partitions={topics.events.name: topics.events.partitions},
         health=service.health,
@@ -39,6 +42,7 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     )
     advice.ready = reactor.wake
     service.background.spawn(advice.start())
+    service.background.spawn(project("dispatcher", service))
     try:
         await reactor.run(service.stop)
     finally:

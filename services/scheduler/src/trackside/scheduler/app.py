@@ -1,9 +1,11 @@
 """The scheduler's wiring: settings, log, recovery, reactor, projection."""
 
-from trackside.domain.streams import Streams
 from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.beside import project
+from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -18,14 +20,16 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
     topics = service.settings.topics
     if not await until_fit(service, [topics.events, topics.fleet, topics.heartbeats]):
         return
-    streams = Streams()
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    streams, starts = await recover(snapshots, service.log, topics.events)
     scheduler = Scheduler(service.log, topics, service.author, streams, service.background, settings)
-    starts = await from_start(service.log, topics.events) | await from_start(service.log, topics.fleet)
     reactor = Reactor(
         service.log,
         service.author,
         scheduler,
-        starts=starts | await from_end(service.log, topics.heartbeats),
+        starts=starts
+        | await from_start(service.log, topics.fleet)
+        | await from_end(service.log, topics.heartbeats),
         raw={},
         partitions={
             topics.events.name: topics.events.partitions,
@@ -35,4 +39,5 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
         background=service.background,
         standby=settings.standby,
     )
+    service.background.spawn(project("scheduler", service))
     await reactor.run(service.stop)
