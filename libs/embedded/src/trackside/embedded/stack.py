@@ -86,6 +86,7 @@ def start(
     ephemeral: bool = False,
     leash: Path | None = None,
     timeout_s: float = 90.0,
+    grace_s: float = 10.0,
     progress: Progress = lambda _: None,
 ) -> Stack:
     """Starts a stack in the background and gives it once everything in it is ready.
@@ -93,7 +94,7 @@ def start(
     `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
     Kafka or Postgres is left out where an address is given. StackRunning if the folder has a stack already;
     StackError, with the end of the log of what failed, if something is not ready within `timeout_s` of its
-    start (downloads don't count); nothing is left running then.
+    start (downloads don't count); nothing is left running then. At the end each tier has `grace_s` to stop.
     """
     folder = folder.resolve()
     # Postgres may run as another user, who must be able to pass through; the files inside stay private.
@@ -118,10 +119,8 @@ def start(
             *_setup(folder, setup, shared),
             *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
         ]
-        leash_path = None if leash is None else str(leash)
-        write_plan(
-            folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral=ephemeral, leash=leash_path)
-        )
+        held = None if leash is None else str(leash)
+        write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
         _launch(folder, lock)
     finally:
         os.close(lock)

@@ -1,0 +1,242 @@
+"""A stack of its own is started, hurt and stopped: what is killed comes back, and nothing stays behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypedDict
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from trackside.embedded import stack
+from trackside.embedded.checks import answers
+from trackside.embedded.errors import StackError, StackMissing, StackRunning
+from trackside.embedded.folder import held_leash, is_locked, read_status
+from trackside.embedded.programs import Check, children_of, is_alive
+
+SERVICE = """
+import http.server, os
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["TRACKSIDE_HEALTH_PORT"])), Ready).serve_forever()
+"""
+FAILING = [sys.executable, "-c", "raise SystemExit('no topics here')"]
+
+
+class Given(TypedDict):
+    """Addresses of servers that nobody asks: the stack then runs services only."""
+
+    bootstrap_servers: str
+    postgres_dsn: str
+
+
+GIVEN: Given = {"bootstrap_servers": "127.0.0.1:1", "postgres_dsn": "postgresql://nobody@127.0.0.1:1/none"}
+
+
+def service(name: str = "echo", before: str = "") -> stack.Service:
+    return stack.Service(name, argv=[sys.executable, "-c", before + SERVICE])
+
+
+def await_true(what: Callable[[], bool], within_s: float = 30.0) -> None:
+    """Waits until something outside this process is so; it sends no signal to wait on."""
+    deadline = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < deadline, "not so in time"
+        time.sleep(0.01)
+
+
+def kill(running: stack.Stack, name: str) -> int:
+    pid = running.pid(name)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def is_ready_again(running: stack.Stack, name: str, victim: int) -> bool:
+    found = stack.load(running.folder).status.processes[name]
+    return found.state == "ready" and found.pid != victim
+
+
+def pids_of(folder: Path) -> list[int]:
+    return [each.pid for each in read_status(folder).processes.values() if each.pid is not None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / ".trackside"
+    yield home
+    stack.stop(home)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[stack.Stack]:
+    """Gives a Kafka and a Postgres that a test may kill."""
+    home = tmp_path_factory.mktemp("servers")
+    yield stack.start(home, leash=leash, durable=False, ephemeral=True)
+    stack.stop(home)
+
+
+def port_of(running: stack.Stack, name: str) -> int:
+    address = running.bootstrap_servers if name == "kafka" else urlsplit(running.postgres_dsn).netloc
+    return int(address.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("name", ["kafka", "postgres"])
+def test_a_killed_server_answers_again_on_its_port(servers: stack.Stack, name: Check) -> None:
+    victim = kill(servers, name)
+    await_true(lambda: is_ready_again(servers, name, victim))
+    assert answers(name, port_of(servers, name), timeout_s=5.0)
+
+
+async def test_what_was_committed_outlives_a_kill_of_postgres(servers: stack.Stack) -> None:
+    connection = await asyncpg.connect(servers.postgres_dsn)
+    await connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+    victim = kill(servers, "postgres")
+    await_true(lambda: is_ready_again(servers, "postgres", victim))
+    connection.terminate()
+    again = await asyncpg.connect(servers.postgres_dsn)
+    assert await again.fetchval("SELECT value FROM kept") == 7
+    await again.close()
+
+
+def test_servers_listen_below_the_ephemeral_range_on_loopback(servers: stack.Stack) -> None:
+    assert {port_of(servers, name) < 32_768 for name in ("kafka", "postgres")} == {True}
+    assert servers.bootstrap_servers.startswith("127.0.0.1:")
+
+
+def test_the_files_that_hold_the_password_are_the_owners_alone(servers: stack.Stack) -> None:
+    names = ("stack.json", "plan.json", "postgres/password")
+    assert {(servers.folder / name).stat().st_mode & 0o077 for name in names} == {0}
+
+
+def test_a_killed_service_is_started_again(folder: Path) -> None:
+    running = stack.start(folder, [service()], **GIVEN)
+    victim = kill(running, "echo")
+    await_true(lambda: is_ready_again(running, "echo", victim))
+    assert stack.load(folder).status.processes["echo"].restarts == 1
+
+
+def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> None:
+    running = stack.start(folder, [service()], durable=False, leash=leash)
+    left = pids_of(folder)
+    backends = [pid for parent in left for pid in children_of(parent)]
+    assert (len(left), len(backends) > 0) == (3, True)
+    os.kill(running.status.supervisor_pid, signal.SIGKILL)
+    await_true(lambda: not any(is_alive(pid) for pid in [*left, *backends]))
+    with pytest.raises(StackMissing, match="is down"):
+        stack.load(folder)
+
+
+def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
+    first = stack.start(folder, [service()], **GIVEN)
+    os.kill(first.status.supervisor_pid, signal.SIGKILL)
+    await_true(lambda: not is_locked(folder))
+    second = stack.start(folder, [service()], **GIVEN)
+    assert second.status.supervisor_pid != first.status.supervisor_pid
+
+
+def test_a_second_stack_on_the_folder_is_refused(folder: Path) -> None:
+    stack.start(folder, **GIVEN)
+    with pytest.raises(StackRunning, match="already runs"):
+        stack.start(folder, **GIVEN)
+    assert stack.load(folder).status.state == "running"
+
+
+def test_stopping_leaves_no_process(folder: Path) -> None:
+    stack.start(folder, [service("one"), service("two")], **GIVEN)
+    left = pids_of(folder)
+    assert stack.stop(folder) is True
+    assert [is_alive(pid) for pid in left] == [False, False]
+    assert stack.stop(folder) is False
+
+
+def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> None:
+    deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
+    stack.start(folder, [deaf], grace_s=0.2, **GIVEN)
+    (victim,) = pids_of(folder)
+    stack.stop(folder)
+    assert not is_alive(victim)
+
+
+def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
+    forks = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
+    running = stack.start(folder, [service("forks", before=forks)], **GIVEN)
+    (parent,) = pids_of(folder)
+    (child,) = children_of(parent)
+    kill(running, "forks")
+    await_true(lambda: not is_alive(child))
+
+
+def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    said = "os.environ['TRACKSIDE_KAFKA_BOOTSTRAP']"
+    write = f"import os, pathlib\npathlib.Path({str(seen)!r}).write_text({said})"
+    late = service("late", before=f"import pathlib\nassert pathlib.Path({str(seen)!r}).exists()\n")
+    running = stack.start(folder, [late], setup=[[sys.executable, "-c", write]], **GIVEN)
+    assert (seen.read_text(), running.status.processes["late"].restarts) == (GIVEN["bootstrap_servers"], 0)
+
+
+def test_a_setup_that_fails_says_so_with_its_output_and_leaves_nothing(folder: Path) -> None:
+    with pytest.raises(StackError, match=r"(?s)setup-0 ended with 1 3 times.*no topics here"):
+        stack.start(folder, [service()], setup=[FAILING], **GIVEN)
+    assert not is_locked(folder)
+
+
+def test_a_service_that_never_gets_ready_is_named_with_its_output(folder: Path) -> None:
+    broken = stack.Service("broken", argv=FAILING)
+    with pytest.raises(StackError, match=r"(?s)broken is .*no topics here"):
+        stack.start(folder, [broken], timeout_s=1.0, **GIVEN)
+    assert not is_locked(folder)
+
+
+def test_a_stack_is_found_from_a_folder_below(folder: Path, tmp_path: Path) -> None:
+    stack.start(folder, **GIVEN)
+    below = tmp_path / "some" / "where"
+    below.mkdir(parents=True)
+    assert stack.find(below).folder == folder
+
+
+def test_a_folder_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(StackMissing, match="trackside up"):
+        stack.find(tmp_path)
+
+
+def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Path, tmp_path: Path) -> None:
+    with held_leash(tmp_path / "leash") as held:
+        stack.start(folder, [service()], leash=held, ephemeral=True, **GIVEN)
+        left = pids_of(folder)
+    await_true(lambda: not folder.exists())
+    assert not any(is_alive(pid) for pid in left)
+
+
+def test_a_killed_starter_takes_its_stack_along(folder: Path, tmp_path: Path) -> None:
+    starter = f"""
+import pathlib, time
+from trackside.embedded import stack
+from trackside.embedded.folder import held_leash
+with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
+    stack.start(pathlib.Path({str(folder)!r}), leash=held, **{GIVEN!r})
+    print("up", flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.kill()
+    await_true(lambda: not is_locked(folder))
+
+
+def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:
+    stack.start(folder, [service()], **GIVEN)
+    before = json.loads((folder / "ports.json").read_text())
+    stack.stop(folder)
+    stack.start(folder, [service()], **GIVEN)
+    assert json.loads((folder / "ports.json").read_text()) == before
