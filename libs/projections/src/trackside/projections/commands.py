@@ -16,6 +16,7 @@ class StreamRows:
         "streams",
         ("stream_id", "partition", "rules", "first_offset", "last_offset", "closed"),
         key_width=1,
+        outlives=True,
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[Key]:

@@ -35,12 +35,11 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     """
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
     await create_tables(connection, schema)
-    digest = sha256("".join(sql("views", name) for name in _files("views")).encode()).hexdigest()
+    digest = _digest("".join(sql("views", name) for name in _files("views")))
     known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
     present = await connection.fetchval("SELECT to_regclass('dashboards.searches') IS NOT NULL")
     if digest != known or not present:
         await create_views(connection, schema)
-        await connection.execute(sql("queries", "put_migration"), 0, "views", digest)
 
 
 async def create_tables(connection: Connection, schema: str) -> None:
@@ -60,10 +59,7 @@ async def create_tables(connection: Connection, schema: str) -> None:
         if migration.number not in done:
             text = sql("migrations", migration.name)
             await connection.execute(text)
-            digest = sha256(text.encode()).hexdigest()
-            await connection.execute(
-                sql("queries", "put_migration"), migration.number, migration.name, digest
-            )
+            await _note(connection, migration.number, migration.name, text)
 
 
 async def create_views(connection: Connection, schema: str) -> None:
@@ -75,13 +71,36 @@ async def create_views(connection: Connection, schema: str) -> None:
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
     for name in names:
         await connection.execute(f"CREATE VIEW dashboards.{name[5:]} AS\n{sql('views', name)}")
+    await _note(connection, 0, "views", "".join(sql("views", name) for name in names))
     if await execute_allowed(connection, sql("queries", "create_reader")):
         await connection.execute(sql("queries", "grant_reader"))
+
+
+async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None:
+    """Puts a fresh schema in the place of the live one, which is dropped; the views answer on.
+
+    Writers wait for it, find positions other than they hold, and go on from those.
+    """
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+    old, new, retired = _checked(live), _checked(fresh), _checked(f"{fresh}_old")
+    await connection.execute(f"LOCK TABLE {old}.positions IN ACCESS EXCLUSIVE MODE")
+    await connection.execute(f"ALTER SCHEMA {old} RENAME TO {retired}")
+    await connection.execute(f"ALTER SCHEMA {new} RENAME TO {old}")
+    await create_views(connection, old)
+    await connection.execute(f"DROP SCHEMA {retired} CASCADE")
 
 
 def _files(folder: str) -> list[str]:
     listed = (resources.files("trackside.projections") / folder).iterdir()
     return sorted(entry.name.removesuffix(".sql") for entry in listed if entry.name.endswith(".sql"))
+
+
+async def _note(connection: Connection, number: int, name: str, text: str) -> None:
+    await connection.execute(sql("queries", "put_migration"), number, name, _digest(text))
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def _checked(schema: str) -> str:

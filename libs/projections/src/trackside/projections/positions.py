@@ -30,9 +30,11 @@ async def read_positions(connection: Connection, owner: str) -> dict[TopicPartit
     return {(row["topic"], row["partition"]): row["position"] for row in found}
 
 
-async def lock_positions(connection: Connection, owner: str) -> dict[TopicPartition, int]:
-    """Gives an owner's positions and holds them until the transaction ends, in one order for all."""
-    found = await connection.fetch(sql("queries", "lock_positions"), owner)
+async def lock_positions(
+    connection: Connection, owner: str, topics: Iterable[str]
+) -> dict[TopicPartition, int]:
+    """Gives an owner's positions in topics, held until the transaction ends; in one order for all."""
+    found = await connection.fetch(sql("queries", "lock_positions"), owner, list(topics))
     return {(row["topic"], row["partition"]): row["position"] for row in found}
 
 
@@ -40,6 +42,12 @@ async def move_positions(connection: Connection, owner: str, ends: Mapping[Topic
     """Sets positions that `lock_positions` holds."""
     rows = [(owner, topic, partition, end) for (topic, partition), end in ends.items()]
     await connection.executemany(sql("queries", "move_position"), rows)
+
+
+async def put_positions(connection: Connection, owner: str, positions: Mapping[TopicPartition, int]) -> None:
+    """Writes the positions of an owner into a schema that has none."""
+    await ensure_positions(connection, owner, positions)
+    await move_positions(connection, owner, positions)
 
 
 async def move_position(

@@ -1,8 +1,9 @@
 """The only user of asyncpg: connections, transactions tried until they stand, rows in and out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar
 
@@ -93,17 +94,14 @@ class Database:
         """
         isolation: Literal["repeatable_read"] | None = "repeatable_read" if one_moment else None
         try:
-            async with asyncio.timeout(TRANSACTION_LIMIT_S):
-                if self._connection is None:
-                    self._connection = await connect(self._dsn, self.schema)
-                async with self._connection.transaction(isolation=isolation):
-                    return await work(self._connection)
-        except BaseException as error:
+            with _named():
+                async with asyncio.timeout(TRANSACTION_LIMIT_S):
+                    if self._connection is None:
+                        self._connection = await connect(self._dsn, self.schema)
+                    async with self._connection.transaction(isolation=isolation):
+                        return await work(self._connection)
+        except BaseException:
             self.terminate()
-            if _is_missing(error):
-                raise SchemaMissingError(_text(error)) from error
-            if _is_transient(error):
-                raise PostgresGoneError(_text(error)) from error
             raise
 
     async def persist(
@@ -149,23 +147,64 @@ async def database(dsn: str, schema: str = LIVE_SCHEMA) -> AsyncIterator[Databas
 
 @asynccontextmanager
 async def held_cut(dsn: str, schema: str) -> AsyncIterator[Connection]:
-    """Gives a connection that sees one moment of the read models for as long as it is open."""
+    """Gives a connection that sees one moment of the read models for as long as it is open.
+
+    Raises PostgresGoneError or SchemaMissingError for what goes wrong inside.
+    """
     connection = await connect(dsn, schema, limited=False)
     try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            yield connection
+        with _named():
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                yield connection
     finally:
         connection.terminate()
+
+
+class _Undone(Exception):
+    """Rolls a trial transaction back."""
 
 
 @asynccontextmanager
-async def unlimited(dsn: str, schema: str) -> AsyncIterator[Connection]:
-    """Gives a connection with no time limits, for work on whole tables."""
+async def trial(dsn: str, schema: str) -> AsyncIterator["Trial"]:
+    """Gives a transaction without time limits that is undone at the end, unless `keep` was called.
+
+    Raises PostgresGoneError or SchemaMissingError for what goes wrong inside.
+    """
     connection = await connect(dsn, schema, limited=False)
+    attempt = Trial(connection)
     try:
-        yield connection
+        with _named(), suppress(_Undone):
+            async with connection.transaction():
+                yield attempt
+                if not attempt.kept:
+                    raise _Undone
     finally:
         connection.terminate()
+
+
+@dataclass(slots=True)
+class Trial:
+    """A transaction that only stands if it is kept."""
+
+    connection: Connection
+    kept: bool = False
+
+    def keep(self) -> None:
+        """Lets it stand when its block ends."""
+        self.kept = True
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Turns errors of asyncpg into ours."""
+    try:
+        yield
+    except Exception as error:
+        if _is_missing(error):
+            raise SchemaMissingError(_text(error)) from error
+        if _is_transient(error):
+            raise PostgresGoneError(_text(error)) from error
+        raise
 
 
 def sql(folder: str, name: str) -> str:
@@ -188,25 +227,38 @@ async def copy(connection: Connection, table: str, columns: Sequence[str], rows:
     await connection.copy_records_to_table(table, records=rows, columns=list(columns))
 
 
-async def copy_new(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Copies rows of which some may be there, or be there twice: the first of a key stays.
+async def copy_new(connection: Connection, table: Table, rows: Sequence[Row]) -> int:
+    """Copies rows of which some may be there, or be there twice; the first of a key stays. Counts the new.
 
     Most often all are new, so a plain COPY is tried first, under a savepoint.
     """
     try:
         async with connection.transaction():
             await copy(connection, table.name, table.columns, rows)
-            return
+            return len(rows)
     except asyncpg.UniqueViolationError:
         pass
     stage = f"new_{table.name}"
     await connection.execute(f"CREATE TEMP TABLE {stage} (LIKE {table.name}) ON COMMIT DROP")
     await connection.copy_records_to_table(stage, records=rows, columns=list(table.columns))
     names = ", ".join(table.columns)
-    await connection.execute(
-        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {stage} ON CONFLICT DO NOTHING"  # noqa: S608 - our names
-    )
+    statement = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {stage} ON CONFLICT DO NOTHING"  # noqa: S608
+    status = await connection.execute(statement)
     await connection.execute(f"DROP TABLE {stage}")
+    return int(status.rsplit(" ", 1)[1])
+
+
+async def copy_out(
+    connection: Connection, query: str, take: Callable[[bytes], Coroutine[None, None, None]]
+) -> None:
+    """Hands the rows of a query to `take`, as the bytes of COPY in text form."""
+    await connection.copy_from_query(query, output=take)
+
+
+async def stream_rows(connection: Connection, query: str) -> AsyncIterator[Row]:
+    """Gives the rows of a query one after another; to be called in a transaction."""
+    async for record in connection.cursor(query, prefetch=1_000):
+        yield tuple(record)
 
 
 async def upsert(connection: Connection, write: Write) -> None:

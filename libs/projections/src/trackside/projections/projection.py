@@ -17,7 +17,8 @@ class Table:
     """A table of read models; rows are tuples in the order of `columns`, the key's columns first.
 
     `kept`: columns whose first value that isn't null stays. `insert_only`: the first row of a key stays.
-    `grouped`: rows may also vanish, so all rows with one value of the first column are replaced together.
+    `outlives`: rows still change when their stream is closed. `grouped`: rows may also vanish, so all
+    rows with one value of the first column are replaced together.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Table:
     key_width: int
     kept: frozenset[str] = frozenset()
     grouped: bool = False
+    outlives: bool = False
     insert_only: bool = False
     kept_places: tuple[int, ...] = field(init=False)
 

@@ -185,7 +185,7 @@ class Runner:
             )
 
         async def work(connection: Connection) -> dict[TopicPartition, int]:
-            found = await lock_positions(connection, owner)
+            found = await lock_positions(connection, owner, {topic for topic, _ in folding.written})
             for place, base in folding.written.items():
                 if found.get(place, -1) < base:
                     raise RewoundError(f"{place[0]}-{place[1]}: expected {base}, found {found.get(place)}")

@@ -1,0 +1,164 @@
+"""Folds a log from its start and gives the rows of every owner as they were at its own position."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.message import Record
+from trackside.contracts.searches import SearchEnded
+from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.topics import Topics
+from trackside.domain.fleet import Fleet
+from trackside.domain.fleet import evolve as evolve_fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry, TopicPartition
+from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
+from trackside.projections.metrics import POINTS, SERIES, metric_rows
+from trackside.projections.owners import Owner
+from trackside.projections.projection import Key, Projection, Row, Table
+from trackside.summary_indexer.poison import points_of
+
+Cuts = Mapping[str, Mapping[TopicPartition, int]]
+_OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
+_CLOSING = frozenset({SearchEnded})
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows that wait to be copied, table by table; `known` are the series that were given."""
+
+    tables: dict[str, tuple[Table, list[Row]]] = field(default_factory=dict)
+    known: set[int] = field(default_factory=set)
+
+    def of(self, table: Table) -> list[Row]:
+        """Gives the list of a table's rows, to be added to."""
+        return self.tables.setdefault(table.name, (table, []))[1]
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait in the longest list."""
+        return max((len(rows) for _, rows in self.tables.values()), default=0)
+
+
+@dataclass(slots=True)
+class LogFold:
+    """One pass over the log for all owners; each leaves a partition at its own cut.
+
+    `cuts[owner][(topic, partition)]` is the first offset that the owner's rows don't contain.
+    """
+
+    owners: tuple[Owner, ...]
+    cuts: Cuts
+    topics: Topics
+    rows: Rows = field(default_factory=Rows)
+    streams: Streams = field(default_factory=Streams)
+    fleet: Fleet = field(default_factory=Fleet)
+    events: int = 0
+    _facts: dict[TopicPartition, dict[tuple[str, Key], tuple[Table, Row]]] = field(default_factory=dict)
+
+    def places(self) -> dict[TopicPartition, int]:
+        """Gives every partition to read, with the highest cut of any owner."""
+        found: dict[TopicPartition, int] = {}
+        for owner in self.owners:
+            for place, cut in self.cuts.get(owner.name, {}).items():
+                found[place] = max(found.get(place, 0), cut)
+        return found
+
+    def fold(self, place: TopicPartition, entries: list[Entry]) -> None:
+        """Folds entries of one partition that follow those before; what lies behind all cuts is left out."""
+        stops = sorted({cut for cut in self._cuts_of(place).values() if cut > entries[0].offset})
+        for stop in stops:
+            if not entries:
+                return
+            inside = entries if entries[-1].offset < stop else [e for e in entries if e.offset < stop]
+            entries = entries[len(inside) :]
+            self.events += len(inside)
+            self._fold_all(place, inside, stop)
+            if inside and inside[-1].offset + 1 == stop:
+                self._leave(place, stop)
+
+    def _cuts_of(self, place: TopicPartition) -> dict[str, int]:
+        return {name: cuts[place] for name, cuts in self.cuts.items() if place in cuts}
+
+    def _fold_all(self, place: TopicPartition, entries: Iterable[Entry], stop: int) -> None:
+        cuts = self._cuts_of(place)
+        present = [owner for owner in self.owners if cuts.get(owner.name, 0) >= stop]
+        if place[0] == self.topics.events.name:
+            self._fold_events(place, entries, present)
+        elif place[0] == self.topics.fleet.name:
+            for entry in entries:
+                if (record := decode(entry)) is not None:
+                    evolve_fleet(self.fleet, record)
+        elif place[0] == self.topics.metrics.name:
+            for entry in entries:
+                self._fold_points(entry)
+        else:
+            letters = self.rows.of(DEAD_LETTERS)
+            found = (decode(entry) for entry in entries)
+            letters += [row for record in found if record and (row := letter_row(record))]
+
+    def _fold_events(self, place: TopicPartition, entries: Iterable[Entry], present: list[Owner]) -> None:
+        fold = self.streams.fold
+        for entry in entries:
+            record = decode(entry)
+            if record is None:
+                continue
+            stream, outcome = fold(record)
+            if outcome is not Outcome.APPLIED:
+                continue
+            kind = type(record.message)
+            if kind in _OF_COMMANDS:
+                self._note(place, stream, record, present)
+            elif kind in _CLOSING and stream.closed:
+                for owner in present:
+                    self._give(owner.of_streams, stream, outlives=False)
+                shrink(stream)
+
+    def _note(self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]) -> None:
+        facts = self._facts.setdefault(place, {})
+        for source in (source for owner in present for source in owner.of_records):
+            table = source.table
+            for row in source.rows(stream, record):
+                key = (table.name, row[: table.key_width])
+                old = facts.get(key)
+                facts[key] = (table, row if old is None else table.merged(old[1], row))
+
+    def _fold_points(self, entry: Entry) -> None:
+        try:
+            message: MetricPointsReported = points_of(entry)
+        except UndecodableError:
+            return
+        series, points = metric_rows(message)
+        self.rows.of(POINTS).extend(points)
+        for row in series:
+            if row[0] not in self.rows.known:
+                self.rows.known.add(row[0])
+                self.rows.of(SERIES).append(row)
+
+    def _leave(self, place: TopicPartition, cut: int) -> None:
+        """Gives the rows that are still open of the owners whose cut is reached."""
+        leaving = [o for o in self.owners if self.cuts.get(o.name, {}).get(place) == cut]
+        if place[0] == self.topics.events.name:
+            streams = [s for s in self.streams.by_id.values() if s.partition == place[1]]
+            for owner in leaving:
+                for stream in streams:
+                    if not stream.closed:
+                        self._give(owner.of_streams, stream, outlives=False)
+                    self._give(owner.of_streams, stream, outlives=True)
+                if owner.of_records:
+                    for table, row in self._facts.pop(place, {}).values():
+                        self.rows.of(table).append(row)
+        elif place[0] == self.topics.fleet.name:
+            for owner in leaving:
+                self._give(owner.of_fleet, self.fleet, outlives=False)
+
+    def _give(self, projections: Iterable[Projection[Any]], state: Any, *, outlives: bool) -> None:
+        for projection in projections:
+            if projection.table.outlives is outlives:
+                rows, row = self.rows.of(projection.table), projection.row
+                rows += [row(state, key) for key in projection.keys(state)]
