@@ -11,9 +11,13 @@ class StuckError(Exception):
 
 @dataclass(slots=True)
 class Progress:
-    """Watches positions against the ends of the log; times are monotonic seconds."""
+    """Watches positions against the ends of the log; times are monotonic seconds.
+
+    `is_level`: when it was last looked at, everything in the log was written.
+    """
 
     stuck_s: float
+    is_level: bool = False
     _positions: dict[int, int] = field(default_factory=dict)
     _moved_s: float = math.inf
     _level_s: float | None = None
@@ -21,11 +25,11 @@ class Progress:
     def lag_s(self, ends: Mapping[int, int], positions: Mapping[int, int], now_s: float) -> float:
         """Gives for how many seconds the log has had something that isn't written; 0 if it has nothing."""
         watched = positions or dict.fromkeys(ends, 0)
-        level = all(position >= ends.get(partition, 0) for partition, position in watched.items())
+        self.is_level = all(position >= ends.get(partition, 0) for partition, position in watched.items())
         first = self._level_s is None
-        if self._level_s is None or level:
+        if self._level_s is None or self.is_level:
             self._level_s = now_s
-        if level or first or dict(positions) != self._positions:
+        if self.is_level or first or dict(positions) != self._positions:
             self._positions, self._moved_s = dict(positions), now_s
         return now_s - self._level_s
 

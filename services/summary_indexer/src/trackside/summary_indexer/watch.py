@@ -61,9 +61,8 @@ async def watch(
         now_s = monotonic_s()
         if ends is not None:
             positions = indexed.positions
-            lag_s = progress.lag_s(ends, positions, now_s)
-            health.set_lag(topic.name, lag_s)
-            health.ready = health.ready or (bool(positions) and lag_s == 0)
+            health.set_lag(topic.name, progress.lag_s(ends, positions, now_s))
+            health.ready = health.ready or (bool(positions) and progress.is_level)
         if waits:
             progress.excuse(now_s)
         progress.check(now_s)
