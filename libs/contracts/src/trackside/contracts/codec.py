@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from trackside.contracts import commands, fleet, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
-from trackside.contracts.refusals import Problem, nearest, problem_of
+from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
@@ -55,6 +55,8 @@ MESSAGES: tuple[type[Message], ...] = (
     *DEAD_LETTERS,
 )
 UPCASTERS: Mapping[str, Upcaster] = {}
+UNREADABLE = (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""What reading a body raises that isn't what its type says; an upcaster sees it before it is validated."""
 
 
 class UndecodableError(Exception):
@@ -140,7 +142,7 @@ class Codec:
                 return kind.model_validate_json(value)
             if wire in self._upcasters:
                 return self._lifted(wire, json.loads(value))
-        except (ValidationError, ValueError) as error:
+        except UNREADABLE as error:
             raise UndecodableError("not_valid", f"{envelope.type}: {error}"[:2_000]) from error
         name = envelope.type or "none"
         raise UnknownMessageError("unknown_type", f"type {name!r} is not known to this release; upgrade it")
@@ -167,7 +169,7 @@ def command_of(wire_type: str, body: Json, known: Sequence[type[Command]] = COMM
     try:
         return kind.model_validate_json(json.dumps(body))
     except ValidationError as error:
-        return problem_of(error, kind.model_fields, body)
+        return problem_of(error, field_names(kind), body)
 
 
 def _unknown_command(wire_type: str, known: list[str]) -> Problem:
@@ -177,5 +179,5 @@ def _unknown_command(wire_type: str, known: list[str]) -> Problem:
         message = f"version {version} of {name} is not known here, which has {same[0]}"
         return Problem(code="unknown_version", path="$type", message=message)
     listed = ", ".join(known)
-    message = f"unknown command {wire_type!r}; known: {listed}{nearest(wire_type, known)}"
+    message = f"unknown command {wire_type[:200]!r}; known: {listed}{nearest(wire_type, known)}"
     return Problem(code="unknown_command", path="$type", message=message)

@@ -19,9 +19,10 @@ MAX_KEY = 256
 MAX_TEXT = 65_536
 MAX_WHOLE = 2**63 - 1
 _SECRET = re.compile(
-    r"AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|xox[baprs]-[A-Za-z0-9-]{10,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}"
+    r"|xox[baprs]-[A-Za-z0-9-]{10,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,49 +51,84 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
 
     The stream is the attribute `partitionkey`, else the record's key, else the command's id.
     """
-    body, problem = _parsed(value)
+    body, unread = _parsed(value)
+    problem: Problem | None = None
     attributes: dict[str, Any]
     if headers.get("content-type", b"").lower().startswith(b"application/cloudevents"):
         attributes = {name: body[name] for name in body if name != "data"}
         inner = body.get("data")
         if not isinstance(inner, dict):
-            problem = problem or Problem(code="wrong_type", path="$.data", message="data must be an object")
+            problem = Problem(code="wrong_type", path="$.data", message="data must be an object")
             inner = {}
         body = inner
     else:
         attributes = {name[3:]: _text(octets) for name, octets in headers.items() if name.startswith("ce_")}
-    problem = problem or _unfit(body)
-    return _arrival(attributes, _text(headers.get("traceparent", b"")), key, body, problem)
+    attributes.setdefault("traceparent", _text(headers.get("traceparent", b"")))
+    problem = unread or _bad_attribute(attributes) or problem
+    unfit = unread or _unfit(body)
+    digest = _digest(_attribute(attributes, "type"), value or b"" if unfit else body)
+    return _arrival(attributes, key, body, digest, problem, unfit)
 
 
 def _arrival(
-    attributes: Mapping[str, Any], traceparent: str, key: bytes | None, body: Json, problem: Problem | None
+    attributes: Mapping[str, Any],
+    key: bytes | None,
+    body: Json,
+    digest: str,
+    problem: Problem | None,
+    unfit: Problem | None,
 ) -> Arrival:
-    command_id = str(attributes.get("id") or "")
-    command_type = str(attributes.get("type") or "")
+    command_id = _attribute(attributes, "id")
+    command_type = _attribute(attributes, "type")
+    traceparent = _attribute(attributes, "traceparent")
     keyed = _text(key or b"")
-    named = str(attributes.get("partitionkey") or "")
+    named = _attribute(attributes, "partitionkey")
     stream = named or keyed or command_id
     problem = (
-        _bad_id("$id", command_id)
+        problem
+        or _bad_id("$id", command_id)
         or _bad_id("$partitionkey", stream)
         or _missing_type(command_type)
-        or problem
+        or unfit
     )
     if named and keyed and named != keyed:
         message = f"the record's key {keyed!r} is not the attribute partitionkey {named!r}"
         problem = Problem(code="key_mismatch", path="$key", message=message)
-    canonical = json.dumps([command_type, body], sort_keys=True, separators=(",", ":"), default=str)
     return Arrival(
         command_id=command_id if is_identifier(command_id) else "",
         command_type=command_type[:200],
         stream=stream if is_identifier(stream) else "",
-        publisher=str(attributes.get("source") or "")[:200],
-        traceparent=str(attributes.get("traceparent") or traceparent),
+        publisher=_attribute(attributes, "source")[:200],
+        traceparent=traceparent if _TRACEPARENT.fullmatch(traceparent) else "",
         body=None if problem else body,
-        digest=hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest(),
+        digest=digest,
         problem=problem,
     )
+
+
+def _attribute(attributes: Mapping[str, Any], name: str) -> str:
+    """Gives an attribute's text, empty if it is missing or can't be kept."""
+    value = attributes.get(name)
+    return value if isinstance(value, str) and _unfit_text(value, MAX_TEXT) is None else ""
+
+
+def _bad_attribute(attributes: Mapping[str, Any]) -> Problem | None:
+    for name in ("id", "type", "source", "partitionkey"):
+        value = attributes.get(name)
+        if value is not None and not isinstance(value, str):
+            message = f"the attribute {name} must be a string, got {type(value).__name__}"
+            return Problem(code="wrong_type", path=f"${name}", message=message)
+        if value is not None and (bad := _unfit_text(value, MAX_TEXT)):
+            return Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
+    return None
+
+
+def _digest(command_type: str, body: Json | bytes) -> str:
+    """Digests what a command says, however its JSON is written; bytes where it says nothing that fits."""
+    if isinstance(body, bytes):
+        return hashlib.sha256(f"{command_type}:".encode() + body).hexdigest()
+    canonical = json.dumps([command_type, body], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _bad_id(path: str, text: str) -> Problem | None:
@@ -123,7 +159,7 @@ def _parsed(value: bytes | None) -> tuple[Json, Problem | None]:
     try:
         parsed = json.loads(text, object_pairs_hook=_unique)
     except _DuplicateKeyError as error:
-        return {}, Problem(code="duplicate_key", message=f"key {error.args[0]!r} is there twice")
+        return {}, Problem(code="duplicate_key", message=error.args[0])
     except RecursionError:
         return {}, Problem(code="too_deep", message=f"nested deeper than {MAX_DEPTH}")
     except json.JSONDecodeError as error:
@@ -140,7 +176,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     found: Json = {}
     for name, value in pairs:
         if name in found:
-            raise _DuplicateKeyError(name[:MAX_KEY])
+            shown = "a key that can't be shown" if _unfit_text(name, MAX_KEY) else f"key {name!r}"
+            raise _DuplicateKeyError(f"{shown} is there twice")
         found[name] = value
     return found
 

@@ -95,8 +95,10 @@ class Envelope:
 
     @property
     def index(self) -> int:
-        """Its place in the decision, from 0."""
-        return int(self.headers.get("ce_index", b"0"))
+        """Its place in the decision, from 0; -1 if that, or the decision's id, can't be read."""
+        octets = self.headers.get("ce_index", b"0")
+        readable = octets.isdigit() and len(octets) < 10 and self.decision_id.isascii()
+        return int(octets) if readable else -1
 
     @property
     def traceparent(self) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,7 +21,7 @@ class Problem(BaseModel):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Gives a hint "; did you mean x?" for a mistyped name, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name[:200], sorted(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -30,10 +30,22 @@ def json_path(location: Iterable[int | str]) -> str:
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
 
 
+def field_names(kind: type[BaseModel]) -> set[str]:
+    """Gives the names of all fields of a model and of the models within it, for hints."""
+    names = set(kind.model_fields)
+    waiting: list[Any] = [field.annotation for field in kind.model_fields.values()]
+    while waiting:
+        annotation = waiting.pop()
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            names |= field_names(annotation)
+        waiting.extend(get_args(annotation))
+    return names
+
+
 def problem_of(error: ValidationError, fields: Iterable[str], body: Json) -> Problem:
     """Turns the first error of a pydantic validation into a problem with one of our codes.
 
-    `fields` are the names known at the top level, for the hint behind an unknown one.
+    `fields` are the known names, for the hint behind an unknown one.
     """
     first = error.errors(include_url=False)[0]
     return _one(first, fields, _within(first["loc"], body, first["type"] == "missing"))

@@ -137,4 +137,3 @@ class SearchEnded(Event):
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     status: SearchStatus
     trials: int
-

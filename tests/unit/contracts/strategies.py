@@ -1,0 +1,102 @@
+"""Messages drawn by chance: a strategy for every class of the codec's table, made from its fields."""
+
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.ids import is_identifier
+from trackside.contracts.message import Message
+from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Uniform
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+IDENTIFIERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True).filter(is_identifier)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | st.integers() | FINITE | TEXT
+JSON = st.dictionaries(
+    TEXT,
+    st.recursive(
+        SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
+    ),
+    max_size=3,
+)
+WHOLE = st.integers(-(2**53), 2**53)
+
+
+@st.composite
+def _ordered(draw: st.DrawFn, kind: type[BaseModel], name: str, numbers: SearchStrategy[float]) -> BaseModel:
+    low, high = sorted((draw(numbers), draw(numbers)))
+    return kind(type=name, low=low, high=high)
+
+
+PARAMETERS: SearchStrategy[BaseModel] = st.one_of(
+    st.builds(Choice, type=st.just("choice"), values=st.lists(SCALARS, min_size=1, max_size=4)),
+    _ordered(Uniform, "uniform", FINITE),
+    _ordered(LogUniform, "loguniform", st.floats(1e-300, 1e300)),
+    st.builds(
+        QUniform,
+        type=st.just("quniform"),
+        low=st.floats(-10, 0),
+        high=st.floats(0, 10),
+        step=st.floats(0.01, 5),
+    ),
+    st.builds(RandInt, type=st.just("randint"), low=st.integers(-(2**53), 0), high=st.integers(1, 2**53)),
+)
+
+
+def messages(kind: type[Message]) -> SearchStrategy[Any]:
+    """Gives a strategy for one kind of message."""
+    return models(kind)
+
+
+def models(kind: type[BaseModel]) -> SearchStrategy[Any]:
+    """Gives a strategy for a model: each field drawn, those with a default left out now and then."""
+    required: dict[str, SearchStrategy[Any]] = {}
+    optional: dict[str, SearchStrategy[Any]] = {}
+    for name, field in kind.model_fields.items():
+        (required if field.is_required() else optional)[name] = _field(kind, name, field)
+    return st.fixed_dictionaries(required, optional=optional).map(lambda fields: kind(**fields))
+
+
+def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy[Any]:
+    if name == "space":
+        return st.dictionaries(TEXT, PARAMETERS, min_size=1, max_size=4)
+    if name == "queue" and kind.__name__ in ("StartSearch", "SearchSpec"):
+        return IDENTIFIERS
+    if name == "body" and kind is CommandReceived:
+        return st.none() | JSON
+    return _annotated(field.annotation, tuple(field.metadata))
+
+
+def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _annotated(arguments[0], (*arguments[1:], *metadata))
+    if origin in (Union, types.UnionType):
+        return st.one_of([_annotated(part, metadata) for part in arguments])
+    if origin is list:
+        return st.lists(_annotated(arguments[0], ()), max_size=3)
+    if origin is dict:
+        return (
+            JSON if arguments[1] is Any else st.dictionaries(TEXT, _annotated(arguments[1], ()), max_size=3)
+        )
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return models(annotation)
+    if annotation is str:
+        return st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+    if annotation is float:
+        return FINITE
+    return _bounded(annotation, metadata)
+
+
+def _bounded(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
+    """Draws whole numbers within the bounds of a field, and what hypothesis knows by itself."""
+    if annotation is not int:
+        return st.from_type(annotation)
+    low = next((mark.ge for mark in metadata if hasattr(mark, "ge")), -(2**53))
+    high = next((mark.le for mark in metadata if hasattr(mark, "le")), 2**53)
+    return st.integers(low, high)

@@ -1,0 +1,218 @@
+"""Messages survive their way over the wire, whatever order or company their headers come in."""
+
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.contracts.strategies import messages
+from trackside.contracts import codec
+from trackside.contracts.codec import CODEC, Codec, Draft, UndecodableError, UnknownMessageError, encode
+from trackside.contracts.message import Event, Json, Message, kebab
+from trackside.contracts.searches import SearchExhausted, StopSearch
+
+DRAFT = Draft(SearchExhausted(trials=3), id="m-1", source="trackside/dispatcher/1", stream="s-1", time="t")
+
+
+def named(kind: type[Message]) -> str:
+    return kind.wire_type()
+
+
+@pytest.mark.parametrize("kind", codec.MESSAGES, ids=named)
+@settings(max_examples=15)
+@given(chosen=st.data())
+def test_every_message_comes_back_as_it_was_written(kind: type[Message], chosen: Any) -> None:
+    message = chosen.draw(messages(kind))
+    _, value, headers = encode(Draft(message, "m-1", "trackside/worker/1", "s-1", "t"))
+    shuffled = chosen.draw(st.permutations(headers))
+    assert CODEC.decode(CODEC.envelope(shuffled), value) == message
+
+
+def test_every_attribute_of_a_draft_is_in_the_envelope() -> None:
+    draft = Draft(
+        message=SearchExhausted(trials=3),
+        id="m-1",
+        source="trackside/dispatcher/2",
+        stream="s-1",
+        time="2026-01-01T00:00:00Z",
+        subject="7",
+        causation_id="m-0",
+        correlation_id="s-1",
+        decision_id="d-1",
+        index=2,
+        count=3,
+        traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01",
+    )
+    key, value, headers = encode(draft)
+    envelope = CODEC.envelope(headers)
+    assert (key, value) == (b"s-1", b'{"trials":3}')
+    assert (envelope.id, envelope.type, envelope.source) == (
+        "m-1",
+        "trackside.search-exhausted.v1",
+        "trackside/dispatcher/2",
+    )
+    assert (envelope.role, envelope.stream, envelope.time) == ("dispatcher", "s-1", draft.time)
+    assert (envelope.causation_id, envelope.traceparent) == ("m-0", draft.traceparent)
+    assert (envelope.decision_id, envelope.index) == (b"d-1", 2)
+    given_headers = dict(headers)
+    assert given_headers["ce_specversion"] == b"1.0"
+    assert given_headers["ce_subject"] == b"7"
+    assert given_headers["ce_count"] == b"3"
+
+
+def test_a_message_that_stands_alone_names_no_decision() -> None:
+    _, _, headers = encode(DRAFT)
+    assert not {"ce_decisionid", "ce_index", "ce_count", "ce_subject", "traceparent"} & dict(headers).keys()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [("ce_dataschema", b"x"), ("ce_myextension", b"y")],
+        [("content-type", b"text/plain"), ("content-type", b"application/json")],
+        [("CE_Subject", b"in capitals")],
+        [("ce_subject", None), ("kafka_correlation", b"\xff")],
+    ],
+    ids=["extensions", "doubled content-type", "capitals", "no bytes"],
+)
+def test_headers_that_we_do_not_need_are_passed_over(extra: list[tuple[str, bytes | None]]) -> None:
+    _, value, headers = encode(DRAFT)
+    assert CODEC.decode(CODEC.envelope([*extra, *headers]), value) == DRAFT.message
+    assert CODEC.decode(CODEC.envelope([*headers, *extra]), value) == DRAFT.message
+
+
+def test_a_missing_content_type_does_not_matter() -> None:
+    _, value, headers = encode(DRAFT)
+    kept = [header for header in headers if header[0] != "content-type"]
+    assert CODEC.decode(CODEC.envelope(kept), value) == DRAFT.message
+
+
+@pytest.mark.parametrize(
+    ("source", "role"),
+    [
+        ("trackside/worker/1", "worker"),
+        ("trackside/worker", ""),
+        ("trackside/worker/1/2", ""),
+        ("https://example.org/x", ""),
+        ("elsewhere/worker/1", ""),
+        ("", ""),
+    ],
+)
+def test_only_our_own_services_have_a_role(source: str, role: str) -> None:
+    assert CODEC.envelope([("ce_source", source.encode())]).role == role
+
+
+@pytest.mark.parametrize(
+    ("index", "decision", "expected"),
+    [
+        (b"0", b"d", 0),
+        (b"12", b"d", 12),
+        (b"one", b"d", -1),
+        (b"-3", b"d", -1),
+        (b"", b"d", -1),
+        (b"9" * 5000, b"d", -1),
+        (b"1", b"\xff", -1),
+    ],
+)
+def test_a_place_in_a_decision_that_cannot_be_read_is_minus_one(
+    index: bytes, decision: bytes, expected: int
+) -> None:
+    assert CODEC.envelope([("ce_index", index), ("ce_decisionid", decision)]).index == expected
+
+
+def test_events_pass_over_fields_they_do_not_know() -> None:
+    _, _, headers = encode(DRAFT)
+    assert CODEC.decode(CODEC.envelope(headers), b'{"trials":3,"since":"2.0"}') == DRAFT.message
+
+
+@pytest.mark.parametrize(
+    ("wire", "value", "code"),
+    [
+        (b"trackside.search-exhausted.v1", None, "tombstone"),
+        (b"trackside.search-exhausted.v1", b"", "not_valid"),
+        (b"trackside.search-exhausted.v1", b"\xff", "not_valid"),
+        (b"trackside.search-exhausted.v1", b"[]", "not_valid"),
+        (b"trackside.search-exhausted.v1", b'{"trials":"many"}', "not_valid"),
+        (b"trackside.search-exhausted.v2", b'{"trials":3}', "unknown_type"),
+        (b"trackside.nothing-happened.v1", b"{}", "unknown_type"),
+        (b"\xff", b"{}", "unknown_type"),
+        (b"", b"{}", "unknown_type"),
+    ],
+)
+def test_what_cannot_be_decoded_is_named_by_a_code(wire: bytes, value: bytes | None, code: str) -> None:
+    with pytest.raises(UndecodableError) as caught:
+        CODEC.decode(CODEC.envelope([("ce_type", wire)]), value)
+    assert caught.value.code == code
+    assert isinstance(caught.value, UnknownMessageError) is (code == "unknown_type")
+
+
+@given(st.dictionaries(st.sampled_from(["ce_type", "ce_index", "ce_source"]), st.binary()), st.binary())
+def test_decoding_raises_nothing_but_undecodable(headers: dict[str, bytes], value: bytes) -> None:
+    envelope = CODEC.envelope(headers.items())
+    assert isinstance(envelope.index, int)
+    with pytest.raises(UndecodableError):
+        CODEC.decode(envelope, value)
+
+
+class LampLit(Event):
+    """A lamp that was lit: version 1 said `bright`, version 2 `watts`, version 3 has a colour too."""
+
+    version: ClassVar[int] = 3
+    watts: int
+    colour: str
+
+
+def _to_second(body: Json) -> Json:
+    return {"watts": 60 if body["bright"] else 25}
+
+
+def _to_third(body: Json) -> Json:
+    return {**body, "colour": "white"}
+
+
+LIFTS = {"trackside.lamp-lit.v1": _to_second, "trackside.lamp-lit.v2": _to_third}
+
+
+@pytest.mark.parametrize(
+    ("wire", "value"),
+    [
+        ("trackside.lamp-lit.v1", b'{"bright":true}'),
+        ("trackside.lamp-lit.v2", b'{"watts":60}'),
+        ("trackside.lamp-lit.v3", b'{"watts":60,"colour":"white"}'),
+    ],
+)
+def test_an_older_version_is_lifted_step_by_step_to_the_current_one(wire: str, value: bytes) -> None:
+    lamps = Codec([LampLit], LIFTS)
+    envelope = lamps.envelope([("ce_type", wire.encode())])
+    assert lamps.decode(envelope, value) == LampLit(watts=60, colour="white")
+
+
+def test_an_older_version_that_cannot_be_lifted_is_undecodable() -> None:
+    lamps = Codec([LampLit], {"trackside.lamp-lit.v1": _to_second})
+    with pytest.raises(UnknownMessageError):
+        lamps.decode(lamps.envelope([("ce_type", b"trackside.lamp-lit.v1")]), b'{"bright":true}')
+    with pytest.raises(UnknownMessageError):
+        lamps.decode(lamps.envelope([("ce_type", b"trackside.lamp-lit.v0")]), b"{}")
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"3", b"{", b'{"watts":NaN}', b"\xff", b"[" * 5000])
+def test_an_older_version_with_a_bad_body_is_undecodable(value: bytes) -> None:
+    lamps = Codec([LampLit], LIFTS)
+    for version in (1, 2):
+        with pytest.raises(UndecodableError):
+            lamps.decode(lamps.envelope([("ce_type", b"trackside.lamp-lit.v%d" % version)]), value)
+
+
+def test_wire_types_are_unique_and_in_kebab_case() -> None:
+    types = [kind.wire_type() for kind in codec.MESSAGES]
+    assert len(set(types)) == len(types)
+    assert StopSearch.wire_type() == "trackside.stop-search.v1"
+    assert kebab("WorkerHeartbeat") == "worker-heartbeat"
+
+
+def test_every_event_but_a_dead_letter_says_who_may_write_it() -> None:
+    roles = {"dispatcher", "scheduler", "worker"}
+    for kind in (*codec.EVENTS, *codec.FLEET_EVENTS, *codec.HEARTBEATS, *codec.METRICS, *codec.LOGS):
+        assert kind.written_by
+        assert kind.written_by <= roles

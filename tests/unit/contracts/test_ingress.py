@@ -1,0 +1,277 @@
+"""Bad input row by row (BI of the reliability notes): each gives exactly its code and path."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
+
+TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+HEADERS = {
+    "ce_specversion": b"1.0",
+    "ce_id": b"c-1",
+    "ce_type": b"trackside.stop-search.v1",
+    "ce_source": b"https://example.org/notebook",
+    "ce_partitionkey": b"digits-1",
+    "content-type": b"application/json",
+}
+STRUCTURED = {"content-type": b"application/cloudevents+json; charset=utf-8"}
+EVENT: dict[str, Any] = {
+    "specversion": "1.0",
+    "id": "c-1",
+    "type": "trackside.stop-search.v1",
+    "source": "https://example.org/notebook",
+    "partitionkey": "digits-1",
+    "datacontenttype": "application/json",
+    "data": {"reason": "enough"},
+}
+
+
+def read(value: bytes | None, key: bytes | None = b"digits-1", **changed: bytes | None) -> Arrival:
+    headers = {**HEADERS, **{name.replace("content_type", "content-type"): o for name, o in changed.items()}}
+    return read_command({name: octets for name, octets in headers.items() if octets is not None}, key, value)
+
+
+def structured(**changed: Any) -> Arrival:
+    event = {name: value for name, value in {**EVENT, **changed}.items() if value is not None}
+    return read_command(STRUCTURED, None, json.dumps(event).encode())
+
+
+def problem(arrival: Arrival) -> tuple[str, str]:
+    assert arrival.problem is not None
+    assert arrival.body is None
+    return arrival.problem.code, arrival.problem.path
+
+
+def test_a_command_in_binary_mode_is_read() -> None:
+    arrival = read(b'{"reason":"enough"}', traceparent=TRACEPARENT.encode())
+    assert arrival.problem is None
+    assert arrival.body == {"reason": "enough"}
+    assert (arrival.command_id, arrival.command_type) == ("c-1", "trackside.stop-search.v1")
+    assert (arrival.stream, arrival.publisher) == ("digits-1", "https://example.org/notebook")
+    assert arrival.traceparent == TRACEPARENT
+
+
+def test_a_command_in_structured_mode_says_the_same() -> None:
+    assert structured() == read(b'{"reason":"enough"}')
+    assert structured(traceparent=TRACEPARENT).traceparent == TRACEPARENT
+    enveloped = read_command(
+        STRUCTURED | {"traceparent": TRACEPARENT.encode()}, None, json.dumps(EVENT).encode()
+    )
+    assert enveloped.traceparent == TRACEPARENT
+
+
+def test_headers_may_come_in_any_order_with_others_between_them() -> None:
+    backwards = dict(reversed(HEADERS.items())) | {"ce_team": b"vision", "kafka_x": b"\xff"}
+    assert read_command(backwards, b"digits-1", b"{}") == read(b"{}")
+
+
+@pytest.mark.parametrize("content_type", [None, b"", b"text/plain", b"application/json; charset=utf-8"])
+def test_without_a_structured_content_type_it_is_binary_mode(content_type: bytes | None) -> None:
+    assert read(b"{}", content_type=content_type) == read(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("partitionkey", "key", "stream"),
+    [
+        (b"digits-1", b"digits-1", "digits-1"),
+        (b"digits-1", None, "digits-1"),
+        (None, b"digits-1", "digits-1"),
+        (None, None, "c-1"),
+        (None, b"", "c-1"),
+    ],
+)
+def test_the_stream_is_the_attribute_else_the_key_else_the_command(
+    partitionkey: bytes | None, key: bytes | None, stream: str
+) -> None:
+    assert read(b"{}", key, ce_partitionkey=partitionkey).stream == stream
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "said"),
+    [
+        pytest.param(None, "empty_payload", "no value", id="BI-1 tombstone"),
+        pytest.param(b"", "empty_payload", "no value", id="BI-1 empty"),
+        pytest.param(b'{"reason":"\xff"}', "not_utf8", "byte 11", id="BI-2"),
+        pytest.param(b"\xff\xfe{\x00}\x00", "not_utf8", "byte 0", id="BI-2 UTF-16"),
+        pytest.param(b'{"reason":\n nope}', "not_json", "line 2 column 2", id="BI-3"),
+        pytest.param(b'{"reason":"enough"', "not_json", "line 1", id="BI-3 cut short"),
+        pytest.param(b"\xef\xbb\xbf{}", "not_json", "BOM", id="BI-3 byte order mark"),
+        pytest.param(b'{"reason":"a\nb"}', "not_json", "control character", id="BI-3 raw line break"),
+        pytest.param(b"[]", "not_object", "got list", id="BI-4"),
+        pytest.param(b'"stop"', "not_object", "got str", id="BI-4 text"),
+        pytest.param(b"null", "not_object", "got NoneType", id="BI-4 null"),
+    ],
+)
+def test_what_holds_no_json_object_is_for_the_dead_letters(value: bytes | None, code: str, said: str) -> None:
+    for headers in (HEADERS, STRUCTURED):
+        with pytest.raises(UndecodableError) as caught:
+            read_command(headers, b"digits-1", value)
+        assert caught.value.code == code
+        assert said in str(caught.value)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "path"),
+    [
+        pytest.param(b'{"reason":"a","reason":"b"}', "duplicate_key", "$", id="BI-5"),
+        pytest.param(b'{"space":{"lr":1,"lr":2}}', "duplicate_key", "$", id="BI-5 within"),
+        pytest.param(b'{"space":{"lr":NaN}}', "not_finite", "$.space.lr", id="BI-6 NaN"),
+        pytest.param(b'{"space":{"lr":[-Infinity]}}', "not_finite", "$.space.lr[0]", id="BI-6 infinity"),
+        pytest.param(b'{"lr":1e999}', "not_finite", "$.lr", id="BI-6 too large for a float"),
+        pytest.param(nested(40), "too_deep", "$" + ".a" * 33, id="BI-15"),
+        pytest.param(nested(500), "too_deep", "$" + ".a" * 33, id="BI-15 500"),
+        pytest.param(nested(20_000), "too_deep", "$", id="BI-15 beyond the parser"),
+        pytest.param(b'{"v":[' + b"1," * MAX_ITEMS + b"1]}", "too_long", "$.v", id="BI-16 items"),
+        pytest.param(b'{"v":"' + b"x" * (MAX_TEXT + 1) + b'"}', "too_long", "$.v", id="BI-16 text"),
+        pytest.param(b'{"v":{"' + b"x" * 257 + b'":1}}', "too_long", "$.v", id="BI-16 key"),
+        pytest.param(b'{"v":1' + b"0" * 400 + b"}", "out_of_range", "$.v", id="BI-17"),
+        pytest.param(b'{"v":-9223372036854775809}', "out_of_range", "$.v", id="BI-17 just beyond"),
+        pytest.param(b'{"v":1' + b"0" * 5000 + b"}", "out_of_range", "$", id="BI-17 beyond the parser"),
+        pytest.param(b'{"reason":"a\\u0000b"}', "nul_character", "$.reason", id="BI-18"),
+        pytest.param(b'{"v":{"a\\u0000":1}}', "nul_character", "$.v", id="BI-18 key"),
+        pytest.param(b'{"reason":"\\ud800"}', "bad_unicode", "$.reason", id="BI-19"),
+        pytest.param(b'{"v":{"\\udfff":1}}', "bad_unicode", "$.v", id="BI-19 key"),
+        pytest.param(b'{"v":[{"k":"AKIAABCDEFGHIJKLMNOP"}]}', "secret_suspected", "$.v[0].k", id="BI-49"),
+        pytest.param(b'{"ghp_' + b"a" * 36 + b'":1}', "secret_suspected", "$", id="BI-49 key"),
+    ],
+)
+def test_a_body_beyond_the_limits_is_refused_at_its_path(value: bytes, code: str, path: str) -> None:
+    arrival = read(value)
+    assert problem(arrival) == (code, path)
+    assert (arrival.command_id, arrival.stream) == ("c-1", "digits-1")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        nested(32),
+        b'{"v":[' + b"1," * (MAX_ITEMS - 1) + b"1]}",
+        b'{"v":9223372036854775807,"w":-9223372036854775807}',
+        b'{"v":"' + b"x" * MAX_TEXT + b'"}',
+        b'{"v":"\\ud83d\\ude00 \xf0\x9f\x98\x80"}',
+        b'{"v":1.7976931348623157e308,"w":5e-324}',
+    ],
+)
+def test_a_body_just_within_the_limits_is_kept(value: bytes) -> None:
+    assert read(value).problem is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAABCDEFGHIJKLMNOP",
+        "token ghp_" + "a" * 36,
+        "sk-" + "a1" * 12,
+        "key=sk-proj-" + "a1" * 12,
+        "xoxb-1234567890-abc",
+        "-----BEGIN RSA PRIVATE KEY-----\nMII",
+    ],
+)
+def test_what_looks_like_a_secret_is_refused_without_an_echo(text: str) -> None:
+    arrival = read(json.dumps({"reason": text}).encode())
+    assert problem(arrival) == ("secret_suspected", "$.reason")
+    twice = read(f'{{"{text}":1,"{text}":2}}'.replace("\n", "\\n").encode())
+    assert problem(twice) == ("duplicate_key", "$")
+    for found in (arrival, twice):
+        assert text not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my-task-classification-of-digits",
+        "disk-usage-of-the-second-worker",
+        "risk-model_2026-01-01-run-7",
+        "sk-1",
+    ],
+)
+def test_ordinary_names_do_not_look_like_secrets(text: str) -> None:
+    assert read(json.dumps({"reason": text}).encode()).problem is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "path"),
+    [
+        pytest.param({"ce_id": None}, "missing_header", "$id", id="BI-24 id"),
+        pytest.param({"ce_id": b""}, "missing_header", "$id", id="BI-24 empty id"),
+        pytest.param({"ce_type": None}, "missing_header", "$type", id="BI-24 type"),
+        pytest.param({"ce_id": b"a/b"}, "bad_identifier", "$id", id="BI-20 slash"),
+        pytest.param({"ce_id": b"a..b"}, "bad_identifier", "$id", id="BI-20 dots"),
+        pytest.param({"ce_id": b"a b"}, "bad_identifier", "$id", id="BI-20 space"),
+        pytest.param({"ce_id": b"x" * 129}, "bad_identifier", "$id", id="BI-20 long"),
+        pytest.param({"ce_id": b"\xff"}, "bad_identifier", "$id", id="BI-20 not UTF-8"),
+        pytest.param({"ce_partitionkey": b"a b"}, "key_mismatch", "$key", id="BI-23 and BI-20"),
+        pytest.param({"ce_partitionkey": b"other"}, "key_mismatch", "$key", id="BI-23"),
+        pytest.param({"ce_type": b"a\x00b"}, "nul_character", "$type", id="BI-18 type"),
+        pytest.param({"ce_source": b"a\x00b"}, "nul_character", "$source", id="BI-18 source"),
+        pytest.param({"ce_source": b"sk-" + b"a" * 30}, "secret_suspected", "$source", id="BI-49 source"),
+    ],
+)
+def test_attributes_that_are_missing_or_bad_are_refused(
+    changed: dict[str, bytes | None], code: str, path: str
+) -> None:
+    assert problem(read(b"{}", **changed)) == (code, path)
+
+
+def test_a_bad_key_without_an_attribute_is_no_stream() -> None:
+    arrival = read(b"{}", b"a/../b", ce_partitionkey=None)
+    assert problem(arrival) == ("bad_identifier", "$partitionkey")
+    assert (arrival.stream, arrival.command_id) == ("", "c-1")
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "path"),
+    [
+        ({"id": 5}, "wrong_type", "$id"),
+        ({"id": {"a": [1]}}, "wrong_type", "$id"),
+        ({"id": None}, "missing_header", "$id"),
+        ({"type": ["x"]}, "wrong_type", "$type"),
+        ({"type": "\ud800"}, "bad_unicode", "$type"),
+        ({"source": "\udfff"}, "bad_unicode", "$source"),
+        ({"source": False}, "wrong_type", "$source"),
+        ({"partitionkey": "a\x00"}, "nul_character", "$partitionkey"),
+        ({"data": None}, "wrong_type", "$.data"),
+        ({"data": []}, "wrong_type", "$.data"),
+        ({"data": "{}"}, "wrong_type", "$.data"),
+        ({"data": {"reason": "\x00"}}, "nul_character", "$.reason"),
+    ],
+)
+def test_a_structured_command_with_bad_attributes_is_refused(
+    changed: dict[str, Any], code: str, path: str
+) -> None:
+    assert problem(structured(**changed)) == (code, path)
+
+
+def test_a_structured_command_that_could_not_be_parsed_says_why_not() -> None:
+    value = json.dumps(EVENT).replace('"id": "c-1"', '"id": "c-1", "id": "c-2"').encode()
+    arrival = read_command(STRUCTURED, b"digits-1", value)
+    assert problem(arrival) == ("duplicate_key", "$")
+    assert (arrival.command_id, arrival.stream) == ("", "digits-1")
+
+
+@pytest.mark.parametrize(
+    "traceparent", [b"", b"\xff", b"00-abc", b"a\x00" * 30, TRACEPARENT.upper().encode()]
+)
+def test_a_trace_that_is_none_is_left_out(traceparent: bytes) -> None:
+    arrival = read(b"{}", traceparent=traceparent)
+    assert (arrival.traceparent, arrival.problem) == ("", None)
+
+
+def test_the_digest_is_of_what_is_said_and_not_of_how() -> None:
+    first = read(b'{"reason":"a", "n": [1, 2]}')
+    assert read(b'{"n":[1,2],"reason":"\\u0061"}').digest == first.digest
+    assert read(b'{"n":[2,1],"reason":"a"}').digest != first.digest
+    assert read(b'{"n":[1,2],"reason":"a"}', ce_type=b"trackside.start-search.v1").digest != first.digest
+    assert structured(data={"reason": "a", "n": [1, 2]}).digest == first.digest
+
+
+def test_two_bodies_that_cannot_be_read_are_not_the_same() -> None:
+    assert read(b'{"a":1,"a":2}').digest != read(b'{"a":1,"a":3}').digest != read(b"{}").digest
+    assert read(b'{"a":1,"a":2}').digest == read(b'{"a":1,"a":2}').digest

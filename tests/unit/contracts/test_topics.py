@@ -1,0 +1,73 @@
+"""Keys land on the partitions that every other Kafka client gives them, and topics keep what they must."""
+
+import pytest
+from aiokafka.partitioner import DefaultPartitioner, murmur2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trackside.contracts.topics import (
+    DAY_MS,
+    MAX_BATCH_BYTES,
+    MAX_COMMAND_BYTES,
+    MAX_RECORD_BYTES,
+    Topics,
+    partition_of,
+)
+
+PARTITIONS = (1, 4, 12, 50)
+
+
+@settings(max_examples=1_000)
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(PARTITIONS))
+def test_a_key_has_the_partition_that_the_kafka_client_gives_it(key: str, partitions: int) -> None:
+    everything = list(range(partitions))
+    expected = DefaultPartitioner()(key.encode(), everything, everything)
+    assert partition_of(key, partitions) == expected
+
+
+def test_ids_as_we_make_them_have_the_client_s_partitions_and_use_all_of_them() -> None:
+    keys = [f"digits-{number}.{number % 7}" for number in range(5_000)]
+    assert [partition_of(key, 12) for key in keys] == [
+        (murmur2(key.encode()) & 0x7FFFFFFF) % 12 for key in keys
+    ]
+    assert {partition_of(key, 12) for key in keys} == set(range(12))
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        ("21", -973932308),
+        ("foobar", -790332482),
+        ("a-little-bit-long-string", -985981536),
+        ("abc", 479470107),
+    ],
+)
+def test_the_hash_is_that_of_kafka_s_own_tests(key: str, hashed: int) -> None:
+    assert partition_of(key, 2**31) == hashed & 0x7FFFFFFF
+
+
+def test_a_prefix_is_put_before_every_topic() -> None:
+    topics = Topics("team-a.")
+    names = [topic.name for topic in (*topics.shared, topics.device("w", "cpu-0"))]
+    assert all(name.startswith("team-a.trackside.") for name in names)
+    assert len(set(names)) == len(names)
+    assert topics.device("w", "cpu-0").name == "team-a.trackside.device.w.cpu-0"
+
+
+def test_what_is_the_truth_is_kept_for_ever_and_timed_by_the_log() -> None:
+    topics = Topics()
+    for topic in (topics.events, topics.fleet):
+        assert topic.settings["retention.ms"] == "-1"
+        assert topic.settings["retention.bytes"] == "-1"
+        assert topic.settings["cleanup.policy"] == "delete"
+        assert topic.settings["message.timestamp.type"] == "LogAppendTime"
+    assert topics.heartbeats.settings["message.timestamp.type"] == "LogAppendTime"
+    assert topics.commands.retention_ms == 7 * DAY_MS
+    assert topics.dead_letters.retention_ms == 30 * DAY_MS
+
+
+def test_limits_leave_room_for_each_other() -> None:
+    topics = Topics()
+    assert topics.commands.settings["max.message.bytes"] == str(MAX_COMMAND_BYTES)
+    assert MAX_COMMAND_BYTES < MAX_BATCH_BYTES < MAX_RECORD_BYTES
+    assert all(int(topic.settings["max.message.bytes"]) <= MAX_RECORD_BYTES for topic in topics.shared)
