@@ -1,0 +1,53 @@
+"""A task that returns at once, or misbehaves as its parameters say.
+
+Parameters, all optional: `seconds` to work (s); `value` to end with; `reports` to give before (a list);
+`fail` in stage "load", "train" or "report"; `crash` with a signal's number or `exit` with a code;
+`ignore_sigterm`; `tell_pid` as the first report; `print` a line; `wait_for_stop`, then end by itself.
+"""
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from trackside.sdk import Task, trial
+
+
+class Noop(Task):
+    """Does as its parameters say."""
+
+    def load(self) -> None:
+        """Fails if it shall."""
+        if trial.parameters().get("fail") == "load":
+            raise RuntimeError("asked to fail in load")
+
+    def train(self, device: str) -> dict[str, Any]:
+        """Does as its parameters say and returns where it ran."""
+        asked = trial.parameters()
+        if asked.get("ignore_sigterm"):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "print" in asked:
+            sys.stdout.write(f"{asked['print']}\n")
+        for value in [*([os.getpid()] if asked.get("tell_pid") else []), *asked.get("reports", [])]:
+            trial.report(value)
+        misbehave(asked)
+        if "value" in asked:
+            trial.result(asked["value"])
+        if asked.get("fail") == "report":
+            return {"unreportable": object()}
+        return {"device": device, "pid": os.getpid()}
+
+
+def misbehave(asked: dict[str, Any]) -> None:
+    """Waits, raises, exits or crashes."""
+    if asked.get("wait_for_stop"):
+        while not trial.should_stop():
+            time.sleep(0.01)
+    time.sleep(asked.get("seconds", 0))
+    if asked.get("fail") == "train":
+        raise ValueError("asked to fail in train")
+    if "exit" in asked:
+        os._exit(asked["exit"])
+    if "crash" in asked:
+        os.kill(os.getpid(), asked["crash"])

@@ -1,0 +1,186 @@
+"""Where a trial's words go: to its worker over a socket, or to the screen when there is no worker.
+
+Lines of JSON, each an object with one key that says what it is:
+`{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}` and
+`{"points": [[tag, step, time_ms, value], ...]}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`.
+"""
+
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from trackside.eventlog.clock import monotonic_s, now_ms
+
+REPORT_EVERY_S = 0.05
+"""Deciding reports are sent at most this often: 20 times a second, those in between together."""
+POINTS_AT_ONCE = 200
+
+
+class Channel(Protocol):
+    """Takes what a trial says."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Gives the parameters of this trial."""
+        ...
+
+    def report(self, step: int, value: float) -> None:
+        """Takes a value that decides."""
+        ...
+
+    def final(self, value: float) -> None:
+        """Takes the value that the trial is judged by in the end."""
+        ...
+
+    def points(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes values to look at."""
+        ...
+
+    def should_stop(self) -> bool:
+        """Says whether the trial was asked to end."""
+        ...
+
+
+class ScreenChannel:
+    """Prints what a trial says; parameters are the JSON object in TRACKSIDE_PARAMETERS, or none."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Gives the parameters of TRACKSIDE_PARAMETERS; raises ValueError if that is no JSON object."""
+        given = os.environ.get("TRACKSIDE_PARAMETERS", "{}")
+        found = json.loads(given)
+        if not isinstance(found, dict):
+            raise ValueError(f"TRACKSIDE_PARAMETERS: expected a JSON object, got {given[:80]!r}")
+        return found
+
+    def report(self, step: int, value: float) -> None:
+        """Prints a value that decides."""
+        sys.stdout.write(f"report step={step} value={value:g}\n")
+
+    def final(self, value: float) -> None:
+        """Prints the value at the end."""
+        sys.stdout.write(f"result value={value:g}\n")
+
+    def points(self, step: int, values: Mapping[str, float]) -> None:
+        """Prints values to look at."""
+        named = " ".join(f"{tag}={value:g}" for tag, value in values.items())
+        sys.stdout.write(f"log step={step} {named}\n")
+
+    def should_stop(self) -> bool:
+        """Never: nobody is there to ask for it."""
+        return False
+
+
+class WorkerChannel:
+    """Sends what a trial says to its worker, over a socket.
+
+    A thread of its own sends what waits for company, so that a report is never held back for longer than
+    REPORT_EVERY_S. `said` keeps the deciding values for the file that outlives the worker.
+    """
+
+    def __init__(self, connection: socket.socket, parameters: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._parameters = dict(parameters)
+        self._lock = threading.Condition()
+        self._reports: list[tuple[int, float | str, int]] = []
+        self._points: list[tuple[str, int, int, float | str]] = []
+        self._sent_at_s = -math.inf
+        self._sender: threading.Thread | None = None
+        self._stop_seen: threading.Event | None = None
+        self.said: list[tuple[int, float | str, int]] = []
+        self.final_value: float | str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Gives a copy of the parameters that the task was submitted with."""
+        found: dict[str, Any] = json.loads(json.dumps(self._parameters))
+        return found
+
+    def report(self, step: int, value: float) -> None:
+        """Sends a value that decides: at once, or with others if the last one was sent just now."""
+        with self._lock:
+            item = (step, wire(value), now_ms())
+            self.said.append(item)
+            self._reports.append(item)
+            self._send_or_wait()
+
+    def final(self, value: float) -> None:
+        """Sends the value at the end, behind all reports; only the first one counts."""
+        with self._lock:
+            if self.final_value is not None:
+                return
+            self.final_value = wire(value)
+            self._send_waiting()
+            self._write({"final": self.final_value})
+
+    def points(self, step: int, values: Mapping[str, float]) -> None:
+        """Sends values to look at, a batch at a time."""
+        with self._lock:
+            time = now_ms()
+            self._points += [(tag, step, time, wire(value)) for tag, value in values.items()]
+            if len(self._points) >= POINTS_AT_ONCE:
+                self._send_waiting()
+            else:
+                self._wake_sender()
+
+    def status(self, status: int) -> None:
+        """Sends the phase that begins, behind everything that was said before."""
+        with self._lock:
+            self._send_waiting()
+            self._write({"status": status})
+
+    def flush(self) -> None:
+        """Sends what waits."""
+        with self._lock:
+            self._send_waiting()
+
+    def should_stop(self) -> bool:
+        """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once.
+
+        The first call must come from the main thread.
+        """
+        if self._stop_seen is None:
+            seen = self._stop_seen = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: seen.set())
+        return self._stop_seen.is_set()
+
+    def _send_or_wait(self) -> None:
+        if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
+            self._send_waiting()
+        else:
+            self._wake_sender()
+
+    def _wake_sender(self) -> None:
+        if self._sender is None:
+            self._sender = threading.Thread(target=self._send_for_ever, name="trackside-channel", daemon=True)
+            self._sender.start()
+        self._lock.notify()
+
+    def _send_for_ever(self) -> None:
+        with self._lock:
+            while True:
+                while not (self._reports or self._points):
+                    self._lock.wait()
+                # Sleeps without the lock, so that what comes meanwhile goes along.
+                self._lock.wait_for(lambda: False, timeout=REPORT_EVERY_S)
+                self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        if self._reports:
+            self._write({"reports": self._reports})
+            self._reports = []
+            self._sent_at_s = monotonic_s()
+        if self._points:
+            self._write({"points": self._points})
+            self._points = []
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._connection.sendall(json.dumps(line, allow_nan=False).encode() + b"\n")
+
+
+def wire(value: float) -> float | str:
+    """Writes a number for JSON: itself if it is finite, else `nan`, `inf` or `-inf`."""
+    return value if math.isfinite(value) else str(value)

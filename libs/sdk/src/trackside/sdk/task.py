@@ -1,0 +1,21 @@
+"""What a user writes: a class with `load` and `train`."""
+
+from typing import Any
+
+
+class Task:
+    """One kind of work that a worker can run; make a subclass and name it in the worker's catalogue.
+
+    A new object in a process of its own is made for each attempt, without arguments. What it shall do
+    differently each time it asks `trackside.sdk.trial` for.
+    """
+
+    def load(self) -> None:
+        """Reads what `train` needs into host memory; no device may be touched here."""
+
+    def train(self, device: str) -> dict[str, Any] | None:
+        """Does the work on `device`, as torch names it: `cpu` or `cuda:0`.
+
+        Returns the result: a dict that JSON can hold, at most 64 KiB. Any exception fails the attempt.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no train(self, device)")

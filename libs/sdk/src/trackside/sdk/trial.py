@@ -1,0 +1,93 @@
+"""What a running task calls: its parameters in, its metrics out.
+
+Inside a worker everything goes to the log; anywhere else it is printed, so a task class can be tried with
+`python my_task.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trackside.sdk.channel import Channel, ScreenChannel
+
+_channel: Channel = ScreenChannel()
+_next_report = 0
+_next_point: dict[str, int] = {}
+
+
+def connect(channel: Channel) -> None:
+    """Sets where this process's trial speaks to, and begins its steps anew. Called by the worker."""
+    global _channel, _next_report
+    _channel, _next_report = channel, 0
+    _next_point.clear()
+
+
+def parameters() -> dict[str, Any]:
+    """Gives the parameters of this trial."""
+    return _channel.parameters()
+
+
+def report(value: float | Mapping[str, float], step: int | None = None) -> None:
+    """Reports a value that decides: what assessor and tuner see while the trial runs.
+
+    A dict has it under `default`; its other numbers are only for looking at. Steps rise; without `step` it
+    is the one behind the last. Raises TypeError for what is no number, ValueError for a step that doesn't
+    rise.
+    """
+    global _next_report
+    others = _others(value)
+    deciding = _number("report", value["default"] if isinstance(value, Mapping) else value)
+    at = _next_report if step is None else int(step)
+    if at < _next_report:
+        raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
+    _next_report = at + 1
+    _channel.report(at, deciding)
+    if others:
+        _channel.points(at, others)
+
+
+def result(value: float | Mapping[str, float]) -> None:
+    """Says the value that this trial is judged by in the end. Only the first call counts.
+
+    Without it the last value of `report` is taken. A dict has it under `default`.
+    """
+    others = _others(value)
+    _channel.final(_number("result", value["default"] if isinstance(value, Mapping) else value))
+    if others:
+        _channel.points(_next_report, others)
+
+
+def log(step: int | None = None, **scalars: float) -> None:
+    """Records numbers to look at; they decide nothing. Without `step` each tag counts its own."""
+    for tag, value in scalars.items():
+        metric(tag, value, step)
+
+
+def metric(tag: str, value: float, step: int | None = None) -> None:
+    """Records one number under any tag, such as `loss/train`; decides nothing."""
+    at = _next_point.get(tag, 0) if step is None else int(step)
+    _next_point[tag] = at + 1
+    _channel.points(at, {tag: _number(tag, value)})
+
+
+def should_stop() -> bool:
+    """Says whether this trial was asked to end; who asks now and then may tidy up before it does.
+
+    After the request a task that asks has the worker's grace time, 5 s by default, one that never asks none.
+    """
+    return _channel.should_stop()
+
+
+def _others(value: float | Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        return {}
+    if "default" not in value:
+        raise ValueError(f"expected the deciding number under the key 'default', got keys {sorted(value)}")
+    return {tag: _number(tag, number) for tag, number in value.items() if tag != "default"}
+
+
+def _number(name: str, value: Any) -> float:
+    """Reads a number; one of numpy's or torch's is fine as long as it is one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from error

@@ -1,0 +1,103 @@
+"""What the worker has taken on, on disk, before it says so: one file per placement.
+
+The file goes when the placement's end is in the log. What is found at a start is what an earlier
+incarnation owes the log.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trackside.worker.synced import write_synced
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One placement of one attempt of a task on a device, in one incarnation of the worker."""
+
+    stream: str
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    device_id: str
+    traceparent: str = ""
+
+    @property
+    def token(self) -> tuple[int, int]:
+        """What orders the placements of one task: attempt, then placement."""
+        return self.attempt, self.placement
+
+    @property
+    def key(self) -> str:
+        """A file name that no other placement has, whatever the ids look like."""
+        parts = [self.stream, self.task_id, self.attempt, self.placement, self.incarnation]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class Journal:
+    """Files below the worker's data folder; `home` is the HOME of all tasks."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._entries = data_dir / "journal"
+        self._endings = data_dir / "endings"
+        self._workdirs = data_dir / "tasks"
+        self.home = data_dir / "home"
+        for folder in (self._entries, self._endings, self._workdirs, self.home):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def workdir(self, placement: Placement) -> Path:
+        """Gives the folder that the task's process runs in."""
+        return self._workdirs / placement.key
+
+    def ending_file(self, placement: Placement) -> Path:
+        """Gives the file in which the task's process leaves how it ended."""
+        return self._endings / f"{placement.key}.json"
+
+    async def write(self, placement: Placement) -> None:
+        """Writes down that a placement was taken on; it is on the disk when this returns."""
+        await asyncio.to_thread(self._write, placement)
+
+    def _write(self, placement: Placement) -> None:
+        self.workdir(placement).mkdir(exist_ok=True)
+        write_synced(self._entries / f"{placement.key}.json", asdict(placement))
+
+    def ending(self, placement: Placement) -> dict[str, Any] | None:
+        """Gives what the task's process wrote of its end; None if it wrote nothing that can be read."""
+        try:
+            found = json.loads(self.ending_file(placement).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def owed(self) -> list[Placement]:
+        """Lists the placements whose end may not be in the log."""
+        found = []
+        for path in sorted(self._entries.glob("*.json")):
+            # An entry is whole or not there; what can't be read was written by another release.
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                found.append(Placement(**json.loads(path.read_text("utf-8"))))
+        return found
+
+    async def forget(self, placement: Placement, keep_workdir: bool = False) -> None:
+        """Removes a placement whose end is in the log."""
+        await asyncio.to_thread(self._forget, placement, keep_workdir)
+
+    def _forget(self, placement: Placement, keep_workdir: bool) -> None:
+        (self._entries / f"{placement.key}.json").unlink(missing_ok=True)
+        self.ending_file(placement).unlink(missing_ok=True)
+        if not keep_workdir:
+            shutil.rmtree(self.workdir(placement), ignore_errors=True)
+
+    def clear_leftovers(self) -> None:
+        """Removes endings and working directories of placements that nothing is owed for."""
+        kept = {placement.key for placement in self.owed()}
+        for folder in (self._endings, self._workdirs):
+            for path in folder.iterdir():
+                if path.stem not in kept:
+                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()

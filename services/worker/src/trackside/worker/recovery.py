@@ -1,0 +1,51 @@
+"""What an earlier incarnation owes the log: the end of each placement in the journal."""
+
+import asyncio
+from functools import partial
+
+import structlog
+
+from trackside.eventlog.log import Appended
+from trackside.worker.devices import Locks
+from trackside.worker.endings import recovered
+from trackside.worker.journal import Journal, Placement
+from trackside.worker.reporter import Reporter, Voice
+
+log = structlog.get_logger("trackside.worker")
+
+
+async def settle_debts(journal: Journal, locks: Locks, voice: Voice, keep_workdirs: bool) -> dict[str, int]:
+    """Appends the ends that are owed, once the processes are gone; gives partition to offset behind them.
+
+    A placement whose process left an ending gets that one, with all its deciding values again (a repeated
+    event counts once); any other is lost.
+    """
+    owed = journal.owed()
+    await asyncio.gather(*(locks.free(device_id) for device_id in {entry.device_id for entry in owed}))
+    after: dict[str, int] = {}
+    heard = [_end(journal, voice, placement) for placement in owed]
+    for placement, (partition, place) in zip(owed, heard, strict=True):
+        offset = (await place).offset + 1
+        after[str(partition)] = max(offset, after.get(str(partition), 0))
+        await journal.forget(placement, keep_workdirs)
+    await asyncio.to_thread(journal.clear_leftovers)
+    return after
+
+
+def _end(journal: Journal, voice: Voice, placement: Placement) -> tuple[int, asyncio.Future[Appended]]:
+    place: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+    written = journal.ending(placement)
+    reporter = Reporter(voice, placement)
+    reporter.accepted()
+    if written is not None:
+        reporter.reports([(step, value, time_ms) for step, value, time_ms in written.get("reports", [])])
+        if written.get("final") is not None:
+            reporter.final(written["final"])
+    event, partition = reporter.ended(recovered(written), partial(_settle, place))
+    log.info("recovered an attempt", task=placement.task_id, attempt=placement.attempt, end=event.end.value)
+    return partition, place
+
+
+def _settle(place: asyncio.Future[Appended], appended: Appended) -> None:
+    if not place.done():
+        place.set_result(appended)

@@ -1,0 +1,61 @@
+"""Settings of the worker, read from TRACKSIDE_WORKER_ variables."""
+
+import re
+import socket
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from trackside.contracts.ids import Identifier
+
+
+def host_as_id() -> str:
+    """Gives the host's name as an identifier: what doesn't belong in one becomes a dash."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname()).strip("-_")
+    return name[:64] or "worker"
+
+
+class WorkerSettings(BaseSettings):
+    """What an operator may choose about one worker."""
+
+    model_config = SettingsConfigDict(env_prefix="TRACKSIDE_WORKER_", frozen=True)
+
+    id: Identifier = Field(
+        default_factory=host_as_id,
+        description="The worker's name, the same over restarts; the host's name if not given.",
+    )
+    cpu_slots: int = Field(2, ge=0, le=1024, description="How many tasks may run on the CPU at once.")
+    catalogue: Path = Field(
+        Path("catalogue.yaml"), description="The file that names the tasks this worker may run."
+    )
+    data_dir: Path = Field(
+        Path(".trackside/worker"), description="Journal, results, working directories and lock files."
+    )
+    queues: str = Field("default", min_length=1, description="Queues to take tasks from, comma separated.")
+    preload: str = Field(
+        "torch", description="Modules imported once, before tasks are forked off; comma separated."
+    )
+    heartbeat_interval_s: float = Field(
+        1.0, gt=0, le=60, description="Time between two signs of life, s; well below the scheduler's lease."
+    )
+    stop_grace_s: float = Field(
+        5.0, ge=0, le=600, description="Time between SIGTERM and SIGKILL for a task that is stopped, s."
+    )
+    keep_workdirs: bool = Field(
+        False, description="Leave the working directories of tasks after their end is in the log."
+    )
+
+    @property
+    def queue_names(self) -> list[str]:
+        """The queues as a list."""
+        return _listed(self.queues)
+
+    @property
+    def preload_modules(self) -> list[str]:
+        """The modules to preload as a list."""
+        return _listed(self.preload)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,30 @@
+"""Text that leaves a task: cleaned of what no reader can hold, cut to size, without secrets."""
+
+import re
+
+REDACTED = "[redacted]"
+_SECRET = re.compile(
+    r"AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|xox[baprs]-[A-Za-z0-9-]{10,}"
+    r"|hf_[A-Za-z0-9]{30,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
+_ASSIGNED = re.compile(r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key))(\s*[=:]\s*)\S+")
+
+
+def printable(text: str) -> str:
+    """Gives text without NUL and lone surrogates, which Postgres and UTF-8 can't hold."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\\0")
+
+
+def cut(text: str, limit_bytes: int) -> str:
+    """Keeps the end of a text, at most `limit_bytes` of UTF-8; a cut one begins with a mark."""
+    octets = text.encode()
+    if len(octets) <= limit_bytes:
+        return text
+    mark = "[cut]\n"
+    return mark + octets[len(octets) - limit_bytes + len(mark) :].decode("utf-8", "ignore")
+
+
+def redact(text: str) -> str:
+    """Hides what looks like a secret: known prefixes, passwords in addresses, `password=...`."""
+    return _ASSIGNED.sub(rf"\1\2{REDACTED}", _SECRET.sub(REDACTED, text))

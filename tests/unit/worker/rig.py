@@ -1,0 +1,155 @@
+"""A worker with real processes over a log: sends it device commands, waits for what it says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trackside.contracts.codec import CODEC
+from trackside.contracts.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnded, MetricReported, RunTask, StopTask
+from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Log
+from trackside.eventlog.memory import MemoryLog
+from trackside.telemetry.health import Health
+from trackside.worker import catalogue
+from trackside.worker.app import Worker
+from trackside.worker.settings import WorkerSettings
+
+EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
+LIMIT_S = 60.0
+Found = TypeVar("Found", bound=Message)
+
+
+class Rig:
+    """What a test holds of a running worker."""
+
+    def __init__(self, log: Log, topics: Topics, worker_id: str) -> None:
+        self.log = log
+        self.topics = topics
+        self.worker_id = worker_id
+        self.leaving = asyncio.Event()
+        self.scheduler = Author("scheduler", "test")
+
+    async def send(self, command: RunTask | StopTask, device: str = "cpu-0", traceparent: str = "") -> None:
+        """Sends a device command as the scheduler would."""
+        record = self.scheduler.single(command.stream, command, traceparent=traceparent)
+        await self.log.append(self.topics.device(self.worker_id, device).name, 0, [record])
+
+    async def run(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> RunTask:
+        """Sends a RunTask for the current incarnation."""
+        device = more.pop("device", "cpu-0")
+        fields = {"attempt": 1, "placement": 1, "task_type": "noop", "incarnation": None, **more}
+        fields["incarnation"] = fields["incarnation"] or (await self.joined()).incarnation
+        command = RunTask(stream=stream_of(task_id), task_id=task_id, parameters=parameters or {}, **fields)
+        await self.send(command, device)
+        return command
+
+    async def stop(self, command: RunTask, device: str = "cpu-0") -> None:
+        """Sends the StopTask of a placement."""
+        fields = command.model_dump(include={"stream", "task_id", "attempt", "placement", "incarnation"})
+        await self.send(StopTask(**fields, reason="user"), device)
+
+    async def lose(self, incarnation: str) -> None:
+        """Says that an incarnation of the worker was lost, as a scheduler would."""
+        lost = WorkerLost(worker_id=self.worker_id, incarnation=incarnation, silent_ms=9_999)
+        await self.log.append(self.topics.fleet.name, 0, [self.scheduler.single(self.worker_id, lost)])
+
+    async def messages(
+        self, topic: Topic, key: str, enough: Callable[[list[Message]], bool]
+    ) -> list[Message]:
+        """Reads the partition of a key from its beginning until what is there is enough."""
+        place = (topic.name, partition_of(key, topic.partitions))
+        reader = self.log.reader({place: 0})
+        found: list[Message] = []
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while not enough(found):
+                    found += [
+                        CODEC.decode(CODEC.envelope(entry.headers), entry.value)
+                        for entry in await reader.read(1.0)
+                        if entry.key == key.encode()
+                    ]
+        finally:
+            await reader.close()
+        return found
+
+    async def first(self, kind: type[Found], topic: Topic, key: str, nth: int = 1) -> Found:
+        """Waits for the nth message of a kind."""
+        found = await self.messages(topic, key, lambda all_: len(of(all_, kind)) >= nth)
+        return of(found, kind)[nth - 1]
+
+    async def joined(self, nth: int = 1) -> WorkerJoined:
+        """Waits for the worker's nth join."""
+        return await self.first(WorkerJoined, self.topics.fleet, self.worker_id, nth)
+
+    async def story(self, task_id: str, ends: int = 1) -> list[Message]:
+        """Waits until an attempt has ended; gives all events of the task's stream."""
+        return await self.messages(
+            self.topics.events, stream_of(task_id), lambda all_: len(of(all_, AttemptEnded)) >= ends
+        )
+
+    async def pid(self, task_id: str) -> int:
+        """Waits for a task that was asked to `tell_pid`, once it runs."""
+        reported = await self.first(MetricReported, self.topics.events, stream_of(task_id))
+        assert reported.value is not None
+        return int(reported.value)
+
+    async def end(self, task_id: str, nth: int = 1) -> AttemptEnded:
+        """Waits for the end of an attempt."""
+        return await self.first(AttemptEnded, self.topics.events, stream_of(task_id), nth)
+
+
+def alive(pid: int) -> bool:
+    """Says whether a process is there, if only as a zombie."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def of(messages: list[Message], kind: type[Found]) -> list[Found]:
+    """Picks the messages of a kind."""
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def stream_of(task_id: str) -> str:
+    """Names the stream of a test's task."""
+    return f"s-{task_id}"
+
+
+def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSettings:
+    """Gives settings of a worker that starts fast."""
+    fields = {
+        "id": "w1",
+        "data_dir": data_dir,
+        "catalogue": EXAMPLES / example / "catalogue.yaml",
+        "preload": "",
+        "stop_grace_s": 2.0,
+        "heartbeat_interval_s": 0.2,
+        **more,
+    }
+    return WorkerSettings(**fields)
+
+
+async def memory_log(topics: Topics) -> MemoryLog:
+    """Gives a log in memory with the shared topics."""
+    log = MemoryLog()
+    await log.ensure(topics.shared)
+    return log
+
+
+@asynccontextmanager
+async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIterator[Rig]:
+    """Runs a worker while the block runs, then lets it leave."""
+    health = Health("worker")
+    worker = Worker(log, topics, settings, catalogue.read(settings.catalogue), health)
+    rig = Rig(log, topics, settings.id)
+    living = asyncio.create_task(worker.live(rig.leaving))
+    try:
+        yield rig
+    finally:
+        rig.leaving.set()
+        if not worker.joined:
+            living.cancel()
+        await asyncio.gather(living, return_exceptions=not worker.joined)

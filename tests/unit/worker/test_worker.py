@@ -1,0 +1,215 @@
+"""A worker with real processes over a log in memory."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.worker.rig import Rig, alive, memory_log, of, running, settings_for, stream_of
+from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
+from trackside.contracts.summaries import MetricPointsReported, OutputWritten
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskRefused,
+    TaskStatus,
+    TaskStatusChanged,
+)
+from trackside.contracts.topics import Topics
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    topics = Topics("t.")
+    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as made:
+        yield made
+
+
+async def test_a_task_runs_from_command_to_result(rig: Rig) -> None:
+    await rig.run("a", {"reports": [0.5, 0.75], "value": 0.8})
+    story = await rig.story("a")
+    assert isinstance(story[0], TaskAccepted)
+    assert [event.status for event in of(story, TaskStatusChanged)] == [
+        TaskStatus.AVAILABLE,
+        TaskStatus.LOADING,
+        TaskStatus.WAITING,
+        TaskStatus.TRAINING,
+    ]
+    told = [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
+    assert told == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75), ("FINAL", 2, 0.8)]
+    end = story[-1]
+    assert isinstance(end, AttemptEnded)
+    assert (end.end, end.exit_code, end.recovered) == (AttemptEnd.FINISHED, 0, False)
+    assert end.result is not None and end.result["device"] == "cpu"
+    assert end.load_time_ms >= 0 and end.train_time_ms >= 0
+
+
+async def test_reports_are_points_to_look_at_too(rig: Rig) -> None:
+    await rig.run("a", {"reports": [0.5, 0.75]})
+    batch = await rig.first(MetricPointsReported, rig.topics.metrics, "a")
+    assert [(series.tag, series.steps, series.values) for series in batch.series] == [
+        ("objective", [0, 1], [0.5, 0.75])
+    ]
+
+
+async def test_output_goes_to_the_logs_without_secrets(rig: Rig) -> None:
+    await rig.run("a", {"print": "hello password=hunter2"})
+    written = await rig.first(OutputWritten, rig.topics.logs, "a")
+    assert (written.source, written.first_line, written.lines) == (
+        "stdout",
+        1,
+        ["hello password=[redacted]"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind"), [("load", "RuntimeError"), ("train", "ValueError"), ("report", "UnreportableError")]
+)
+async def test_an_exception_becomes_an_event_with_stage_and_traceback(
+    rig: Rig, stage: str, kind: str
+) -> None:
+    await rig.run("a", {"fail": stage})
+    end = await rig.end("a")
+    assert end.end is AttemptEnd.FAILED and end.error is not None
+    assert (end.error.stage, end.error.type) == (stage.upper(), kind)
+    assert kind in end.error.traceback
+    assert ("noop.py" in end.error.traceback) == (stage != "report")
+    await rig.run("b")
+    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
+async def test_a_value_that_is_not_finite_travels_by_its_name(rig: Rig) -> None:
+    await rig.run("a", {"reports": ["nan"]})
+    reported = await rig.first(MetricReported, rig.topics.events, stream_of("a"))
+    assert (reported.value, reported.non_finite) == (None, "nan")
+
+
+async def test_a_killed_task_fails_with_its_signal(rig: Rig) -> None:
+    await rig.run("a", {"crash": signal.SIGKILL.value})
+    end = await rig.end("a")
+    assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGKILL)
+    assert end.error is not None and "SIGKILL" in end.error.message
+    assert end.error.stage == "TRAIN"
+
+
+async def test_a_task_that_exits_without_a_word_fails_with_its_code(rig: Rig) -> None:
+    await rig.run("a", {"exit": 3})
+    end = await rig.end("a")
+    assert (end.end, end.exit_code) == (AttemptEnd.FAILED, 3)
+
+
+async def test_a_repeated_command_runs_once_and_is_answered_again(rig: Rig) -> None:
+    command = await rig.run("a", {"value": 1})
+    await rig.send(command)
+    await rig.end("a")
+    await rig.send(command)
+    story = await rig.story("a", ends=2)
+    first, second = of(story, AttemptEnded)
+    assert first == second
+    assert len(of(story, MetricReported)) == 1
+    assert len(of(story, TaskStatusChanged)) == 4
+
+
+async def test_an_unknown_task_type_is_refused(rig: Rig) -> None:
+    await rig.run("a", task_type="noob")
+    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    assert refused.code == "unknown_task_type"
+
+
+async def test_a_second_task_on_a_busy_device_is_refused(rig: Rig) -> None:
+    first = await rig.run("a", {"wait_for_stop": True})
+    await rig.run("b")
+    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("b"))
+    assert refused.code == "device_busy"
+    await rig.run("c", device="cpu-1")
+    assert (await rig.end("c")).end is AttemptEnd.FINISHED
+    await rig.stop(first)
+    await rig.end("a")
+
+
+async def test_a_command_for_another_incarnation_is_ignored(rig: Rig) -> None:
+    await rig.joined()
+    await rig.run("a", incarnation="some-other")
+    await rig.run("b")
+    await rig.end("b")
+    place = await rig.log.ends(rig.topics.events.name)
+    assert sum(place.values()) == len(await rig.story("b"))
+
+
+async def test_a_stop_kills_a_task_that_ignores_sigterm(rig: Rig) -> None:
+    asked = {"ignore_sigterm": True, "tell_pid": True, "seconds": 600}
+    command = await rig.run("a", asked)
+    pid = await rig.pid("a")
+    await rig.stop(command)
+    end = await rig.end("a")
+    assert (end.end, end.exit_code) == (AttemptEnd.CANCELLED, -signal.SIGKILL)
+    assert not alive(pid)
+
+
+async def test_a_task_that_asks_may_tidy_up_when_it_is_stopped(rig: Rig) -> None:
+    command = await rig.run("a", {"wait_for_stop": True})
+    await rig.messages(rig.topics.events, stream_of("a"), lambda all_: len(of(all_, TaskStatusChanged)) == 4)
+    await rig.stop(command)
+    assert (await rig.end("a")).end in (AttemptEnd.FINISHED, AttemptEnd.CANCELLED)
+
+
+async def test_a_stop_that_comes_first_keeps_the_task_from_running(rig: Rig) -> None:
+    incarnation = (await rig.joined()).incarnation
+    command = await rig.run("a", incarnation="none")  # only to have its fields
+    command = command.model_copy(update={"incarnation": incarnation})
+    await rig.stop(command)
+    assert (await rig.end("a")).end is AttemptEnd.CANCELLED
+    await rig.send(command)
+    story = await rig.story("a", ends=2)
+    assert of(story, TaskAccepted) == []
+
+
+async def test_heartbeats_name_what_runs(rig: Rig) -> None:
+    command = await rig.run("a", {"wait_for_stop": True})
+    beats = await rig.messages(
+        rig.topics.heartbeats, "w1", lambda all_: any(beat.running for beat in of(all_, WorkerHeartbeat))
+    )
+    running_now = of(beats, WorkerHeartbeat)[-1].running
+    assert [(each.task_id, each.device_id) for each in running_now] == [("a", "cpu-0")]
+    await rig.stop(command)
+    await rig.end("a")
+
+
+async def test_a_worker_that_was_lost_ends_its_tasks_and_joins_anew(rig: Rig) -> None:
+    first = await rig.joined()
+    await rig.run("a", {"tell_pid": True, "seconds": 600})
+    pid = await rig.pid("a")
+    await rig.lose(first.incarnation)
+    second = await rig.joined(nth=2)
+    assert second.incarnation != first.incarnation
+    assert not alive(pid)
+    assert (await rig.end("a")).end is AttemptEnd.LOST
+    await rig.run("b", incarnation=second.incarnation)
+    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
+async def test_a_worker_told_to_leave_gives_its_tasks_back(rig: Rig) -> None:
+    await rig.run("a", {"tell_pid": True, "seconds": 600})
+    await rig.pid("a")
+    rig.leaving.set()
+    end = await rig.end("a")
+    assert (end.end, end.recovered) == (AttemptEnd.LOST, False)
+    await rig.first(WorkerLeft, rig.topics.fleet, "w1")
+
+
+async def test_the_death_of_the_forkserver_loses_its_tasks_and_no_others(rig: Rig) -> None:
+    await rig.run("a", {"tell_pid": True, "seconds": 600})
+    pid = await rig.pid("a")
+    os.kill(parent_of(pid), signal.SIGKILL)
+    assert (await rig.end("a")).end is AttemptEnd.LOST
+    await rig.run("b")
+    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
+def parent_of(pid: int) -> int:
+    """Gives the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
