@@ -1,0 +1,151 @@
+"""One example of every message, for the golden files and the published documents."""
+
+from typing import Any
+
+from trackside.contracts import commands, fleet, searches, summaries, tasks
+from trackside.contracts.codec import Draft
+from trackside.contracts.message import Message
+from trackside.contracts.refusals import Problem
+from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
+
+SOURCE = commands.Source(topic="trackside.commands", partition=1, offset=42)
+PARAMETERS = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
+SPACE: Space = {
+    "lr": LogUniform(type="loguniform", low=1e-4, high=0.1),
+    "dropout": Uniform(type="uniform", low=0.0, high=0.5),
+    "width": QUniform(type="quniform", low=16.0, high=256.0, step=16.0),
+    "hidden": RandInt(type="randint", low=8, high=129),
+    "optimizer": Choice(type="choice", values=["sgd", "adam", 1, 0.5, True, None]),
+}
+SPEC = searches.SearchSpec(
+    name="digits",
+    task_type="digits",
+    space=SPACE,
+    tuner=searches.Tuner(name="tpe", options={"n_startup_trials": 5}),
+    assessor=searches.Assessor(name="median", options={"n_warmup_steps": 2}),
+    max_trials=20,
+    concurrency=2,
+    seed=7,
+    retry=tasks.RetryPolicy(lost=3, failed=1),
+)
+BODY = searches.StartSearch(**dict(SPEC)).model_dump(mode="json")
+TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, "incarnation": "w1-0a"}
+COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
+DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+GPU = fleet.Device(device_id="gpu-0", kind="gpu", name="Example GPU", memory_bytes=25_769_803_776)
+RUNNING = fleet.RunningPlacement(
+    stream="digits-1", task_id="digits-1.7", attempt=2, placement=1, device_id="gpu-0"
+)
+ERROR = tasks.TaskError(stage="TRAIN", type="ValueError", message="no such layer", traceback="Traceback ...")
+
+COMMANDS: list[Message] = [
+    searches.StartSearch(**dict(SPEC)),
+    searches.StopSearch(reason="good enough"),
+    tasks.RunTask(stream="digits-1", **TOKEN, task_type="digits", parameters=PARAMETERS),
+    tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),
+]
+SEARCH_EVENTS: list[Message] = [
+    commands.CommandReceived(
+        command_id="c-1",
+        command_type="trackside.start-search.v1",
+        body=BODY,
+        digest=DIGEST,
+        source=SOURCE,
+        publisher="https://example.org/notebook",
+        rules=commands.RULES,
+        problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels"),
+    ),
+    commands.CommandAccepted(command_id="c-1", source=SOURCE),
+    commands.CommandRefused(
+        command_id="c-1",
+        source=SOURCE,
+        code="concurrency_range",
+        path="$.concurrency",
+        message="Input should be greater than or equal to 1, got 0",
+    ),
+    searches.SearchStarted(command_id="c-1", search=SPEC, seed=7),
+    searches.TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),
+    searches.TrialEnded(trial=7, status=searches.TrialStatus.SUCCEEDED, value=0.97),
+    searches.SearchExhausted(trials=12),
+    searches.SearchStopRequested(command_id="c-2", reason="good enough"),
+    searches.SearchFailed(code="tuner_failed", message="trial 7: the tuner raised"),
+    searches.SearchEnded(status=searches.SearchStatus.DONE, trials=20),
+]
+TASK_EVENTS: list[Message] = [
+    tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, trial=7),
+    tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
+    tasks.TaskAssigned(**TOKEN, worker_id="w1", device_id="gpu-0", seen=4),
+    tasks.TaskAccepted(**TOKEN),
+    tasks.TaskRefused(**TOKEN, code="busy", message="the device runs digits-1.6"),
+    tasks.TaskStatusChanged(**TOKEN, status=tasks.TaskStatus.TRAINING),
+    tasks.MetricReported(**COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan"),
+    tasks.AttemptEnded(
+        **TOKEN,
+        end=tasks.AttemptEnd.FAILED,
+        result={"epochs": 3},
+        error=ERROR,
+        load_time_ms=120,
+        train_time_ms=4_500,
+        exit_code=1,
+        recovered=True,
+    ),
+]
+OTHERS: list[Message] = [
+    fleet.WorkerJoined(
+        worker_id="w1",
+        incarnation="w1-0a",
+        host="node-3",
+        devices=[GPU],
+        task_types=["digits"],
+        queues=["default"],
+        after={"5": 131},
+    ),
+    fleet.WorkerLeft(worker_id="w1", incarnation="w1-0a"),
+    fleet.WorkerLost(worker_id="w1", incarnation="w1-0a", silent_ms=10_250),
+    fleet.WorkerHeartbeat(worker_id="w1", incarnation="w1-0a", running=[RUNNING]),
+    fleet.SchedulerHeartbeat(instance="1"),
+    summaries.MetricPointsReported(
+        stream="digits-1",
+        task_id="digits-1.7",
+        attempt=2,
+        series=[summaries.Series(tag="loss", steps=[1, 2], times_ms=[1_000, 2_000], values=[0.5, None])],
+    ),
+    summaries.OutputWritten(
+        stream="digits-1",
+        task_id="digits-1.7",
+        attempt=2,
+        source="stderr",
+        first_line=1,
+        lines=["epoch 1", "naïve 😀"],
+    ),
+    commands.RecordDeadLettered(
+        source=SOURCE,
+        code="not_json",
+        message="line 1 column 1: Expecting value",
+        reader="dispatcher",
+        sha256=DIGEST,
+        head_base64="bm9wZQ==",
+    ),
+]
+EXAMPLES: dict[str, Message] = {
+    message.wire_type(): message for message in (*COMMANDS, *SEARCH_EVENTS, *TASK_EVENTS, *OTHERS)
+}
+
+
+def draft(message: Message) -> Draft:
+    """Gives an example the envelope that its author would, with every attribute set."""
+    role = next(iter(sorted(getattr(message, "written_by", ()))), "dispatcher")
+    return Draft(
+        message=message,
+        id="5f0c1d.1",
+        source=f"trackside/{role}/1",
+        stream="digits-1",
+        time="2026-01-31T12:00:00.123Z",
+        subject="digits-1.7",
+        causation_id="5f0c1c.0",
+        correlation_id="digits-1",
+        decision_id="5f0c1d",
+        index=1,
+        count=2,
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )

@@ -1,0 +1,82 @@
+"""The wire form of every message, as committed: a change of it shows here as a diff.
+
+`TRACKSIDE_WRITE_GOLDEN=1 pytest tests/contract/test_messages.py` writes the files anew; review what changed.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.contract.examples import EXAMPLES, draft
+from trackside.contracts import codec, documents
+from trackside.contracts.codec import CODEC, command_of, encode
+from trackside.contracts.message import Command
+
+GOLDEN = Path(__file__).parent / "golden"
+WIRE_TYPES = sorted(kind.wire_type() for kind in codec.MESSAGES)
+
+
+def written(wire_type: str) -> str:
+    key, value, headers = encode(draft(EXAMPLES[wire_type]))
+    record = {
+        "key": key.decode(),
+        "headers": {name: octets.decode() for name, octets in headers},
+        "value": json.loads(value),
+    }
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def golden(wire_type: str) -> str:
+    path = GOLDEN / f"{wire_type}.json"
+    if os.environ.get("TRACKSIDE_WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(written(wire_type), "utf-8")
+    assert path.is_file(), f"no golden file of {wire_type}: write it and review it"
+    return path.read_text("utf-8")
+
+
+def test_there_is_an_example_and_a_file_of_every_message_and_of_nothing_else() -> None:
+    assert sorted(EXAMPLES) == WIRE_TYPES
+    assert sorted(path.stem for path in GOLDEN.glob("*.json")) == WIRE_TYPES
+
+
+@pytest.mark.parametrize("wire_type", WIRE_TYPES)
+def test_a_message_is_written_as_it_is_committed(wire_type: str) -> None:
+    assert golden(wire_type) == written(wire_type)
+
+
+@pytest.mark.parametrize("wire_type", WIRE_TYPES)
+def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
+    record: dict[str, Any] = json.loads(golden(wire_type))
+    envelope = CODEC.envelope((name, text.encode()) for name, text in record["headers"].items())
+    assert CODEC.decode(envelope, json.dumps(record["value"]).encode()) == EXAMPLES[wire_type]
+    assert (envelope.type, envelope.stream, envelope.index) == (wire_type, record["key"], 1)
+
+
+@pytest.mark.parametrize("wire_type", WIRE_TYPES)
+def test_every_field_of_a_message_is_in_its_example(wire_type: str) -> None:
+    value: dict[str, Any] = json.loads(golden(wire_type))["value"]
+    assert value.keys() == type(EXAMPLES[wire_type]).model_fields.keys()
+
+
+@pytest.mark.parametrize("wire_type", WIRE_TYPES)
+def test_an_example_is_valid_by_its_published_schema(wire_type: str) -> None:
+    schema = json.loads(documents.files()[f"{wire_type}.json"])
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(json.loads(golden(wire_type))["value"])
+
+
+@pytest.mark.parametrize("kind", codec.COMMANDS, ids=lambda kind: kind.__name__)
+def test_what_the_schema_of_a_command_refuses_we_refuse_too(kind: type[Command]) -> None:
+    validator = Draft202012Validator(documents.schema(kind))
+    value: dict[str, Any] = json.loads(golden(kind.wire_type()))["value"]
+    assert isinstance(command_of(kind.wire_type(), value), kind)
+    for name in value:
+        bad = {**value, name: {"not": ["what", "is", "expected"]}}
+        assert not validator.is_valid(bad)
+        assert not isinstance(command_of(kind.wire_type(), bad), kind)
+    assert not validator.is_valid({**value, "unknown": 1})
