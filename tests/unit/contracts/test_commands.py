@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trackside.contracts.codec import UndecodableError, command_of
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.message import Command
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import REFUSAL_CODES, Problem
 from trackside.contracts.searches import StartSearch, StopSearch
 
 START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
@@ -25,6 +25,7 @@ SPEC: dict[str, Any] = {
 def refused(wire_type: str, body: dict[str, Any]) -> Problem:
     found = command_of(wire_type, body)
     assert isinstance(found, Problem), found
+    assert found.code in REFUSAL_CODES or found.code.endswith("_range")
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
+from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 HEADERS = {
@@ -42,6 +43,7 @@ def structured(**changed: Any) -> Arrival:
 def problem(arrival: Arrival) -> tuple[str, str]:
     assert arrival.problem is not None
     assert arrival.body is None
+    assert arrival.problem.code in REFUSAL_CODES
     return arrival.problem.code, arrival.problem.path
 
 
@@ -110,6 +112,7 @@ def test_what_holds_no_json_object_is_for_the_dead_letters(value: bytes | None, 
         with pytest.raises(UndecodableError) as caught:
             read_command(headers, b"digits-1", value)
         assert caught.value.code == code
+        assert code in DEAD_LETTER_CODES
         assert said in str(caught.value)
 
 

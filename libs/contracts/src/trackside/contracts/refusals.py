@@ -9,6 +9,45 @@ from pydantic_core import ErrorDetails
 
 Json = dict[str, Any]
 
+DEAD_LETTER_CODES = {
+    "empty_payload": "The record has no value.",
+    "not_utf8": "The value is not UTF-8.",
+    "not_json": "The value is not JSON.",
+    "not_object": "The value is JSON, but not an object.",
+}
+"""Why a record of the commands topic is in the dead letters; the message gives the place."""
+
+REFUSAL_CODES = {
+    "duplicate_key": "A JSON object has one key twice.",
+    "too_deep": "JSON is nested too deeply.",
+    "too_long": "A text, a key or a list is over its limit.",
+    "not_finite": "A number is NaN, infinite or too large.",
+    "out_of_range": "A whole number doesn't fit 64 bits.",
+    "nul_character": "A text holds a NUL character, which Postgres can't keep.",
+    "bad_unicode": "A text holds a lone surrogate.",
+    "secret_suspected": "A text looks like a secret, which isn't repeated; name a credential instead.",
+    "missing_header": "An attribute of the envelope is missing.",
+    "bad_identifier": "A name is not an identifier.",
+    "key_mismatch": "The record's key and the attribute `partitionkey` differ.",
+    "unknown_command": "The type is no command; the message lists those that are.",
+    "unknown_version": "The command is known in another version only.",
+    "unknown_field": "A field is not part of the command; the nearest known one is named.",
+    "missing_field": "A field that must be there is missing.",
+    "wrong_type": "A value has another JSON type than expected; nothing is converted.",
+    "unknown_value": "A value is none of those that are allowed.",
+    "bad_length": "A text, list or object has too few or too many items.",
+    "bad_search_space": "A parameter's range is empty or impossible, or the tuner can't search it.",
+    "unknown_tuner": "No tuner has this name.",
+    "unknown_assessor": "No assessor has this name.",
+    "bad_option": "A tuner or assessor doesn't have this option, or not with this value.",
+    "unknown_task_type": "No worker's catalogue has this task type.",
+    "already_exists": "The stream has a search already.",
+    "unknown_search": "There is no search on this stream.",
+    "already_terminal": "The search is over.",
+    "idempotency_conflict": "The command id was used before, with another body.",
+}
+"""Why a command is refused; besides these, a number beyond its bounds gives `<field>_range`."""
+
 
 class Problem(BaseModel):
     """What is wrong with an input: code, JSON path (`$` is the body) and message."""

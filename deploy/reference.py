@@ -1,0 +1,249 @@
+"""Writes docs/reference from the code: messages, topics, settings, metrics, refusal codes, schemas.
+
+python deploy/reference.py            writes the files
+python deploy/reference.py --check    says which of them differ from the code, and exits with 1 if one does
+"""
+
+import importlib
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
+
+from trackside.contracts import codec, documents
+from trackside.contracts.message import Command, Event, Message
+from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
+from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
+from trackside.telemetry.names import METRICS
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by deploy/reference.py from the code; edit the code instead. -->\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Gives a Markdown table; bars and line breaks within cells are made harmless."""
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _page(title: str, introduction: str, *parts: str) -> str:
+    return "\n".join([f"# {title}\n", NOTE, introduction + "\n", *parts])
+
+
+def _summary(kind: type[Message]) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def messages() -> str:
+    """Gives the page of all messages, by topic."""
+    topics = Topics()
+    groups: list[tuple[str, str, Sequence[type[Message]]]] = [
+        ("Commands", topics.commands.name, codec.COMMANDS),
+        ("Events", topics.events.name, codec.EVENTS),
+        ("Fleet", topics.fleet.name, codec.FLEET_EVENTS),
+        ("Heartbeats", topics.heartbeats.name, codec.HEARTBEATS),
+        ("Device commands", topics.device("<worker>", "<device>").name, codec.DEVICE_COMMANDS),
+        ("Metrics", topics.metrics.name, codec.METRICS),
+        ("Output", topics.logs.name, codec.LOGS),
+        ("Dead letters", topics.dead_letters.name, codec.DEAD_LETTERS),
+    ]
+    parts = []
+    for title, topic, kinds in groups:
+        parts.append(f"## {title}: `{topic}`\n")
+        parts.append(table(("Type", "Written by", "Means"), (_message_row(kind) for kind in kinds)))
+    introduction = (
+        "Every message is a CloudEvent: the attributes in Kafka headers, the value as JSON. A type links to "
+        "its JSON Schema; [asyncapi.json](messages/asyncapi.json) describes all channels."
+    )
+    return _page("Messages", introduction, *parts)
+
+
+def _message_row(kind: type[Message]) -> tuple[str, str, str]:
+    wire = kind.wire_type()
+    roles = ", ".join(sorted(kind.written_by)) if issubclass(kind, Event) else ""
+    if issubclass(kind, Command):
+        roles = "scheduler" if kind in codec.DEVICE_COMMANDS else "anyone"
+    return f"[`{wire}`](messages/{wire}.json)", roles or "every service", _summary(kind)
+
+
+def topics() -> str:
+    """Gives the page of all topics with the settings that promises rest on."""
+    names = Topics()
+    every = (*names.shared, names.device("<worker>", "<device>"))
+    rows = (
+        (f"`{topic.name}`", topic.keyed_by, str(topic.partitions), _kept(topic), topic.what)
+        for topic in every
+    )
+    settings = ((f"`{topic.name}`", _settings_of(topic)) for topic in every)
+    introduction = (
+        "Services check these before they start and refuse a topic that differs. `TRACKSIDE_TOPIC_PREFIX` is "
+        "put before every name."
+    )
+    return _page(
+        "Topics",
+        introduction,
+        table(("Topic", "Key", "Partitions", "Kept", "Holds"), rows),
+        "## Broker settings\n",
+        table(("Topic", "Settings"), settings),
+    )
+
+
+def _kept(topic: Topic) -> str:
+    if topic.retention_ms < 0:
+        return "for ever"
+    if topic.retention_ms % DAY_MS == 0:
+        days = topic.retention_ms // DAY_MS
+        return f"{days} days" if days > 1 else "1 day"
+    return f"{topic.retention_ms // HOUR_MS} h"
+
+
+def _settings_of(topic: Topic) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in sorted(topic.settings.items()))
+
+
+def settings_classes() -> Iterator[type[BaseSettings]]:
+    """Yields the settings classes of all packages of the workspace: those in modules named settings."""
+    members = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]["workspace"][
+        "members"
+    ]
+    for member in members:
+        source = ROOT / member / "src"
+        for path in sorted(source.rglob("settings.py")):
+            module = importlib.import_module(".".join(path.relative_to(source).with_suffix("").parts))
+            for kind in vars(module).values():
+                if (
+                    isinstance(kind, type)
+                    and issubclass(kind, BaseSettings)
+                    and kind.__module__ == module.__name__
+                ):
+                    yield kind
+
+
+def settings() -> str:
+    """Gives the page of all settings, as environment variables."""
+    parts = []
+    for kind in settings_classes():
+        package = kind.__module__.removesuffix(".settings")
+        parts.append(f"## {kind.__name__} (`{package}`)\n\n{(kind.__doc__ or '').strip()}\n")
+        prefix = kind.model_config.get("env_prefix", "")
+        rows = (
+            (f"`{(prefix + name).upper()}`", *_setting(field)) for name, field in kind.model_fields.items()
+        )
+        parts.append(table(("Variable", "Default", "Limits", "Means"), rows))
+    introduction = (
+        "Environment variables, read once when a service starts. A bad value stops it with exit code 2, naming "
+        "the variable."
+    )
+    return _page("Settings", introduction, *parts)
+
+
+def _setting(field: FieldInfo) -> tuple[str, str, str]:
+    limits = []
+    for mark in field.metadata:
+        for name, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
+            if hasattr(mark, name):
+                limits.append(f"{sign} {getattr(mark, name)}")
+        if getattr(mark, "min_length", None):
+            limits.append("not empty")
+    return _default(field), ", ".join(dict.fromkeys(limits)), field.description or ""
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "made at start"
+    if field.default is PydanticUndefined:
+        return "must be set"
+    return "empty" if field.default == "" else f"`{_shown(field.default)}`"
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def metrics() -> str:
+    """Gives the page of all metrics as Prometheus has them."""
+    rows = (
+        (
+            f"`{metric.prometheus_name}{'_total' if metric.kind == 'counter' else ''}`",
+            metric.kind,
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.help,
+        )
+        for metric in METRICS
+    )
+    introduction = "Each service serves its metrics at `/metrics`, in the text format of Prometheus."
+    return _page("Metrics", introduction, table(("Metric", "Kind", "Labels", "Means"), rows))
+
+
+def refusals() -> str:
+    """Gives the page of all codes of refusals and dead letters."""
+    introduction = (
+        "A command that can't be obeyed is answered by a `CommandRefused` event with a code, the JSON path of "
+        "what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds gives "
+        "the code `<field>_range`."
+    )
+    return _page(
+        "Refusals",
+        introduction,
+        table(("Code", "Why"), ((f"`{code}`", why) for code, why in REFUSAL_CODES.items())),
+        "## Dead letters\n",
+        "Records without a JSON object have no command to refuse; they are kept in the dead letters.\n",
+        table(("Code", "Why"), ((f"`{code}`", why) for code, why in DEAD_LETTER_CODES.items())),
+    )
+
+
+def files() -> dict[str, str]:
+    """Gives every generated file by its path below docs/reference."""
+    pages = {
+        "messages.md": messages(),
+        "topics.md": topics(),
+        "settings.md": settings(),
+        "metrics.md": metrics(),
+        "refusals.md": refusals(),
+    }
+    return pages | {f"messages/{name}": text for name, text in documents.files().items()}
+
+
+def differing(folder: Path = FOLDER) -> list[str]:
+    """Names the committed files that are missing, out of date, or generated no more."""
+    wanted = files()
+    found = {path.relative_to(folder).as_posix() for path in (folder / "messages").glob("*.json")}
+    wrong = {name for name, text in wanted.items() if not _is_text(folder / name, text)}
+    return sorted(wrong | (found - wanted.keys()))
+
+
+def _is_text(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text("utf-8") == text
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks the files; gives the exit code."""
+    wrong = differing()
+    if "--check" in arguments:
+        sys.stderr.write("".join(f"out of date: docs/reference/{name}\n" for name in wrong))
+        return 1 if wrong else 0
+    wanted = files()
+    for name in wrong:
+        path = FOLDER / name
+        if name in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[name], "utf-8")
+        else:
+            path.unlink()
+        sys.stdout.write(f"docs/reference/{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
