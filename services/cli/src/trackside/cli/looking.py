@@ -114,8 +114,11 @@ def line(record: Record) -> str:
 async def _watch(stream_id: str, as_json: bool) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        if await client.state(stream_id) is None:
+        stream = await client.state(stream_id)
+        if stream is None:
             raise Failure(f"there is no {stream_id} in the log; `trackside ls` lists the searches")
+        if stream.search is None and not stream.unanswered:
+            raise Failure(f"{stream_id} never became a search; `trackside events {stream_id}` says why")
         await following.until_over(client, stream_id, as_json)
 
 

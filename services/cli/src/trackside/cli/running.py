@@ -11,6 +11,7 @@ from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.migrate import NewerSchemaError
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
+from trackside.replay.rebuild import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
 Got = TypeVar("Got")
@@ -42,6 +43,7 @@ def explained(error: Exception) -> Failure | None:
             | UndecodableError()
             | UnsupportedRulesError()
             | NewerSchemaError()
+            | LogTooShortError()
         ):
             return Failure(str(error))
         case _:

@@ -12,7 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trackside.eventlog.clock import monotonic_s
+
 WIDTH = 100
+STEP_NAMES = {"setup-0": "topics and tables"}
 
 STYLES = {
     "RUNNING": "cyan",
@@ -115,7 +118,7 @@ def cell(value: object) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(cell(item) for item in value) or "-"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={cell(item)}" for name, item in value.items()) or "-"
+        return " ".join(f"{name}={cell(item)}" for name, item in sorted(value.items())) or "-"
     return str(value)
 
 
@@ -144,18 +147,22 @@ class Steps:
     def __init__(self) -> None:
         self._console = console(error=True)
         self._status = self._console.status("") if self._console.is_terminal else None
-        self._last = ""
+        self._start = monotonic_s()
+        self._began: dict[str, float] = {}
 
     def __call__(self, text: str) -> None:
         """Tells one line: `kafka: ready` ends a step, anything else is under way."""
-        done = text.endswith((": ready", ": ended"))
-        if self._status is not None:
-            self._status.update(text)
-            if done:
-                self._console.print(f"  [green]ok[/green] {text.rpartition(':')[0]}")
-        elif done or text.partition(":")[0] != self._last:
+        name, _, state = text.rpartition(": ")
+        name = STEP_NAMES.get(name, name)
+        if state in ("ready", "ended"):
+            took = duration(monotonic_s() - self._began.get(name, self._start))
+            self._console.print(f"  {name} ({took})", markup=False, soft_wrap=True)
+        elif self._status is not None:
+            self._status.update(f"{name}: {state}")
+        elif state != "starting":
             self._console.print(f"  {text}", markup=False, soft_wrap=True)
-        self._last = text.partition(":")[0]
+        if state == "starting":
+            self._began[name] = monotonic_s()
 
     @contextmanager
     def shown(self) -> Iterator["Steps"]:
