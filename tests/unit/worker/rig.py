@@ -16,7 +16,7 @@ from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.telemetry.health import Health
 from trackside.worker import catalogue
-from trackside.worker.app import Worker
+from trackside.worker.app import Worker, live_until
 from trackside.worker.settings import WorkerSettings
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
@@ -145,11 +145,9 @@ async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIt
     health = Health("worker")
     worker = Worker(log, topics, settings, catalogue.read(settings.catalogue), health)
     rig = Rig(log, topics, settings.id)
-    living = asyncio.create_task(worker.live(rig.leaving))
+    living = asyncio.create_task(live_until(worker, rig.leaving))
     try:
         yield rig
     finally:
         rig.leaving.set()
-        if not worker.joined:
-            living.cancel()
-        await asyncio.gather(living, return_exceptions=not worker.joined)
+        await living

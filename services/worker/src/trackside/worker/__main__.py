@@ -1,8 +1,6 @@
-"""`python -m trackside.worker`: reads settings and runs a worker."""
+"""Runs a worker: `python -m trackside.worker`."""
 
-from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.worker import app
-from trackside.worker.settings import WorkerSettings
+from trackside.worker.app import main
 
 if __name__ == "__main__":
-    app.main(read_settings(StackSettings), read_settings(WorkerSettings))
+    main()

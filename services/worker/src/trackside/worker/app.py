@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,11 +16,10 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.topics import Topics
 from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Appended, Log, TopicPartition
-from trackside.eventlog.settings import StackSettings
-from trackside.telemetry.health import Health, serve
-from trackside.telemetry.setup import configure
+from trackside.eventlog.serving import Service, run_service, until_fit
+from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.telemetry.health import Health
 from trackside.worker import catalogue as catalogues
 from trackside.worker.catalogue import Catalogue, CatalogueError
 from trackside.worker.devices import RETRY_S, Locks, Place, discover, try_lock
@@ -42,42 +40,34 @@ ASK_AGAIN_S = 0.5
 Answer = TypeVar("Answer")
 
 
-def main(stack: StackSettings, settings: WorkerSettings) -> None:
-    """Runs a worker until SIGTERM or SIGINT; exits with 2 if its catalogue can't be obeyed."""
+def main() -> None:
+    """Runs a worker until it is told to stop; exits with 2 if its catalogue can't be obeyed."""
+    settings = read_settings(WorkerSettings)
     try:
         catalogue = catalogues.read(settings.catalogue)
     except CatalogueError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from error
-    telemetry = configure("worker", instance=settings.id)
-    try:
-        asyncio.run(_run(stack, settings, catalogue))
-    finally:
-        telemetry.shutdown()
+    run_service("worker", read_settings(StackSettings), lambda service: _run(service, settings, catalogue))
 
 
-async def _run(stack: StackSettings, settings: WorkerSettings, catalogue: Catalogue) -> None:
-    leaving = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, leaving.set)
-    health = Health("worker")
-    async with (
-        KafkaLog(stack.kafka_bootstrap, client_id=f"worker-{settings.id}") as kafka,
-        serve(health, stack.health_port) as port,
+async def _run(service: Service, settings: WorkerSettings, catalogue: Catalogue) -> None:
+    topics = service.settings.topics
+    if await until_fit(
+        service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):
-        log.info("worker starts", worker=settings.id, health_port=port)
-        await _until_left(Worker(kafka, stack.topics, settings, catalogue, health), leaving)
+        worker = Worker(service.log, topics, settings, catalogue, service.health)
+        await live_until(worker, service.stop)
 
 
-async def _until_left(worker: "Worker", leaving: asyncio.Event) -> None:
-    """Lives, or gives up at once if it shall leave before it has joined."""
+async def live_until(worker: "Worker", leaving: asyncio.Event) -> None:
+    """Lives until it is told to leave; gives up at once if it hasn't joined by then."""
     living = asyncio.create_task(worker.live(leaving))
     told = asyncio.create_task(leaving.wait())
     await asyncio.wait({living, told}, return_when=asyncio.FIRST_COMPLETED)
-    if not worker.joined:
+    if not worker.joined and not living.done():
         living.cancel()
     told.cancel()
-    await asyncio.gather(told, return_exceptions=True)
     try:
         await living
     except asyncio.CancelledError:
@@ -107,7 +97,6 @@ class Worker:
         alone = await self._alone(data_dir / "worker.lock")
         forkserver = Forkserver(self._modules(), _environment(places))
         try:
-            await forkserver.start()
             shop = Workshop(
                 journal=Journal(data_dir),
                 locks=Locks(data_dir / "locks"),
@@ -116,6 +105,7 @@ class Worker:
                 stop_grace_s=settings.stop_grace_s,
             )
             async with asyncio.TaskGroup() as group:
+                group.create_task(forkserver.start())  # torch takes seconds to import: meanwhile, debts
                 await self._lives(places, shop, group, leaving)
         finally:
             forkserver.close()
@@ -152,6 +142,7 @@ class Worker:
             group.create_task(incarnation.obey(self._log, starts), name="obey"),
             group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
         ]
+        await shop.forkserver.start()
         await self._join(incarnation, places, voice, after)
         obeying.append(
             group.create_task(incarnation.beat(self._log, self._settings.heartbeat_interval_s), name="beat")

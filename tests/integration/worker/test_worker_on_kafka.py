@@ -1,0 +1,93 @@
+"""The worker's own process on a real Kafka: joins, runs torch on digits, is killed, comes back, leaves."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.stack import Servers
+from tests.unit.worker.rig import EXAMPLES, Rig, alive, of
+from trackside.contracts.fleet import WorkerLeft
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+
+GOOD = {"lr": 0.005, "hidden": 64.0, "dropout": 0.1, "optimizer": "adam"}
+
+
+@pytest.fixture
+async def rig(stack: Servers, topic_prefix: str) -> AsyncIterator[Rig]:
+    topics = Topics(topic_prefix)
+    async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
+        await log.ensure(topics.shared)
+        yield Rig(log, topics, "w1")
+
+
+@contextmanager
+def worker(rig: Rig, stack: Servers, data_dir: Path, example: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts the worker's process."""
+    environment = {
+        **os.environ,
+        "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
+        "TRACKSIDE_TOPIC_PREFIX": rig.topics.prefix,
+        "TRACKSIDE_WORKER_ID": rig.worker_id,
+        "TRACKSIDE_WORKER_DATA_DIR": str(data_dir),
+        "TRACKSIDE_WORKER_CATALOGUE": str(EXAMPLES / example / "catalogue.yaml"),
+        "TRACKSIDE_WORKER_PRELOAD": "torch" if example == "digits" else "",
+    }
+    with subprocess.Popen([sys.executable, "-m", "trackside.worker"], env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def test_the_demo_task_learns_digits(rig: Rig, stack: Servers, tmp_path: Path) -> None:
+    with worker(rig, stack, tmp_path, "digits") as process:
+        await rig.run("good", GOOD, task_type="digits")
+        await rig.run("bad", {**GOOD, "lr": 0.0001, "optimizer": "sgd"}, task_type="digits", device="cpu-1")
+        good, bad = await asyncio.gather(rig.story("good"), rig.story("bad"))
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 10) == 0
+    assert [event.end for event in of(good + bad, AttemptEnded)] == [AttemptEnd.FINISHED] * 2
+    (first, second) = of(good + bad, AttemptEnded)
+    assert first.result is not None and first.result["accuracy"] >= 0.95
+    assert second.result is not None and second.result["accuracy"] < 0.8
+    assert len(of(good, MetricReported)) == first.result["epochs"] + 1
+    await rig.first(WorkerLeft, rig.topics.fleet, rig.worker_id)
+
+
+async def test_a_worker_killed_on_kafka_comes_back_and_says_what_was_lost(
+    rig: Rig, stack: Servers, tmp_path: Path
+) -> None:
+    with worker(rig, stack, tmp_path, "noop") as process:
+        command = await rig.run("a", {"tell_pid": True, "seconds": 600})
+        pid = await rig.pid("a")
+        process.kill()
+    with worker(rig, stack, tmp_path, "noop"):
+        joined = await rig.joined(nth=2)
+        assert not alive(pid)
+        end = await rig.end("a")
+        assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, command.incarnation)
+        assert joined.after and joined.incarnation != command.incarnation
+        await rig.run("b", incarnation=joined.incarnation)
+        story = await rig.story("b")
+    assert isinstance(story[-1], AttemptEnded) and story[-1].end is AttemptEnd.FINISHED
+    assert len(of(story, TaskStatusChanged)) == 4
+
+
+def test_a_bad_catalogue_ends_the_worker_with_2_and_names_file_key_and_rule(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.yaml"
+    path.write_text("tasks: {a: {entry: nothing}}")
+    environment = {**os.environ, "TRACKSIDE_WORKER_CATALOGUE": str(path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "trackside.worker"], env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert f"{path}: $.tasks.a.entry: expected module:Class" in ended.stderr

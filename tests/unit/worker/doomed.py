@@ -1,0 +1,47 @@
+"""A process with a worker over a log in memory, to be killed: `python -m tests.unit.worker.doomed DIR JSON`.
+
+It sends the worker one task with the parameters given, and writes the pid that the task tells, or
+`withheld` once the task's ending is on disk and the log doesn't take it.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.unit.worker.rig import running, settings_for
+from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.topics import Topics
+from trackside.eventlog.log import Appended, Outgoing
+from trackside.eventlog.memory import MemoryLog
+
+
+class DeafLog(MemoryLog):
+    """A log that never answers once it is told how an attempt ended."""
+
+    async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
+        """Appends a batch, unless it holds the end of an attempt."""
+        ended = AttemptEnded.wire_type().encode()
+        if any(("ce_type", ended) in record.headers for record in batch):
+            sys.stdout.write("withheld\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+        return await super().append(topic, partition, batch)
+
+
+async def main(data_dir: Path, parameters: dict[str, object]) -> None:
+    """Runs until it is killed."""
+    topics = Topics("t.")
+    log = DeafLog()
+    await log.ensure(topics.shared)
+    async with running(log, topics, settings_for(data_dir)) as rig:
+        command = await rig.run("a", parameters)
+        sys.stdout.write(f"{command.incarnation}\n")
+        sys.stdout.write(f"{await rig.pid('a')}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
