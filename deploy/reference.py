@@ -142,8 +142,8 @@ def settings() -> str:
         )
         parts.append(table(("Variable", "Default", "Limits", "Means"), rows))
     introduction = (
-        "Environment variables, read once when a service starts. A bad value stops it with exit code 2, naming "
-        "the variable."
+        "Environment variables, read once when a service starts. A bad value stops it with exit code 2, "
+        "naming the variable."
     )
     return _page("Settings", introduction, *parts)
 
@@ -189,8 +189,8 @@ def metrics() -> str:
 def refusals() -> str:
     """Gives the page of all codes of refusals and dead letters."""
     introduction = (
-        "A command that can't be obeyed is answered by a `CommandRefused` event with a code, the JSON path of "
-        "what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds gives "
+        "A command that can't be obeyed is answered by a `CommandRefused` event with a code, the JSON path "
+        "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds gives "
         "the code `<field>_range`."
     )
     return _page(
