@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from trackside.contracts.topics import Topics
-from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.log import Log
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import LIVE_SCHEMA
 from trackside.projections.runner import Pace, run_projection
@@ -19,7 +19,7 @@ SWIFT = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
 
 @asynccontextmanager
 async def running(
-    log: MemoryLog, dsn: str, *owners: str, told: list[str] | None = None
+    log: Log, dsn: str, *owners: str, told: list[str] | None = None, topics: Topics = TOPICS
 ) -> AsyncIterator[None]:
     """Runs the projections of owners; fails if one of them does."""
     stop = asyncio.Event()
@@ -29,7 +29,7 @@ async def running(
             told.append(reason)
 
     runs = [
-        asyncio.create_task(run_projection(owner, log, TOPICS, dsn, stop=stop, waiting=waiting, pace=SWIFT))
+        asyncio.create_task(run_projection(owner, log, topics, dsn, stop=stop, waiting=waiting, pace=SWIFT))
         for owner in owners
     ]
     try:
@@ -39,20 +39,20 @@ async def running(
         await asyncio.gather(*runs)
 
 
-async def caught_up(log: MemoryLog, dsn: str, *owners: str) -> None:
+async def caught_up(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> None:
     """Waits until the rows of owners are at the end of the log."""
     async with asyncio.timeout(20):
         for owner in owners:
-            while await behind(log, dsn, owner):
+            while await behind(log, dsn, owner, topics):
                 await asyncio.sleep(0.02)
 
 
-async def behind(log: MemoryLog, dsn: str, owner: str) -> bool:
+async def behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
     """Says whether an owner's rows lack something."""
-    topics = [topic for topic in OWNERS[owner].topics(TOPICS) if topic.name != TOPICS.metrics.name]
+    read = [topic for topic in OWNERS[owner].topics(topics) if topic.name != topics.metrics.name]
     ends = {
         (topic.name, partition): end
-        for topic in topics
+        for topic in read
         for partition, end in (await log.ends(topic.name)).items()
     }
     try:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.integration.projections.following import TOPICS, caught_up, everything, query, running
-from tests.integration.projections.server import Server, new_server, remove
+from tests.integration.projections.server import new_server, remove
 from tests.unit.projections.histories import History, decisions, small
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
@@ -22,12 +22,12 @@ async def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def test_rows_say_what_the_log_says(log: MemoryLog, dsn: str) -> None:
+async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, dsn, *FIRST):
-        await caught_up(log, dsn, *FIRST)
+    async with running(log, database, *FIRST):
+        await caught_up(log, database, *FIRST)
     searches = await query(
-        dsn, "SELECT search_id, status, trials, ended_trials, best_trial FROM searches ORDER BY 1"
+        database, "SELECT search_id, status, trials, ended_trials, best_trial FROM searches ORDER BY 1"
     )
     assert [row[:4] for row in searches] == [
         ("one", "DONE", 3, 3),
@@ -35,20 +35,20 @@ async def test_rows_say_what_the_log_says(log: MemoryLog, dsn: str) -> None:
         ("two", "DONE", 4, 4),
     ]
     failed = await query(
-        dsn,
+        database,
         "SELECT status, value, ended_ms > 0, cardinality(report_steps) FROM trials WHERE task_id = 'two.2'",
     )
     assert failed == [("FAILED", None, True, 5)]
     attempts = await query(
-        dsn,
+        database,
         "SELECT attempt, status, ending, exit_code, worker_id FROM attempts WHERE task_id = $1 ORDER BY 1",
         "one.1",
     )
     assert attempts == [(1, "EXITED", "lost", 1, "w1"), (2, "FINISHED", "finished", 0, "w1")]
-    error = await query(dsn, "SELECT error_stage, error_message FROM attempts WHERE ending = 'failed'")
+    error = await query(database, "SELECT error_stage, error_message FROM attempts WHERE ending = 'failed'")
     assert error == [("TRAIN", "bad\ufffdvalue")]
     commands = await query(
-        dsn,
+        database,
         "SELECT command_id, status, code, publisher, received_at <= answered_at FROM dashboards.commands "
         "WHERE stream_id = 'two' ORDER BY 1",
     )
@@ -56,51 +56,49 @@ async def test_rows_say_what_the_log_says(log: MemoryLog, dsn: str) -> None:
         ("late", "refused", "unknown_field", "cli", True),
         ("two-start", "accepted", None, "cli", True),
     ]
-    assert await query(dsn, "SELECT device_id, state FROM dashboards.devices ORDER BY 1") == [
+    assert await query(database, "SELECT device_id, state FROM dashboards.devices ORDER BY 1") == [
         ("cpu0", "free"),
         ("cpu1", "free"),
     ]
-    assert len(await query(dsn, "SELECT * FROM dashboards.reports WHERE search_id = 'one'")) == 15
+    assert len(await query(database, "SELECT * FROM dashboards.reports WHERE search_id = 'one'")) == 15
 
 
-async def test_a_batch_read_again_changes_nothing(log: MemoryLog, dsn: str) -> None:
+async def test_a_batch_read_again_changes_nothing(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, dsn, "dispatcher", "scheduler"):
-        await caught_up(log, dsn, "dispatcher", "scheduler")
-    before = await everything(dsn)
-    await query(dsn, "UPDATE positions SET position = greatest(0, position - 20)")
-    async with running(log, dsn, "dispatcher", "scheduler"):
-        await caught_up(log, dsn, "dispatcher", "scheduler")
-    assert await everything(dsn) == before
+    async with running(log, database, "dispatcher", "scheduler"):
+        await caught_up(log, database, "dispatcher", "scheduler")
+    before = await everything(database)
+    await query(database, "UPDATE positions SET position = greatest(0, position - 20)")
+    async with running(log, database, "dispatcher", "scheduler"):
+        await caught_up(log, database, "dispatcher", "scheduler")
+    assert await everything(database) == before
 
 
-async def test_two_runners_of_one_owner_write_the_same_rows_as_one(
-    log: MemoryLog, dsn: str, server: Server
-) -> None:
+async def test_two_runners_of_one_owner_write_the_same_rows_as_one(log: MemoryLog, database: str) -> None:
     await log.ensure(TOPICS.shared)
     history = History(log, TOPICS)
     owners = ("dispatcher", "scheduler")
-    async with running(log, dsn, *owners, *owners):
+    async with running(log, database, *owners, *owners):
         for name in ("a", "b", "c", "d"):
             for decision in decisions(name, lost=1):
                 await history.append(name, decision)
                 await asyncio.sleep(0)
-            await caught_up(log, dsn, *owners)
-    found = await everything(dsn)
-    await query(dsn, "DROP SCHEMA trackside CASCADE")
-    async with running(log, dsn, *owners):
-        await caught_up(log, dsn, *owners)
-    assert await everything(dsn) == found
+            await caught_up(log, database, *owners)
+    found = await everything(database)
+    await query(database, "DROP SCHEMA trackside CASCADE")
+    async with running(log, database, *owners):
+        await caught_up(log, database, *owners)
+    assert await everything(database) == found
 
 
-async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, dsn: str) -> None:
+async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, dsn, *FIRST):
-        await caught_up(log, dsn, *FIRST)
-        before = await everything(dsn)
-        await query(dsn, "DROP SCHEMA trackside CASCADE")
-        await caught_up(log, dsn, *FIRST)
-        assert await everything(dsn) == before
+    async with running(log, database, *FIRST):
+        await caught_up(log, database, *FIRST)
+        before = await everything(database)
+        await query(database, "DROP SCHEMA trackside CASCADE")
+        await caught_up(log, database, *FIRST)
+        assert await everything(database) == before
 
 
 async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog) -> None:
@@ -129,14 +127,14 @@ async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog
         remove(server)
 
 
-async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog, dsn: str) -> None:
+async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, dsn, "dispatcher"):
-        await caught_up(log, dsn, "dispatcher")
+    async with running(log, database, "dispatcher"):
+        await caught_up(log, database, "dispatcher")
         async with asyncio.timeout(10):
-            while len(await query(dsn, "SELECT 1 FROM snapshot_positions")) < 2:
+            while len(await query(database, "SELECT 1 FROM snapshot_positions")) < 2:
                 await asyncio.sleep(0.02)
-    recovered = await PostgresSnapshots(dsn).load()
+    recovered = await PostgresSnapshots(database).load()
     assert recovered is not None
     folded = await folded_from_start(log)
     tail = Streams({stream.stream_id: stream for stream in recovered.streams})
@@ -162,3 +160,46 @@ async def folded_from_start(log: MemoryLog) -> Streams:
     for record in await read_all(log):
         streams.fold(record)
     return streams
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE snapshots SET fold = 'another' WHERE stream_id = 'open'",
+        "UPDATE snapshot_positions SET fold = 'another'",
+        "DELETE FROM snapshots WHERE stream_id = 'open'",
+        "UPDATE snapshots SET state = '{}' WHERE stream_id = 'open'",
+        "DROP TABLE snapshots",
+    ],
+)
+async def test_snapshots_that_cannot_be_trusted_are_not_used(
+    log: MemoryLog, database: str, harm: str
+) -> None:
+    await small(log, TOPICS)
+    async with running(log, database, "dispatcher"):
+        async with asyncio.timeout(10):
+            while await PostgresSnapshots(database).load() is None:
+                await asyncio.sleep(0.02)
+    await query(database, harm)
+    assert await PostgresSnapshots(database).load() is None
+
+
+async def test_without_postgres_there_are_no_snapshots() -> None:
+    assert await PostgresSnapshots("postgresql://127.0.0.1:1/none").load() is None
+
+
+async def test_a_runner_that_starts_again_goes_on_from_its_snapshots(log: MemoryLog, database: str) -> None:
+    await small(log, TOPICS)
+    async with running(log, database, "dispatcher", "scheduler"):
+        async with asyncio.timeout(10):
+            while await PostgresSnapshots(database).load() is None:
+                await asyncio.sleep(0.02)
+        await caught_up(log, database, "dispatcher", "scheduler")
+    await History(log, TOPICS).search("later", lost=0)
+    async with running(log, database, "dispatcher", "scheduler"):
+        await caught_up(log, database, "dispatcher", "scheduler")
+    found = await everything(database)
+    await query(database, "DROP SCHEMA trackside CASCADE")
+    async with running(log, database, "dispatcher", "scheduler"):
+        await caught_up(log, database, "dispatcher", "scheduler")
+    assert await everything(database) == found

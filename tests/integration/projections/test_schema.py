@@ -1,0 +1,120 @@
+"""The schema: made once, by one service at a time; the reader's role sees the views and nothing else."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.integration.projections.following import query
+from trackside.projections.metrics import POINTS
+from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.positions import (
+    OvertakenError,
+    RewoundError,
+    ensure_positions,
+    move_position,
+    read_positions,
+)
+from trackside.projections.postgres import (
+    Connection,
+    PostgresGoneError,
+    SchemaMissingError,
+    copy_new,
+)
+from trackside.projections.postgres import (
+    database as opened_database,
+)
+
+PLACE = ("trackside.metrics", 2)
+
+
+async def test_services_that_start_together_make_the_schema_once(database: str) -> None:
+    async def start() -> None:
+        async with opened_database(database) as opened:
+            await opened.transaction(migrate)
+
+    await asyncio.gather(*(start() for _ in range(4)))
+    assert await query(database, "SELECT number FROM migrations ORDER BY 1") == [(0,), (1,)]
+
+
+async def test_the_reader_sees_only_the_views(database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute("SET ROLE trackside_reader")
+        for (view,) in await query(database, "SELECT viewname FROM pg_views WHERE schemaname = 'dashboards'"):
+            await connection.fetch(f"SELECT * FROM dashboards.{view}")  # noqa: S608
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.fetch("SELECT * FROM trackside.searches")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute("CREATE TABLE dashboards.mine (a int)")
+    finally:
+        await connection.close()
+
+
+async def test_a_schema_of_a_later_release_is_refused(database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+        await query(database, "INSERT INTO migrations VALUES (999, 'later', '')")
+        with pytest.raises(NewerSchemaError, match="migration 999"):
+            await opened.transaction(migrate)
+
+
+async def test_rows_and_position_stand_together_or_not_at_all(database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+
+        async def moved_then_killed(connection: Connection) -> None:
+            await ensure_positions(connection, "summary-indexer", [PLACE])
+            await move_position(connection, "summary-indexer", PLACE, 0, 5)
+            await copy_new(connection, POINTS, [(1, 1, 1, 1.0)])
+            pid = await connection.fetchval("SELECT pg_backend_pid()")
+            await query(database, "SELECT pg_terminate_backend($1)", pid)
+            await connection.fetch("SELECT 1")
+
+        with pytest.raises(PostgresGoneError):
+            await opened.transaction(moved_then_killed)
+    assert await query(database, "SELECT * FROM positions") == []
+    assert await query(database, "SELECT * FROM metric_points") == []
+
+
+async def test_a_position_is_a_fence(database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+
+        async def move(base: int, end: int) -> None:
+            async def work(connection: Connection) -> None:
+                await ensure_positions(connection, "summary-indexer", [PLACE])
+                await move_position(connection, "summary-indexer", PLACE, base, end)
+
+            await opened.transaction(work)
+
+        await move(0, 10)
+        with pytest.raises(OvertakenError) as overtaken:
+            await move(5, 12)
+        assert overtaken.value.position == 10
+        with pytest.raises(RewoundError):
+            await move(11, 12)
+        positions = await opened.transaction(lambda c: read_positions(c, "summary-indexer"))
+        assert positions == {PLACE: 10}
+
+
+async def test_the_first_of_repeated_points_stays(database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+        first = [(1, step, step, 0.5) for step in range(3)]
+        again = [(1, step, 9, 9.0) for step in range(2, 5)]
+        assert await opened.transaction(lambda c: copy_new(c, POINTS, first)) == 3
+        assert await opened.transaction(lambda c: copy_new(c, POINTS, [*again, (1, 3, 8, 8.0)])) == 2
+    points = await query(database, "SELECT step, value FROM metric_points ORDER BY step")
+    assert points == [(0, 0.5), (1, 0.5), (2, 0.5), (3, 9.0), (4, 9.0)]
+
+
+async def test_missing_tables_and_a_missing_database_are_told_apart(database: str) -> None:
+    async with opened_database(database) as opened:
+        with pytest.raises(SchemaMissingError, match="positions"):
+            await opened.transaction(lambda c: read_positions(c, "dispatcher"))
+    async with opened_database(database + "x") as opened:
+        with pytest.raises(PostgresGoneError, match="create the database"):
+            await opened.transaction(migrate)

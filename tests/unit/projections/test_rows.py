@@ -1,0 +1,141 @@
+"""Rows are a function of folded state; what an event touches is all that it changes."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from tests.unit.projections.histories import small
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.message import Event
+from trackside.contracts.searches import SearchSpec
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.topics import Topics
+from trackside.domain.fleet import Fleet, Worker
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.cells import WHOLE_LIMIT, json_text, plain, wholes
+from trackside.projections.fleet import Devices
+from trackside.projections.metrics import metric_rows, rows_of, series_id
+from trackside.projections.owners import OWNERS
+from trackside.projections.pending import Pending
+from trackside.projections.projection import Key, Row, Table
+
+TOPICS = Topics(event_partitions=3)
+OF_STREAMS = [projection for owner in OWNERS.values() for projection in owner.of_streams]
+
+
+def all_rows(stream: Stream) -> dict[tuple[str, Key], Row]:
+    """Gives every row of a stream."""
+    return {
+        (projection.table.name, key): projection.row(stream, key)
+        for projection in OF_STREAMS
+        for key in projection.keys(stream)
+    }
+
+
+async def test_an_event_changes_only_rows_that_it_touches() -> None:
+    log = MemoryLog()
+    await small(log, TOPICS)
+    streams, rows, checked = Streams(), dict[tuple[str, Key], Row](), 0
+    reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
+    for entry in await reader.read(1.0):
+        record = decode(entry)
+        assert record is not None and isinstance(record.message, Event)
+        stream, outcome = streams.fold(record)
+        assert outcome is Outcome.APPLIED
+        now = all_rows(stream)
+        changed = {at for at in now if rows.get(at) != now[at]}
+        touched = {
+            (projection.table.name, key)
+            for projection in OF_STREAMS
+            for key in projection.touched(stream, record.message)
+        }
+        assert changed <= touched
+        assert touched <= now.keys()
+        rows.update(now)
+        checked += len(changed)
+    assert checked > 200
+
+
+async def test_rows_have_a_cell_for_every_column() -> None:
+    log = MemoryLog()
+    await small(log, TOPICS)
+    streams = Streams()
+    reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
+    for entry in await reader.read(1.0):
+        record = decode(entry)
+        assert record is not None
+        streams.fold(record)
+    for stream in streams.by_id.values():
+        for projection in OF_STREAMS:
+            for key in projection.keys(stream):
+                row = projection.row(stream, key)
+                assert len(row) == len(projection.table.columns)
+                assert row[: projection.table.key_width] == key
+
+
+def test_a_kept_column_keeps_its_first_value() -> None:
+    table = Table("t", ("key", "first", "last"), key_width=1, kept=frozenset({"first"}))
+    assert table.merged((1, "a", "x"), (1, "b", "y")) == (1, "a", "y")
+    assert table.merged((1, None, "x"), (1, "b", "y")) == (1, "b", "y")
+    assert Table("t", ("key", "only"), key_width=1, insert_only=True).merged((1, 2), (1, 3)) == (1, 2)
+
+
+def test_a_join_replaces_all_devices_of_its_worker() -> None:
+    device = Device(device_id="cpu0", kind="cpu", name="slot", memory_bytes=2**70)
+    worker = Worker("w", "i", "h", {}, frozenset(), frozenset(), {}, 1)
+    other = Worker("other", "i", "h", {"cpu0": device}, frozenset(), frozenset(), {}, 1)
+    fleet = Fleet({"w": worker, "other": other})
+    joined = WorkerJoined(
+        worker_id="w", incarnation="i", host="h", devices=[], task_types=[], queues=[], after={}
+    )
+    pending = Pending((Devices(),), (), 0, 1)
+    pending.note(fleet, joined)
+    (write,) = pending.writes()
+    assert (write.rows, write.groups) == ([], ["w"])
+    worker.devices["cpu0"] = device
+    (write,) = pending.writes()
+    assert write.rows == [("w", "cpu0", "cpu", "slot", WHOLE_LIMIT)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        ({"a": 1.5}, '{"a":1.5}'),
+        ({"a\x00": ["\x00", 1]}, '{"a\\ufffd":["\\ufffd",1]}'),
+        ({"a": math.nan, "b": math.inf, "c": "\x00"}, '{"a":null,"b":null,"c":"\\ufffd"}'),
+        ("\\u0000", '"\\\\u0000"'),
+    ],
+)
+def test_json_holds_only_what_postgres_can(value: Any, text: str | None) -> None:
+    assert json_text(value) == text
+
+
+def test_texts_and_whole_numbers_are_made_to_fit() -> None:
+    assert plain("a\x00b") == "a\ufffdb"
+    assert wholes([1, 2**80, -(2**80)]) == [1, WHOLE_LIMIT, -WHOLE_LIMIT]
+
+
+def test_a_specification_is_written_as_it_was_given() -> None:
+    spec = SearchSpec.model_validate_json(
+        '{"task_type": "t", "max_trials": 2, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
+    )
+    assert json.loads(json_text(spec) or "") == spec.model_dump(mode="json")
+
+
+def test_points_of_one_series_share_its_number_and_repeats_stay_in_order() -> None:
+    columns = Series(tag="loss", steps=[1, 1, 2**70], times_ms=[5, 6, 7], values=[0.5, None, 1.0])
+    message = MetricPointsReported(stream="s", task_id="s.0", attempt=1, series=[columns, columns])
+    series, points = metric_rows(message)
+    number = series_id("s.0", 1, "loss")
+    assert series == [(number, "s", "s.0", 1, "loss")] * 2
+    assert points[:3] == [(number, 1, 5, 0.5), (number, 1, 6, None), (number, WHOLE_LIMIT, 7, 1.0)]
+    assert -(2**63) <= number < 2**63
+    assert rows_of([message, message])[0] == series[:1]
+    assert number != series_id("s.0", 2, "loss") != series_id("s.0", 1, "lo\0ss")
