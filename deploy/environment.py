@@ -16,9 +16,9 @@ from typing import Any
 from deploy.find_uv import NotFound, find
 
 TORCH_INSTALLED_BYTES = 5_250_000_000  # torch with its CUDA libraries (measured)
-TORCH_DOWNLOAD_BYTES = 2_600_000_000
-REST_INSTALLED_BYTES = 1_100_000_000
-REST_DOWNLOAD_BYTES = 400_000_000
+TORCH_DOWNLOAD_BYTES = 3_050_000_000
+REST_INSTALLED_BYTES = 600_000_000
+REST_DOWNLOAD_BYTES = 140_000_000
 STAMP = "trackside-stamp.json"
 TORCH_GROUP = ("torch", "scikit-learn")
 
@@ -53,7 +53,8 @@ def set_up(root: Path, argv: list[str]) -> int:
 
 def prepare(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
     """Brings `.venv` to what uv.lock says; a second call with nothing new returns at once."""
-    wanted = {"lock": inputs_hash(root), "torch": with_torch, "index": torch_index if with_torch else None}
+    index = without_password(torch_index) if with_torch and torch_index else None
+    wanted = {"lock": inputs_hash(root), "torch": with_torch, "index": index}
     stamp = root / ".venv" / STAMP
     if is_done(stamp, wanted):
         return
@@ -73,6 +74,11 @@ def cache_folder() -> Path:
     """Gives the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`."""
     given = os.environ.get("TRACKSIDE_CACHE")
     return Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
+
+
+def without_password(text: str) -> str:
+    """Gives the text with the user and password of each address left out."""
+    return re.sub("//[^/@ ]*@", "//", text)
 
 
 def inputs_hash(root: Path) -> str:
@@ -105,13 +111,17 @@ def check_disk(root: Path, *, with_torch: bool) -> None:
     need = REST_INSTALLED_BYTES if is_new else 0
     if with_torch and not has_torch(root):
         need += TORCH_INSTALLED_BYTES
-    free = shutil.disk_usage(root).free
-    if need * 1.1 > free:
+    cache = Path(os.environ.get("UV_CACHE_DIR") or Path.home() / ".cache" / "uv")
+    if need * 1.1 > (free := min(shutil.disk_usage(folder).free for folder in (root, _existing(cache)))):
         raise Failed(
-            f"{root} has {free / 1e9:.1f} GB free, its .venv needs {need * 1.1 / 1e9:.1f} GB. Free some, or "
-            "set TRACKSIDE_TORCH_INDEX to an index of CPU-only builds of torch (about 1 GB instead of 5); "
-            "`make check` needs no torch at all."
+            f"{root} or {cache} has {free / 1e9:.1f} GB free, {need * 1.1 / 1e9:.1f} GB are needed. "
+            "Free some, or set TRACKSIDE_TORCH_INDEX to an index of CPU-only builds of torch (about 1 GB "
+            "instead of 5); `make check` needs no torch at all."
         )
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in [folder.absolute(), *folder.absolute().parents] if each.exists())
 
 
 def announce(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
@@ -123,7 +133,7 @@ def announce(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
         sizes.append(
             f"{TORCH_DOWNLOAD_BYTES / 1e6:,.0f} MB of torch with its CUDA libraries"
             if torch_index is None
-            else f"torch from {re.sub('//[^/@]*@', '//', torch_index)}"
+            else f"torch from {without_password(torch_index)}"
         )
     if sizes:
         say(f"fetching about {' and '.join(sizes)}, less what uv's cache has; once")
@@ -150,7 +160,8 @@ def commands(
 
 def run(command: list[str], root: Path) -> None:
     """Runs one uv command and shows its progress; Failed says what was tried and what to do."""
-    say(" ".join(["uv", *command[1:]]))
+    shown = without_password(" ".join(["uv", *command[1:]]))
+    say(shown)
     outer = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
     defaults = {"UV_HTTP_TIMEOUT": "120", "UV_HTTP_RETRIES": "5"}
     fixed = {
@@ -168,7 +179,7 @@ def run(command: list[str], root: Path) -> None:
     )
     if done.returncode != 0:
         raise Failed(
-            f"`{' '.join(['uv', *command[1:]])}` ended with {done.returncode}; what it said is above. If a "
+            f"`{shown}` ended with {done.returncode}; what it said is above. If a "
             "download failed: run the same again, what was fetched is kept; HTTPS_PROXY names a proxy, "
             "UV_DEFAULT_INDEX a mirror of PyPI, SSL_CERT_FILE its certificates. If uv.lock is said to be "
             "out of date: `uv lock`."

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit
@@ -17,8 +16,8 @@ import pytest
 from trackside.embedded import stack
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
-from trackside.embedded.folder import held_leash, is_locked, read_status
-from trackside.embedded.programs import Check, children_of, is_alive
+from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
+from trackside.embedded.programs import Check, await_gone, children_of, is_alive
 
 SERVICE = """
 import http.server, os
@@ -45,14 +44,6 @@ def service(name: str = "echo", before: str = "") -> stack.Service:
     return stack.Service(name, argv=[sys.executable, "-c", before + SERVICE])
 
 
-def await_true(what: Callable[[], bool], within_s: float = 30.0) -> None:
-    """Waits until something outside this process is so; it sends no signal to wait on."""
-    deadline = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < deadline, "not so in time"
-        time.sleep(0.01)
-
-
 def kill(running: stack.Stack, name: str) -> int:
     pid = running.pid(name)
     assert pid is not None
@@ -60,9 +51,13 @@ def kill(running: stack.Stack, name: str) -> int:
     return pid
 
 
-def is_ready_again(running: stack.Stack, name: str, victim: int) -> bool:
-    found = stack.load(running.folder).status.processes[name]
-    return found.state == "ready" and found.pid != victim
+def await_another(running: stack.Stack, name: str, victim: int) -> None:
+    """Waits until the program is ready as another process than the killed one."""
+
+    def is_back(status: StackStatus) -> bool:
+        return status.processes[name].state == "ready" and status.processes[name].pid != victim
+
+    stack.wait_until(running.folder, is_back, timeout_s=60.0)
 
 
 def pids_of(folder: Path) -> list[int]:
@@ -92,7 +87,7 @@ def port_of(running: stack.Stack, name: str) -> int:
 @pytest.mark.parametrize("name", ["kafka", "postgres"])
 def test_a_killed_server_answers_again_on_its_port(servers: stack.Stack, name: Check) -> None:
     victim = kill(servers, name)
-    await_true(lambda: is_ready_again(servers, name, victim))
+    await_another(servers, name, victim)
     assert answers(name, port_of(servers, name), timeout_s=5.0)
 
 
@@ -100,7 +95,7 @@ async def test_what_was_committed_outlives_a_kill_of_postgres(servers: stack.Sta
     connection = await asyncpg.connect(servers.postgres_dsn)
     await connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
     victim = kill(servers, "postgres")
-    await_true(lambda: is_ready_again(servers, "postgres", victim))
+    await_another(servers, "postgres", victim)
     connection.terminate()
     again = await asyncpg.connect(servers.postgres_dsn)
     assert await again.fetchval("SELECT value FROM kept") == 7
@@ -120,7 +115,7 @@ def test_the_files_that_hold_the_password_are_the_owners_alone(servers: stack.St
 def test_a_killed_service_is_started_again(folder: Path) -> None:
     running = stack.start(folder, [service()], **GIVEN)
     victim = kill(running, "echo")
-    await_true(lambda: is_ready_again(running, "echo", victim))
+    await_another(running, "echo", victim)
     assert stack.load(folder).status.processes["echo"].restarts == 1
 
 
@@ -130,7 +125,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
     backends = [pid for parent in left for pid in children_of(parent)]
     assert (len(left), len(backends) > 0) == (3, True)
     os.kill(running.status.supervisor_pid, signal.SIGKILL)
-    await_true(lambda: not any(is_alive(pid) for pid in [*left, *backends]))
+    assert await_gone([*left, *backends], 30.0)
     with pytest.raises(StackMissing, match="is down"):
         stack.load(folder)
 
@@ -138,7 +133,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
     first = stack.start(folder, [service()], **GIVEN)
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
-    await_true(lambda: not is_locked(folder))
+    stack.wait_down(folder)
     second = stack.start(folder, [service()], **GIVEN)
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
@@ -172,7 +167,7 @@ def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     kill(running, "forks")
-    await_true(lambda: not is_alive(child))
+    assert await_gone([child], 30.0)
 
 
 def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_path: Path) -> None:
@@ -211,10 +206,10 @@ def test_a_folder_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
 
 def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Path, tmp_path: Path) -> None:
     with held_leash(tmp_path / "leash") as held:
-        stack.start(folder, [service()], leash=held, ephemeral=True, **GIVEN)
+        running = stack.start(folder, [service()], leash=held, ephemeral=True, **GIVEN)
         left = pids_of(folder)
-    await_true(lambda: not folder.exists())
-    assert not any(is_alive(pid) for pid in left)
+    assert await_gone([running.status.supervisor_pid, *left], 30.0)
+    assert not folder.exists()
 
 
 def test_a_killed_starter_takes_its_stack_along(folder: Path, tmp_path: Path) -> None:
@@ -231,7 +226,7 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.kill()
-    await_true(lambda: not is_locked(folder))
+    stack.wait_down(folder)
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:

@@ -2,10 +2,12 @@
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -130,6 +132,23 @@ def _children_by_scan(parent: int) -> list[int]:
         if int(after_name[1]) == parent:
             found.append(int(entry.parent.name))
     return found
+
+
+def await_gone(pids: Iterable[int], timeout_s: float) -> bool:
+    """Waits until none of the processes runs, by their descriptors (Linux); False if one still does."""
+    deadline = time.monotonic() + timeout_s
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(descriptor)
+        if not ended:
+            return False
+    return True
 
 
 def is_alive(pid: int) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,8 @@ def start(
     """Starts a stack in the background and gives it once everything in it is ready.
 
     `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
-    Kafka or Postgres is left out where an address is given. StackRunning if the folder has a stack already;
+    Kafka or Postgres is left out where an address is given; `durable=False` is for tests, whose servers start
+    faster and may forget at a power cut. StackRunning if the folder has a stack already;
     StackError, with the end of the log of what failed, if something is not ready within `timeout_s` of its
     start (downloads don't count); nothing is left running then. At the end each tier has `grace_s` to stop.
     """
@@ -105,7 +106,8 @@ def start(
         ports = _ports(folder, services)
         servers: list[Program] = []
         if bootstrap_servers is None:
-            servers.append(kafka.prepare(folder / "kafka", ports["kafka"], ports["controller"], progress))
+            home, listens = folder / "kafka", (ports["kafka"], ports["controller"])
+            servers.append(kafka.prepare(home, *listens, progress, short_lived=not durable))
             bootstrap_servers = f"{HOST}:{ports['kafka']}"
         if postgres_dsn is None:
             server, postgres_dsn = postgres.prepare(
@@ -149,6 +151,25 @@ def find(start_at: Path | None = None) -> Stack:
     raise StackMissing(
         f"no {NAME}/stack.json in {here} or above it: run `trackside up`, or set the addresses"
     )
+
+
+def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 30.0) -> StackStatus:
+    """Waits until the status in stack.json is as wanted and gives it; StackError if it is not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not what(status := load(folder).status):
+        if time.monotonic() > deadline:
+            raise StackError(f"the stack in {folder} is not as waited for after {timeout_s:.0f} s: {status}")
+        time.sleep(LOOK_EVERY_S)
+    return status
+
+
+def wait_down(folder: Path, timeout_s: float = 30.0) -> None:
+    """Waits until no stack runs in the folder, whoever ends it; StackError if one still does."""
+    deadline = time.monotonic() + timeout_s
+    while is_locked(folder):
+        if time.monotonic() > deadline:
+            raise StackError(f"the stack in {folder} still runs after {timeout_s:.0f} s")
+        time.sleep(LOOK_EVERY_S)
 
 
 def stop(folder: Path, timeout_s: float = 45.0) -> bool:

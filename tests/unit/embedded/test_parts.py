@@ -1,0 +1,166 @@
+"""The pure and the small parts of the embedded stack."""
+
+import hashlib
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.embedded import jars, kafka, postgres
+from trackside.embedded.checks import answers
+from trackside.embedded.errors import StackError
+from trackside.embedded.folder import Plan, read_plan, write_plan
+from trackside.embedded.jars import Jar
+from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports
+from trackside.embedded.programs import Check, Program, from_json, to_json
+from trackside.embedded.supervisor import next_backoff
+
+
+@given(st.lists(st.floats(min_value=0, max_value=9.9), min_size=6, max_size=20))
+def test_a_program_that_keeps_dying_waits_longer_each_time_up_to_5_s(lives_s: list[float]) -> None:
+    pauses, pause = [], 0.0
+    for life_s in lives_s:
+        pause = next_backoff(pause, life_s)
+        pauses.append(pause)
+    assert pauses[:5] == [0.2, 0.4, 0.8, 1.6, 3.2]
+    assert set(pauses[5:]) <= {5.0}
+
+
+def test_a_program_that_lived_10_s_starts_again_at_once() -> None:
+    assert next_backoff(5.0, 10.0) == 0.2
+
+
+def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(FIRST_PORT <= port <= LAST_PORT < 32_768 for port in ports)
+
+
+def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    program = Program("kafka", ["java"], "kafka.log", env={"A": "b"}, tier=2, check="kafka", port=1, uid=3)
+    plan = Plan([program], "127.0.0.1:1", "postgresql://", ephemeral=True, leash="leash", grace_s=1.0)
+    write_plan(tmp_path, plan)
+    assert read_plan(tmp_path) == plan
+
+
+@pytest.mark.parametrize("change", [{"colour": "red"}, {"name": None}])
+def test_a_program_of_another_shape_is_refused(change: dict[str, str | None]) -> None:
+    values = {**to_json(Program("a", ["b"], "c")), **change}
+    if change == {"name": None}:
+        del values["name"]
+    with pytest.raises(ValueError, match=r"colour|name"):
+        from_json(values)
+
+
+@pytest.mark.parametrize("check", ["kafka", "postgres", "http"])
+@pytest.mark.parametrize(
+    "said", [b"", b"\0", b"HTTP/1.1 503 No\r\n\r\n", b"\0\0\0\x04\0\0\0\x07", b"E\0\0\0\x0a57P03\0"]
+)
+def test_an_open_port_that_does_not_speak_the_protocol_is_no_server(check: Check, said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def speak() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        assert not answers(check, server.getsockname()[1])
+        thread.join()
+
+
+def test_every_jar_is_pinned_by_size_and_hash() -> None:
+    pinned = jars.pinned()
+    assert len({jar.coordinate for jar in pinned}) == len(pinned) > 40
+    assert {len(jar.sha256) for jar in pinned} == {64}
+    versions = {jar.coordinate.rpartition(":")[2] for jar in pinned if ":kafka" in jar.coordinate}
+    assert len(versions) == 1 and versions.pop().startswith("4.1.")
+
+
+def pin(repository: Path, content: bytes, monkeypatch: pytest.MonkeyPatch, sha256: str | None = None) -> Jar:
+    """Pins one jar, and lets jgo find the content in a repository folder instead of the network."""
+    jar = Jar("org.example:thing:1.0", len(content), sha256 or hashlib.sha256(content).hexdigest())
+
+    class Found:
+        def create_dependency(self, _: str) -> "Found":
+            return self
+
+        @property
+        def artifact(self) -> "Found":
+            return self
+
+        def resolve(self) -> Path:
+            path = jar.path(repository / jars.INCOMING)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            return path
+
+    monkeypatch.setattr(jars, "pinned", lambda: [jar])
+    monkeypatch.setattr(jars, "_maven", lambda _: Found())
+    return jar
+
+
+def test_a_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = pin(tmp_path, b"jar", monkeypatch)
+    said: list[str] = []
+    assert jars.classpath(said.append, tmp_path) == [jar.path(tmp_path)]
+    assert len(said) == 2
+    assert jars.classpath(said.append, tmp_path) == [jar.path(tmp_path)]
+    assert len(said) == 2
+
+
+def test_a_jar_with_another_hash_never_reaches_the_classpath(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = pin(tmp_path, b"jar", monkeypatch, sha256="0" * 64)
+    with pytest.raises(StackError, match=r"org\.example:thing.*expected 0000.*HTTPS_PROXY"):
+        jars.classpath(lambda _: None, tmp_path)
+    assert not jar.path(tmp_path).exists()
+
+
+def test_a_jar_that_was_cut_short_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = pin(tmp_path, b"whole jar", monkeypatch)
+    jar.path(tmp_path).parent.mkdir(parents=True)
+    jar.path(tmp_path).write_bytes(b"who")
+    jars.classpath(lambda _: None, tmp_path)
+    assert jar.path(tmp_path).read_bytes() == b"whole jar"
+
+
+def test_the_broker_creates_no_topic_by_itself_and_forgets_a_dead_one_fast() -> None:
+    settings = kafka.server_properties(Path("data"), 20_001, 20_002).splitlines()
+    assert {"auto.create.topics.enable=false", "broker.session.timeout.ms=2000"} <= set(settings)
+
+
+def test_a_pid_file_whose_number_belongs_to_another_process_is_removed(tmp_path: Path) -> None:
+    stale = tmp_path / "postmaster.pid"
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, cwd="/") as other:
+        stale.write_text(f"{other.pid}\n")
+        postgres.clear_stale_pid(tmp_path)
+    assert not stale.exists()
+
+
+@pytest.mark.parametrize("text", [None, "", "no number", "4194305\n"])
+def test_a_pid_file_that_says_nothing_is_left_to_postgres(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "postmaster.pid"
+    if text is not None:
+        path.write_text(text)
+    postgres.clear_stale_pid(tmp_path)
+    assert path.exists() == (text is not None)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711])
+def test_a_private_folder_is_seen_as_out_of_reach_and_stays_private(tmp_path: Path, mode: int) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=mode)
+    stranger = postgres.Account(uid=65_533, gid=65_533)
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        if folder.stat().st_mode & 0o001 == 0:
+            folder.chmod(0o711)
+    assert postgres._can_enter(home, stranger) == (mode == 0o711)
+    assert home.stat().st_mode & 0o777 == mode
