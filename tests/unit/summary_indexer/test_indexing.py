@@ -28,7 +28,7 @@ async def filled(records: Sequence[Outgoing]) -> MemoryLog:
 
 def indexer_of(log: MemoryLog, store: PointsInMemory, batch_points: int = 100) -> Indexer:
     source = Source(log, TOPICS, Author("summary-indexer", "1"))
-    return Indexer(store, source, batch_points=batch_points, buffer_records=10)
+    return Indexer(store, source, batch_points=batch_points, buffer_points=30)
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ async def _run(service: Service, settings: SummaryIndexerSettings) -> None:
             PointsStore(opened, topics.metrics, waits.teller("points")),
             source,
             batch_points=settings.batch_points,
-            buffer_records=settings.buffer_records,
+            buffer_points=settings.buffer_points,
         )
         service.background.alarm = service.stop.set
         for work in (

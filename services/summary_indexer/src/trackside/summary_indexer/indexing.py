@@ -84,10 +84,11 @@ class Indexer:
         source: Records,
         *,
         batch_points: int,
-        buffer_records: int,
+        buffer_points: int,
     ) -> None:
         self._store, self._source = store, source
-        self._batch_points, self._buffer_records = batch_points, buffer_records
+        self._batch_points, self._buffer_points = batch_points, buffer_points
+        self._buffered = 0
         self._reached: dict[int, int] = {}
         self._written: dict[int, int] = {}
         self._waiting: deque[_Read] = deque()
@@ -106,6 +107,7 @@ class Indexer:
         """
         async with asyncio.timeout(BEGIN_S), self._turn:
             self._waiting.clear()
+            self._buffered = 0
             stored = await self._store.positions()
             starts = {partition: stored.get(partition, 0) for partition in partitions}
             await self._source.check(starts)
@@ -117,7 +119,7 @@ class Indexer:
 
     async def accept(self, entry: Entry) -> None:
         """Takes a record; waits while there is no room. Raises GapError if records before it are missing."""
-        while len(self._waiting) >= self._buffer_records:
+        while self._buffered >= self._buffer_points:
             self._room.clear()
             await self._room.wait()
         expected = self._reached.get(entry.partition)
@@ -133,8 +135,9 @@ class Indexer:
         message = await self._decoded(entry)
         if self._reached.get(entry.partition) != expected:
             return  # reading began anew meanwhile
-        points = sum(len(series.steps) for series in message.series) if message else 0
+        points = sum(len(series.steps) for series in message.series) if message else 1
         self._reached[entry.partition] = entry.offset + 1
+        self._buffered += points
         self._waiting.append(_Read(entry.partition, entry.offset, points, message))
         self._arrived.set()
 
@@ -166,6 +169,7 @@ class Indexer:
             before = batch.moves.get(read.partition)
             start = before.start if before else self._written[read.partition]
             batch.moves[read.partition] = Move(start, read.offset + 1)
+        self._buffered -= points
         self._room.set()
         return batch
 

@@ -16,11 +16,11 @@ class SummaryIndexerSettings(BaseSettings):
         description="Points written in one transaction, about: enough to spread the cost of a commit, "
         "few enough that a retry is short.",
     )
-    buffer_records: int = Field(
-        500,
+    buffer_points: int = Field(
+        100_000,
         ge=1,
-        le=100_000,
-        description="Records read ahead of Postgres at most; reading waits beyond, to bound memory.",
+        le=10_000_000,
+        description="Points read ahead of Postgres, about; reading waits beyond, to bound memory.",
     )
     session_timeout_s: float = Field(
         6.0,
