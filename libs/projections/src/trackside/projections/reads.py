@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from trackside.projections.postgres import Connection, Database
@@ -82,4 +83,6 @@ def _row(record: Any) -> Row:
 
 
 def _read(name: str, value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
     return json.loads(value) if name in _JSON and isinstance(value, str) else value

@@ -7,6 +7,7 @@ import typer
 
 from trackside.cli import demo, looking, reading, replaying, screen, services, stacking, submitting
 from trackside.cli.running import INTERRUPTED, explained
+from trackside.telemetry.logs import configure_logs
 
 START = "Start and stop"
 PUBLISH = "Publish"
@@ -47,7 +48,8 @@ app.add_typer(replaying.replay, name="replay", rich_help_panel=LOG)
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Runs one command and gives its exit code."""
+    """Runs one command and gives its exit code; logs go to stderr, and only what is wrong."""
+    configure_logs(json_logs=False, level="error")
     try:
         app(args=list(arguments), prog_name="trackside")
     except SystemExit as ended:

@@ -96,5 +96,5 @@ async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int)
     stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)
     screen.say("")
     title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
-    screen.show_table(reading.TRIAL_COLUMNS, [reading.trial_cells(trial) for trial in best], title)
+    reading.show_trials(best, title)
     sys.stdout.flush()

@@ -58,7 +58,8 @@ def _judged(stream_id: str, search: Search, as_json: bool) -> Search:
     else:
         took = screen.duration((search.ended_ms - search.started_ms) / 1000)
         screen.say(f"{stream_id} {search.status.value}: {len(search.ends)} trials in {took}")
-        screen.say(best_line(search).replace("best so far", "best"))
+        if not screen.console().is_terminal:  # where a board was drawn, it has said so
+            screen.say(best_line(search).replace("best so far", "best"))
     if search.status is SearchStatus.ERROR:
         raise Reported() if as_json else Failure(f"{stream_id} failed: {search.failure}")
     return search

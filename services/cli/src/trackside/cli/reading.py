@@ -14,14 +14,7 @@ from trackside.projections.reads import Reads, Row, plain, reads
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
 
-TRIAL_COLUMNS = (
-    Column("trial", right=True),
-    Column("status"),
-    Column("value", right=True),
-    Column("reports", right=True),
-    Column("took", right=True),
-    Column("parameters", keep=True),
-)
+PARAMETER_COLUMNS = 5
 
 
 def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
@@ -67,11 +60,23 @@ def best_trials(trials: list[Row], direction: str, count: int) -> list[Row]:
     return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
 
 
-def trial_cells(trial: Row) -> list[object]:
-    """Gives the cells of a trial for TRIAL_COLUMNS."""
-    value = trial["value"] if trial["value"] is not None else trial["last_value"]
-    took = screen.duration(trial["duration_s"] and float(trial["duration_s"]))
-    return [trial["trial"], trial["status"], value, trial["reports"], took, trial["parameters"]]
+def show_trials(trials: list[Row], title: str = "") -> None:
+    """Prints trials, with a column for each parameter where there are few."""
+    names = sorted({name for trial in trials for name in trial["parameters"]})
+    columns = [
+        Column("trial", right=True),
+        Column("status"),
+        Column("value", right=True),
+        Column("reports", right=True),
+        Column("took", right=True),
+    ]
+    if len(names) <= PARAMETER_COLUMNS:
+        columns += [Column(name, right=True) for name in names]
+        cells = [[*_trial_cells(row), *(row["parameters"].get(name) for name in names)] for row in trials]
+    else:
+        columns.append(Column("parameters", keep=True))
+        cells = [[*_trial_cells(row), row["parameters"]] for row in trials]
+    screen.show_table(columns, cells, title)
 
 
 async def _ls(limit: int, as_json: bool) -> None:
@@ -99,7 +104,7 @@ async def _ls(limit: int, as_json: bool) -> None:
             row["tuner"],
             row["task_type"],
             row["started_at"],
-            screen.duration(row["duration_s"] and float(row["duration_s"])),
+            screen.duration(row["duration_s"]),
         ]
         for row in rows
     ]
@@ -147,7 +152,8 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
         ("ended", search["ended_at"]),
     ]
     screen.show_table([Column(""), Column("", keep=True)], facts)
-    screen.show_table(TRIAL_COLUMNS, [trial_cells(trial) for trial in trials])
+    screen.say("")
+    show_trials(trials)
 
 
 async def _show_task(models: Reads, task: Row, as_json: bool) -> None:
@@ -220,6 +226,12 @@ async def _dead_letters(limit: int, as_json: bool) -> None:
     screen.show_table(columns, cells)
     if not rows:
         screen.complain("no dead letters")
+
+
+def _trial_cells(trial: Row) -> list[object]:
+    """Gives the cells of a trial but its parameters; one without a final value shows its last one."""
+    value = trial["value"] if trial["value"] is not None else trial["last_value"]
+    return [trial["trial"], trial["status"], value, trial["reports"], screen.duration(trial["duration_s"])]
 
 
 def _status(search: Row) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 from trackside.eventlog.clock import monotonic_s
 
 WIDTH = 100
+STEP_STATES = frozenset({"starting", "ready", "ended"})
 STEP_NAMES = {"setup-0": "topics and tables"}
 
 STYLES = {
@@ -142,27 +143,27 @@ def duration(seconds: float | None) -> str:
 
 
 class Steps:
-    """Tells how far something slow has come: a spinner with the newest line, a line for each step done."""
+    """Tells how far something slow has come: a line for each step done, a spinner for what is awaited."""
 
     def __init__(self) -> None:
         self._console = console(error=True)
         self._status = self._console.status("") if self._console.is_terminal else None
-        self._start = monotonic_s()
         self._began: dict[str, float] = {}
 
     def __call__(self, text: str) -> None:
-        """Tells one line: `kafka: ready` ends a step, anything else is under way."""
+        """Tells one line: `kafka: starting` begins a step, `kafka: ready` ends it, the rest is news."""
         name, _, state = text.rpartition(": ")
         name = STEP_NAMES.get(name, name)
-        if state in ("ready", "ended"):
-            took = duration(monotonic_s() - self._began.get(name, self._start))
-            self._console.print(f"  {name} ({took})", markup=False, soft_wrap=True)
-        elif self._status is not None:
-            self._status.update(f"{name}: {state}")
-        elif state != "starting":
-            self._console.print(f"  {text}", markup=False, soft_wrap=True)
         if state == "starting":
             self._began[name] = monotonic_s()
+        elif state in ("ready", "ended"):
+            took = duration(monotonic_s() - self._began.pop(name, monotonic_s()))
+            self._console.print(f"  {name} ({took})", markup=False, soft_wrap=True)
+        elif self._status is None:
+            self._console.print(f"  {text}", markup=False, soft_wrap=True)
+        if self._status is not None:
+            waiting = f"waiting for {', '.join(self._began)}" if self._began else ""
+            self._status.update(text if state not in STEP_STATES else waiting)
 
     @contextmanager
     def shown(self) -> Iterator["Steps"]:

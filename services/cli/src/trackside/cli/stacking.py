@@ -35,11 +35,15 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay; Ctrl-C stops the stack and leaves no process.")
     ] = False,
+    leash: Annotated[
+        Path | None, typer.Option("--leash", hidden=True, help="Stop when this pipe's holder is gone.")
+    ] = None,
 ) -> None:
     """Start the stack of this folder: Kafka, Postgres, the services. Its data stays in .trackside/.
 
     Without a catalogue of yours the worker gets that of the digits example. The first start downloads
-    Kafka's jars; a later one takes seconds.
+    Kafka's jars; a later one takes seconds. Where TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is
+    set, that server is used and none is started.
 
     \b
     Examples:
@@ -56,7 +60,7 @@ def up(
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
             run(_until_told())
         return
-    made = stacks.start(catalogue, slots, Steps())
+    made = stacks.start(catalogue, slots, Steps(), leash)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
 

@@ -1,11 +1,13 @@
 """The stack of one machine: which services it has, and how it is started for a while or for good."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from trackside.cli import examples
+from trackside.cli.addresses import BOOTSTRAP, DSN
 from trackside.cli.screen import Steps
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
@@ -49,13 +51,21 @@ def services(home: Path, catalogue: Path, slots: int) -> list[Service]:
 def start(catalogue: Path | None, slots: int, steps: Steps, leash: Path | None = None) -> Stack:
     """Starts the stack of this folder and gives it once all of it is ready.
 
-    It stops by itself when the holder of `leash` is gone. Raises StackError with the end of the log of what
-    failed; nothing is left running then.
+    Kafka or Postgres is yours where the environment names it. The stack stops by itself when the holder of
+    `leash` is gone. Raises StackError with the end of the log of what failed; nothing is left running then.
     """
     home = folder()
     listed = services(home, examples.catalogue(catalogue), slots)
     with steps.shown():
-        return stack.start(home, listed, setup=SETUP, leash=leash, progress=steps)
+        return stack.start(
+            home,
+            listed,
+            setup=SETUP,
+            bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
+            postgres_dsn=os.environ.get(DSN) or None,
+            leash=leash,
+            progress=steps,
+        )
 
 
 @contextmanager
