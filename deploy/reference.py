@@ -190,8 +190,8 @@ def refusals() -> str:
     """Gives the page of all codes of refusals and dead letters."""
     introduction = (
         "A command that can't be obeyed is answered by a `CommandRefused` event with a code, the JSON path "
-        "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds gives "
-        "the code `<field>_range`."
+        "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds "
+        "gives the code `<field>_range`."
     )
     return _page(
         "Refusals",

@@ -1,5 +1,6 @@
 """The fleet: which workers are there, in which incarnation, with which devices."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
@@ -74,10 +75,16 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         devices={device.device_id: device for device in event.devices},
         task_types=frozenset(event.task_types),
         queues=frozenset(event.queues),
-        after={int(partition): offset for partition, offset in event.after.items() if partition.isdigit()},
+        after=dict(_after(event)),
         joined_ms=record.append_time_ms,
     )
     return Outcome.APPLIED
+
+
+def _after(event: WorkerJoined) -> Iterator[tuple[int, int]]:
+    for partition, offset in event.after.items():
+        if partition.isascii() and partition.isdigit() and len(partition) < 10:
+            yield int(partition), offset
 
 
 def _gone(fleet: Fleet, event: WorkerLeft | WorkerLost, why: str, record: Record) -> Outcome:

@@ -62,12 +62,13 @@ def shrink(stream: Stream) -> None:
 def fold(stream: Stream, record: Record) -> Outcome:
     """Folds one record of the stream's partition. Never raises but UnsupportedRulesError.
 
-    A decision is whole: if its first event has no effect, neither has the rest.
+    A decision is whole: if its first event has no effect, neither has the rest, nor has an event whose
+    place in its decision can't be read.
     """
     envelope = record.envelope
     decision = envelope.decision_id
     index = envelope.index if decision else 0
-    if index and decision == stream.ignored_decision:
+    if index < 0 or (index and decision == stream.ignored_decision):
         return Outcome.OVERTAKEN
     outcome = _apply(stream, record)
     if index == 0:

@@ -1,6 +1,6 @@
 """A task: where it waits or runs, its attempts and its end. Drawn in ARCHITECTURE.md.
 
-queued -> placed -> active -> ended        an attempt that was refused goes back to queued
+queued -> placed -> active -> ended        an attempt that was refused goes back to queued, or is cancelled
    ^________|__________|                   an attempt that may be retried too, as the next attempt
 """
 
@@ -132,7 +132,7 @@ def evolve(task: Task, record: Record) -> Outcome:
         case TaskAccepted():
             return _accepted(task, event, record)
         case TaskRefused():
-            return _refused(task, event)
+            return _refused(task, event, record)
         case TaskStatusChanged():
             return _status_changed(task, event)
         case MetricReported():
@@ -157,9 +157,7 @@ def _stop_requested(task: Task, event: TaskStopRequested, record: Record) -> Out
         return Outcome.DUPLICATE
     task.stop_reason = event.reason
     if task.state is TaskState.QUEUED:
-        task.attempt.end = AttemptEnd.CANCELLED
-        task.attempt.ended_ms = record.append_time_ms
-        _end(task, AttemptEnd.CANCELLED, record)
+        _cancel(task, record)
     return Outcome.APPLIED
 
 
@@ -190,11 +188,13 @@ def _accepted(task: Task, event: TaskAccepted, record: Record) -> Outcome:
     return Outcome.APPLIED
 
 
-def _refused(task: Task, event: TaskRefused) -> Outcome:
+def _refused(task: Task, event: TaskRefused, record: Record) -> Outcome:
     if not _is_current(task, event) or task.state is not TaskState.PLACED:
         return Outcome.OVERTAKEN
     task.state = TaskState.QUEUED
     task.place = None
+    if task.stop_reason:
+        _cancel(task, record)
     return Outcome.APPLIED
 
 
@@ -266,6 +266,13 @@ def _may_retry(task: Task, end: AttemptEnd) -> bool:
         return False
     allowed = {AttemptEnd.LOST: task.retry.lost, AttemptEnd.FAILED: task.retry.failed}.get(end, 0)
     return sum(1 for attempt in task.attempts if attempt.end is end) <= allowed
+
+
+def _cancel(task: Task, record: Record) -> None:
+    """Ends a task that waits and shall not run: nobody else will say a word about it."""
+    task.attempt.end = AttemptEnd.CANCELLED
+    task.attempt.ended_ms = record.append_time_ms
+    _end(task, AttemptEnd.CANCELLED, record)
 
 
 def _end(task: Task, end: AttemptEnd, record: Record) -> None:

@@ -1,0 +1,245 @@
+"""A log told event by event, folded as it goes: given these events, when this one, then that outcome."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.contracts.codec import Draft, encode
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.message import Envelope, Event, Message, Record
+from trackside.contracts.search_space import Uniform
+from trackside.contracts.searches import SearchSpec, SearchStarted, TrialEnded, TrialStatus, TrialSuggested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskStatus,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from trackside.domain.outcome import Outcome
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.domain.task import Task
+
+STREAM = "digits-1"
+FIRST_MS = 1_700_000_000_000
+
+
+def spec(**changed: Any) -> SearchSpec:
+    """Gives a small search: 4 trials, 2 at a time, no retries of what failed."""
+    fields: dict[str, Any] = {
+        "task_type": "digits",
+        "space": {"lr": Uniform(type="uniform", low=0.0, high=1.0)},
+        "max_trials": 4,
+        "concurrency": 2,
+    }
+    return SearchSpec(**{**fields, **changed})
+
+
+def record_of(
+    message: Message,
+    offset: int,
+    role: str = "",
+    stream: str = STREAM,
+    decision: tuple[str, int, int] | None = None,
+    partition: int = 3,
+) -> Record:
+    """Gives a record as if it was read; the role is the first that may write it unless it is given."""
+    written_by = sorted(message.written_by) if isinstance(message, Event) else []
+    decision_id, index, count = decision or ("", 0, 1)
+    _, _, headers = encode(
+        Draft(
+            message=message,
+            id=f"m-{offset}",
+            source=f"trackside/{role or (written_by or ['nobody'])[-1]}/1",
+            stream=stream,
+            time="2026-01-31T12:00:00Z",
+            decision_id=decision_id,
+            index=index,
+            count=count,
+        )
+    )
+    return Record("trackside.events", partition, offset, FIRST_MS + offset, Envelope(dict(headers)), message)
+
+
+@dataclass
+class Told:
+    """A partition of the log as it grows, and the streams folded from it."""
+
+    streams: Streams = field(default_factory=Streams)
+    records: list[Record] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    next_offset: int = 0
+
+    def tell(self, *messages: Message, role: str = "", stream: str = STREAM) -> list[Outcome]:
+        """Appends messages as one decision (or one alone) and folds them."""
+        name = f"d-{self.next_offset}" if len(messages) > 1 else ""
+        found = []
+        for index, message in enumerate(messages):
+            place = (name, index, len(messages)) if name else None
+            found.append(self.fold(record_of(message, self.next_offset, role, stream, place)))
+        return found
+
+    def fold(self, record: Record) -> Outcome:
+        """Appends and folds a record at the next offset."""
+        record.offset = self.next_offset
+        record.append_time_ms = FIRST_MS + self.next_offset
+        self.next_offset += 1
+        _, outcome = self.streams.fold(record)
+        self.records.append(record)
+        self.outcomes.append(outcome)
+        return outcome
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that the tests are about."""
+        return self.streams.by_id[STREAM]
+
+    @property
+    def search(self) -> Search:
+        """Its search."""
+        assert self.stream.search is not None
+        return self.stream.search
+
+    def task(self, trial: int = 0) -> Task:
+        """The task of a trial."""
+        return self.stream.tasks[task_id(trial)]
+
+
+def task_id(trial: int) -> str:
+    """Names the task of a trial of the search."""
+    return f"{STREAM}.{trial}"
+
+
+def received(number: int = 1, **changed: Any) -> CommandReceived:
+    """Gives a publication of a command, at offset `number` of the commands topic."""
+    fields: dict[str, Any] = {
+        "command_id": f"c-{number}",
+        "command_type": "trackside.start-search.v1",
+        "body": {},
+        "digest": f"digest-{number}",
+        "source": Source(topic="trackside.commands", partition=0, offset=number),
+        "publisher": "",
+        "rules": RULES,
+    }
+    return CommandReceived(**{**fields, **changed})
+
+
+def accepted(number: int = 1, place: int | None = None) -> CommandAccepted:
+    """Gives the answer to the publication at offset `place`, which is `number` unless it is given."""
+    source = Source(topic="trackside.commands", partition=0, offset=number if place is None else place)
+    return CommandAccepted(command_id=f"c-{number}", source=source)
+
+
+def started(**changed: Any) -> SearchStarted:
+    """Gives the start of the search."""
+    return SearchStarted(command_id="c-1", search=spec(**changed), seed=7)
+
+
+def suggested(trial: int) -> TrialSuggested:
+    """Gives the suggestion of a trial."""
+    return TrialSuggested(trial=trial, parameters={"lr": trial / 10}, seen=0)
+
+
+def submitted(trial: int | None = 0, **changed: Any) -> TaskSubmitted:
+    """Gives the task of a trial, as its suggestion brings it."""
+    fields: dict[str, Any] = {
+        "task_id": task_id(trial or 0),
+        "task_type": "digits",
+        "parameters": {"lr": (trial or 0) / 10},
+        "trial": trial,
+    }
+    return TaskSubmitted(**{**fields, **changed})
+
+
+def assigned(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> TaskAssigned:
+    """Gives a placement on worker w1."""
+    return TaskAssigned(
+        task_id=task_id(trial),
+        attempt=attempt,
+        placement=placement,
+        worker_id="w1",
+        incarnation=incarnation,
+        device_id="cpu-0",
+        seen=0,
+    )
+
+
+def token(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> dict[str, Any]:
+    """Gives the fields that name a placement."""
+    return {
+        "task_id": task_id(trial),
+        "attempt": attempt,
+        "placement": placement,
+        "incarnation": incarnation,
+    }
+
+
+def begun(trial: int = 0, **which: Any) -> TaskAccepted:
+    """Gives the worker's word that it starts a placement."""
+    return TaskAccepted(**token(trial, **which))
+
+
+def status(value: TaskStatus, trial: int = 0, **which: Any) -> TaskStatusChanged:
+    """Gives a phase of an attempt."""
+    return TaskStatusChanged(**token(trial, **which), status=value)
+
+
+def report(
+    step: int, value: float | None, trial: int = 0, final: bool = False, attempt: int = 1, placement: int = 1
+) -> MetricReported:
+    """Gives a report of an attempt."""
+    return MetricReported(
+        task_id=task_id(trial),
+        attempt=attempt,
+        placement=placement,
+        kind="FINAL" if final else "PERIODICAL",
+        step=step,
+        value=value,
+    )
+
+
+def ended(end: AttemptEnd = AttemptEnd.FINISHED, trial: int = 0, **which: Any) -> AttemptEnded:
+    """Gives the end of an attempt."""
+    return AttemptEnded(**token(trial, **which), end=end)
+
+
+def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.SUCCEEDED) -> TrialEnded:
+    """Gives the end of a trial."""
+    return TrialEnded(trial=trial, status=how, value=value)
+
+
+def search_running(**changed: Any) -> Told:
+    """Tells the log up to the start of the search."""
+    told = Told()
+    told.tell(received())
+    told.tell(accepted(), started(**changed))
+    return told
+
+
+def task_queued(**changed: Any) -> Told:
+    """Tells the log up to the first suggestion."""
+    told = search_running(**changed)
+    told.tell(suggested(0), submitted(0, retry=told.search.spec.retry))
+    return told
+
+
+def task_active(**changed: Any) -> Told:
+    """Tells the log up to a task that trains."""
+    told = task_queued(**changed)
+    told.tell(assigned())
+    told.tell(begun())
+    return told
+
+
+def finish(told: Told, trial: int, value: float | None, end: AttemptEnd = AttemptEnd.FINISHED) -> None:
+    """Tells a waiting trial's life to its end."""
+    told.tell(assigned(trial))
+    told.tell(begun(trial))
+    told.tell(report(0, value, trial, final=True))
+    told.tell(ended(end, trial))
+    how = TrialStatus.SUCCEEDED if end is AttemptEnd.FINISHED else TrialStatus.FAILED
+    told.tell(over(trial, value if end is AttemptEnd.FINISHED else None, how))

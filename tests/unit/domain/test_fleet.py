@@ -1,0 +1,140 @@
+"""Which workers are there: the newest incarnation of each, until it has left or is lost."""
+
+import pytest
+
+from tests.unit.domain.given import FIRST_MS, record_of
+from trackside.contracts.fleet import (
+    Device,
+    SchedulerHeartbeat,
+    WorkerHeartbeat,
+    WorkerJoined,
+    WorkerLeft,
+    WorkerLost,
+)
+from trackside.contracts.message import Message
+from trackside.domain import fleet
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+
+CPU = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=1)
+
+
+def joined(
+    incarnation: str = "i-1",
+    worker: str = "w1",
+    after: dict[str, int] | None = None,
+    task_type: str = "digits",
+) -> WorkerJoined:
+    return WorkerJoined(
+        worker_id=worker,
+        incarnation=incarnation,
+        host="node",
+        devices=[CPU],
+        task_types=[task_type],
+        queues=["default"],
+        after=after or {},
+    )
+
+
+def left(incarnation: str = "i-1", worker: str = "w1") -> WorkerLeft:
+    return WorkerLeft(worker_id=worker, incarnation=incarnation)
+
+
+def lost(incarnation: str = "i-1", worker: str = "w1") -> WorkerLost:
+    return WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=10_001)
+
+
+def told(*messages: Message) -> tuple[Fleet, list[Outcome]]:
+    state = Fleet()
+    outcomes = [
+        fleet.evolve(state, record_of(message, offset, stream="w1", partition=0))
+        for offset, message in enumerate(messages)
+    ]
+    return state, outcomes
+
+
+def test_a_worker_that_joined_is_there_with_its_devices() -> None:
+    state, outcomes = told(joined(after={"3": 17, "5": 2}))
+    worker = state.workers["w1"]
+    assert outcomes == [Outcome.APPLIED]
+    assert worker.devices == {"cpu-0": CPU}
+    assert (worker.task_types, worker.queues) == (frozenset({"digits"}), frozenset({"default"}))
+    assert (worker.after, worker.joined_ms, worker.gone) == ({3: 17, 5: 2}, FIRST_MS, "")
+    assert state.current("w1", "i-1")
+    assert state.position == 1
+
+
+def test_an_incarnation_joins_once() -> None:
+    state, outcomes = told(joined(), joined(task_type="other"))
+    assert outcomes == [Outcome.APPLIED, Outcome.DUPLICATE]
+    assert state.task_types == {"digits"}
+
+
+def test_a_worker_that_joins_again_is_a_new_one() -> None:
+    state, _ = told(joined(), joined("i-2"))
+    assert (state.current("w1", "i-1"), state.current("w1", "i-2")) == (False, True)
+    assert (state.knows("i-1"), state.knows("i-3")) == (True, False)
+
+
+@pytest.mark.parametrize("gone", [left, lost])
+def test_a_worker_goes_once_and_stays_known(gone: type) -> None:
+    state, outcomes = told(joined(), gone(), left(), lost())
+    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.DUPLICATE, Outcome.DUPLICATE]
+    worker = state.workers["w1"]
+    assert (worker.gone, worker.gone_ms) == ("left" if gone is left else "lost", FIRST_MS + 1)
+    assert not state.current("w1", "i-1")
+    assert state.knows("i-1")
+    assert state.task_types == {"digits"}, "a catalogue outlives its worker: the next start may run the task"
+
+
+def test_an_older_incarnation_cannot_take_the_newer_one_with_it() -> None:
+    state, outcomes = told(joined(), joined("i-2"), lost("i-1"), left("i-1"), lost("i-9"))
+    assert outcomes[2:] == [Outcome.OVERTAKEN] * 3
+    assert state.current("w1", "i-2")
+
+
+def test_a_worker_that_never_joined_does_not_go() -> None:
+    _, outcomes = told(lost(), left())
+    assert outcomes == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
+
+
+def test_a_lost_worker_may_join_again() -> None:
+    state, outcomes = told(joined(), lost(), joined("i-2"))
+    assert outcomes[-1] is Outcome.APPLIED
+    assert state.current("w1", "i-2")
+
+
+@pytest.mark.parametrize(
+    ("message", "role"),
+    [
+        (joined(), "scheduler"),
+        (left(), "scheduler"),
+        (lost(), "worker"),
+        (joined(), ""),
+        (lost(), "dispatcher"),
+    ],
+)
+def test_only_who_may_say_it_is_believed(message: Message, role: str) -> None:
+    state, _ = told(joined("i-0"), joined())
+    before = dict(state.workers)
+    assert fleet.evolve(state, record_of(message, 5, role or "x/y")) is Outcome.OVERTAKEN
+    assert (state.workers, state.position) == (before, 6)
+
+
+def test_signs_of_life_are_no_part_of_the_fleet() -> None:
+    beat = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
+    _, outcomes = told(beat, SchedulerHeartbeat(instance="1"))
+    assert outcomes == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
+
+
+@pytest.mark.parametrize("partition", ["", "x", "-1", "²", "٣", "9" * 5_000, "1.0"])
+def test_a_partition_that_is_no_number_is_left_out(partition: str) -> None:
+    state, outcomes = told(joined(after={partition: 3, "4": 9}))
+    assert outcomes == [Outcome.APPLIED]
+    assert state.workers["w1"].after == {4: 9}
+
+
+def test_an_empty_fleet_knows_no_task_types() -> None:
+    assert Fleet().task_types == frozenset()
+    state, _ = told(joined(), joined("i-2", "w2", task_type="faces"))
+    assert state.task_types == {"digits", "faces"}

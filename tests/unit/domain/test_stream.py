@@ -1,0 +1,306 @@
+"""Whose word counts in a stream: roles, whole decisions, pinned rules, answers, and what a close leaves."""
+
+import copy
+
+import pytest
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    accepted,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    received,
+    record_of,
+    report,
+    search_running,
+    started,
+    submitted,
+    suggested,
+    task_active,
+    task_id,
+    task_queued,
+)
+from trackside.contracts.commands import RULES, CommandRefused, Source
+from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
+from trackside.contracts.message import Message
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import SearchEnded, SearchStatus, SearchStopRequested
+from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
+from trackside.domain import command
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import UnsupportedRulesError, shrink
+from trackside.domain.streams import Streams, dump, load
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+ROLES = ("dispatcher", "scheduler", "worker", "replay", "")
+
+
+def refused(number: int = 1, place: int | None = None, code: str = "wrong_type") -> CommandRefused:
+    source = accepted(number, place).source
+    return CommandRefused(command_id=f"c-{number}", source=source, code=code, path="$", message="no")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_only_the_owner_of_a_decision_may_write_it(role: str) -> None:
+    told = Told()
+    events: list[tuple[Message, frozenset[str]]] = [
+        (received(), frozenset({"dispatcher"})),
+        (started(), frozenset({"dispatcher"})),
+        (suggested(0), frozenset({"dispatcher"})),
+        (submitted(0), frozenset({"dispatcher"})),
+        (assigned(), frozenset({"scheduler"})),
+        (begun(), frozenset({"worker"})),
+        (report(1, 0.5), frozenset({"worker"})),
+        (ended(AttemptEnd.LOST), frozenset({"worker", "scheduler"})),
+        (accepted(), frozenset({"dispatcher"})),
+    ]
+    for event, owners in events:
+        if role not in owners:
+            before = copy.deepcopy(told.streams.by_id)
+            assert told.tell(event, role=role or "x/y") == OVERTAKEN
+            assert told.streams.by_id == before
+        assert told.tell(event, role=min(owners)) == APPLIED
+
+
+def test_what_is_no_event_of_a_stream_does_not_count_there() -> None:
+    told = task_queued()
+    for message in (
+        SchedulerHeartbeat(instance="1"),
+        WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=1),
+        RunTask(
+            stream=STREAM,
+            task_id=task_id(0),
+            attempt=1,
+            placement=1,
+            incarnation="i-1",
+            task_type="digits",
+            parameters={},
+        ),
+    ):
+        assert told.tell(message, role="scheduler") == OVERTAKEN
+
+
+def test_a_stream_begins_with_a_received_command_and_with_nothing_else() -> None:
+    told = Told()
+    for event in (started(), submitted(None), suggested(0), assigned(), accepted()):
+        assert told.tell(event) == OVERTAKEN
+    assert told.streams.by_id == {}
+    told.tell(received())
+    stream = told.stream
+    assert (stream.rules, stream.first_offset, stream.last_offset) == (RULES, 5, 5)
+    assert told.streams.overtaken == 5
+
+
+def test_a_decision_without_effect_has_none_at_all() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    before = dump(told.stream)
+    late = told.tell(suggested(0), submitted(None, task_id="free"), submitted(None, task_id="free-2"))
+    assert late == [Outcome.DUPLICATE, Outcome.OVERTAKEN, Outcome.OVERTAKEN]
+    early = told.tell(suggested(3), submitted(3), submitted(None, task_id="free"))
+    assert early == [Outcome.OVERTAKEN] * 3
+    after = load(dump(told.stream))
+    after.ignored_decision = told.stream.ignored_decision = b""
+    assert dump(told.stream) == before
+
+
+def test_a_decision_whose_first_event_counts_goes_on() -> None:
+    told = Told()
+    told.tell(received())
+    assert told.tell(accepted(), started(), suggested(0), submitted(0)) == [Outcome.APPLIED] * 4
+    assert list(told.stream.tasks) == [task_id(0)]
+
+
+def test_an_event_within_a_decision_may_be_ignored_alone() -> None:
+    told = search_running()
+    assert told.tell(suggested(0), submitted(1), submitted(0)) == [
+        Outcome.APPLIED,
+        Outcome.OVERTAKEN,
+        Outcome.APPLIED,
+    ]
+
+
+def test_the_next_decision_is_judged_for_itself() -> None:
+    told = search_running()
+    assert told.tell(suggested(1), submitted(1)) == [Outcome.OVERTAKEN, Outcome.OVERTAKEN]
+    assert told.tell(suggested(0), submitted(0)) == [Outcome.APPLIED, Outcome.APPLIED]
+
+
+def test_a_decision_is_ignored_whole_even_across_a_snapshot() -> None:
+    told = search_running()
+    told.streams.fold(record_of(suggested(3), 90, decision=("d", 0, 2)))
+    stream = load(dump(told.stream))
+    other = Streams({STREAM: stream})
+    for streams in (told.streams, other):
+        assert streams.fold(record_of(submitted(None), 91, decision=("d", 1, 2)))[1] is Outcome.OVERTAKEN
+
+
+@pytest.mark.parametrize(
+    ("decision", "index"),
+    [(b"d", b"one"), (b"d", b"-1"), (b"d", b""), (b"d", b"1" * 5_000), (b"\xff\xfe", b"0"), (b"\xff", b"1")],
+)
+def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: bytes, index: bytes) -> None:
+    told = search_running()
+    record = record_of(suggested(0), 50)
+    record.envelope.headers = {
+        **record.envelope.headers,
+        "ce_decisionid": decision,
+        "ce_index": index,
+    }
+    assert told.fold(record) is Outcome.OVERTAKEN
+    assert load(dump(told.stream)) == told.stream
+
+
+def test_rules_that_this_release_does_not_have_stop_the_reader() -> None:
+    told = Told()
+    with pytest.raises(UnsupportedRulesError, match=f"rules {RULES + 1}, this release has {RULES}"):
+        told.tell(received(rules=RULES + 1))
+
+
+def test_rules_are_pinned_by_the_first_command_alone() -> None:
+    told = search_running()
+    assert told.tell(received(2, rules=RULES + 1)) == APPLIED
+    assert told.stream.rules == RULES
+
+
+def test_a_publication_counts_once_and_is_answered_once() -> None:
+    told = Told()
+    assert told.tell(received()) == APPLIED
+    assert told.tell(received()) == DUPLICATE
+    assert told.stream.unanswered
+    assert told.tell(accepted()) == APPLIED
+    assert told.tell(accepted()) == DUPLICATE
+    assert told.tell(refused()) == DUPLICATE
+    assert not told.stream.unanswered
+
+
+def test_answers_to_what_nobody_asked_do_not_count() -> None:
+    told = Told()
+    told.tell(received())
+    assert told.tell(accepted(2)) == OVERTAKEN
+    assert told.tell(accepted(1, place=9)) == OVERTAKEN
+    assert told.stream.unanswered
+
+
+def test_a_command_published_twice_keeps_its_first_body_and_its_first_answer() -> None:
+    told = Told()
+    told.tell(received(body={"a": 1}))
+    again = received(body={"a": 2}, digest="other", source=Source(topic="t", partition=0, offset=2))
+    assert told.tell(again) == APPLIED
+    known = told.stream.commands["c-1"]
+    assert (known.body, known.digest, len(known.publications)) == ({"a": 1}, "digest-1", 2)
+    told.tell(refused(code="wrong_type"))
+    assert (known.decided, known.body) == (True, None)
+    assert known.answer == Problem(code="wrong_type", path="$", message="no")
+    conflict = CommandRefused(
+        command_id="c-1", source=again.source, code="idempotency_conflict", path="$", message=""
+    )
+    assert told.tell(conflict) == APPLIED
+    assert known.answer == Problem(code="wrong_type", path="$", message="no")
+
+
+def test_an_answer_to_another_body_does_not_decide_the_command() -> None:
+    told = Told()
+    told.tell(received())
+    other = received(digest="other", source=Source(topic="t", partition=0, offset=2))
+    told.tell(other)
+    conflict = CommandRefused(
+        command_id="c-1", source=other.source, code="idempotency_conflict", path="$", message=""
+    )
+    assert told.tell(conflict) == APPLIED
+    assert not told.stream.commands["c-1"].decided
+    assert told.tell(accepted()) == APPLIED
+    assert told.stream.commands["c-1"].answer is None
+
+
+def test_a_stream_forgets_its_oldest_answered_command_when_it_knows_too_many() -> None:
+    told = Told()
+    for number in range(command.REMEMBERED):
+        told.tell(received(number))
+        if number != 0:
+            told.tell(accepted(number))
+    told.tell(received(5_000))
+    assert len(told.stream.commands) == command.REMEMBERED
+    assert "c-0" in told.stream.commands, "what still wants an answer is never forgotten"
+    assert "c-1" not in told.stream.commands
+
+
+def closed() -> Told:
+    told = search_running(max_trials=1)
+    told.tell(suggested(0), submitted(0))
+    finish(told, 0, 0.5)
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    return told
+
+
+def test_a_closed_stream_answers_commands_and_nothing_else() -> None:
+    told = closed()
+    assert told.stream.closed
+    assert told.tell(received(2)) == APPLIED
+    assert told.tell(refused(2, code="already_terminal")) == APPLIED
+    events = (started(), suggested(1), submitted(None, task_id="free"), over(0), ended(), assigned())
+    for event in (*events, SearchStopRequested(command_id="c-2", reason="")):
+        assert told.tell(event) == OVERTAKEN
+
+
+def test_a_shrunk_stream_judges_all_that_comes_as_a_whole_one() -> None:
+    whole, small = closed(), closed()
+    shrink(small.stream)
+    assert small.stream.tasks == {}
+    assert small.search.trials == []
+    later: list[list[Message]] = [[record.message] for record in whole.records] + [
+        [accepted(), started()],
+        [suggested(1), submitted(1)],
+        [received(2)],
+        [accepted(2), SearchStopRequested(command_id="c-2", reason="")],
+        [received(2)],
+        [accepted(2)],
+    ]
+    for messages in later:
+        assert whole.tell(*messages) == small.tell(*messages)
+    shrink(whole.stream)
+    assert whole.stream == small.stream
+
+
+def test_an_open_stream_does_not_shrink() -> None:
+    told = task_active()
+    before = dump(told.stream)
+    shrink(told.stream)
+    assert dump(told.stream) == before
+
+
+def test_a_trial_s_task_comes_with_its_suggestion_and_not_later() -> None:
+    told = search_running()
+    told.tell(suggested(0))
+    told.tell(suggested(1))
+    assert told.tell(submitted(0)) == OVERTAKEN
+    assert told.tell(submitted(1)) == APPLIED
+
+
+def test_positions_follow_every_record_whatever_became_of_it() -> None:
+    streams = Streams()
+    streams.fold(record_of(received(), 7, partition=3))
+    streams.fold(record_of(suggested(9), 8, partition=3))
+    streams.fold(record_of(received(), 4, stream="other", partition=5))
+    assert streams.positions == {3: 9, 5: 5}
+    assert set(streams.by_id) == {STREAM, "other"}
+
+
+def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:
+    told = task_active(retry={"lost": 2, "failed": 1})
+    told.tell(report(1, 0.25))
+    told.tell(report(2, None))
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    told.tell(assigned(attempt=2))
+    told.tell(suggested(1), submitted(1))
+    finish(told, 1, 0.75)
+    told.tell(received(2, problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels")))
+    told.tell(suggested(9), submitted(9))
+    back = load(dump(told.stream))
+    assert back == told.stream
+    assert dump(back) == dump(told.stream)
+    assert back.tasks[task_id(0)].attempts[0].status is TaskStatus.EXITED
