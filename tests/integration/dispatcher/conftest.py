@@ -1,0 +1,66 @@
+"""A dispatcher of its own for each module, with a worker that has joined and offers `noop`."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from tests.processes import Service, service
+from tests.stack import Servers
+from trackside.cli.setup import prepare
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.ids import new_id
+from trackside.contracts.topics import Topics
+from trackside.eventlog.author import Author
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the dispatcher under test reads and writes."""
+
+    settings: StackSettings
+    dispatcher: Service
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this dispatcher."""
+        return self.settings.topics
+
+
+async def _furnished(settings: StackSettings) -> None:
+    await prepare(settings)
+    joined = WorkerJoined(
+        worker_id="w1",
+        incarnation=new_id(),
+        host="here",
+        devices=[Device(device_id="cpu-0", kind="cpu", name="cpu", memory_bytes=1)],
+        task_types=["noop"],
+        queues=["default"],
+        after={},
+    )
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        await log.append(settings.topics.fleet.name, 0, [Author("worker", "w1").single("w1", joined)])
+
+
+@pytest.fixture(scope="module")
+def place(stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Gives a running dispatcher."""
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=module_database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _furnished(settings)).result()
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+    }
+    with service("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
+        yield Place(settings, running)

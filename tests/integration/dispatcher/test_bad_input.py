@@ -1,0 +1,207 @@
+"""Whatever is published, the dispatcher answers it by name, stays up, and obeys the next good command."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.integration.dispatcher.conftest import Place
+from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered, Source
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Json, Record
+from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.eventlog.decode import decode
+from trackside.eventlog.errors import TooLargeError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+
+START = "trackside.start-search.v1"
+STOP = "trackside.stop-search.v1"
+Answer = CommandAccepted | CommandRefused
+
+
+def good() -> Json:
+    return {"task_type": "noop", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}, "max_trials": 1}
+
+
+def changed(**fields: Any) -> Json:
+    return {**good(), **fields}
+
+
+def parameter(**fields: Any) -> Json:
+    return changed(space={"x": fields})
+
+
+def without(name: str) -> Json:
+    return {key: value for key, value in good().items() if key != name}
+
+
+class Publisher:
+    """Publishes bytes as any client would, and looks for what became of them."""
+
+    def __init__(self, log: KafkaLog, place: Place) -> None:
+        self._log = log
+        self._place = place
+        self.records: list[Record] = []
+        events = place.topics.events
+        starts = {(events.name, partition): 0 for partition in range(events.partitions)}
+        self._reader = log.reader({**starts, (place.topics.dead_letters.name, 0): 0})
+
+    async def publish(
+        self, value: bytes | None, wire_type: str = START, stream: str = "", command_id: str = ""
+    ) -> Source:
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", (command_id or new_id()).encode()),
+            ("ce_type", wire_type.encode()),
+            ("ce_source", b"test"),
+        ]
+        topic = self._place.topics.commands.name
+        key = (stream or new_id("s")).encode()
+        appended = await self._log.publish(topic, 3, Outgoing(key, value, headers))
+        return Source(topic=topic, partition=3, offset=appended.offset)
+
+    async def until(self, wanted: Callable[[Record], bool]) -> Record:
+        async with asyncio.timeout(30):
+            while True:
+                for record in self.records:
+                    if wanted(record):
+                        return record
+                entries = await self._reader.read(1.0)
+                decoded = [decode(entry) for entry in entries]
+                self.records += [known for known in decoded if known is not None]
+
+    async def answer(self, source: Source) -> Answer:
+        record = await self.until(
+            lambda record: isinstance(record.message, Answer) and record.message.source == source
+        )
+        assert isinstance(record.message, Answer)
+        return record.message
+
+    async def say(self, body: Json, wire_type: str = START, stream: str = "", command_id: str = "") -> Answer:
+        source = await self.publish(json.dumps(body).encode(), wire_type, stream, command_id)
+        return await self.answer(source)
+
+    async def assert_well(self) -> None:
+        """The next good command is accepted, by the process that was there before."""
+        assert isinstance(await self.say(good()), CommandAccepted)
+        assert self._place.dispatcher.process.poll() is None
+
+
+@pytest.fixture
+async def publisher(place: Place) -> AsyncIterator[Publisher]:
+    async with KafkaLog(place.settings.kafka_bootstrap, "publisher") as log:
+        yield Publisher(log, place)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (b"", "empty_payload"),
+        (None, "empty_payload"),
+        (b"\xff\xfe{}", "not_utf8"),
+        (b"{not json", "not_json"),
+        (b"[1, 2]", "not_object"),
+    ],
+)
+async def test_undecodable_bytes_are_dead_letters(
+    publisher: Publisher, value: bytes | None, code: str
+) -> None:
+    source = await publisher.publish(value)
+    record = await publisher.until(
+        lambda record: isinstance(record.message, RecordDeadLettered) and record.message.source == source
+    )
+    assert isinstance(record.message, RecordDeadLettered)
+    assert record.message.code == code
+    await publisher.assert_well()
+
+
+REFUSED: list[tuple[str, Json, str, str]] = [
+    ("unknown field", changed(max_trails=3), "unknown_field", "$.max_trails"),
+    ("missing field", without("task_type"), "missing_field", "$.task_type"),
+    ("wrong type", changed(max_trials="many"), "wrong_type", "$.max_trials"),
+    ("min above max", parameter(type="uniform", low=2, high=1), "bad_search_space", "$.space.x"),
+    ("log scale from 0", parameter(type="loguniform", low=0, high=1), "bad_search_space", "$.space.x"),
+    ("empty choice", parameter(type="choice", values=[]), "bad_search_space", "$.space.x"),
+    ("concurrency 0", changed(concurrency=0), "concurrency_range", "$.concurrency"),
+    ("task type of nobody", changed(task_type="nope"), "unknown_task_type", "$.task_type"),
+    ("unknown tuner", changed(tuner={"name": "tpee"}), "unknown_tuner", "$.tuner.name"),
+    ("text with NUL", changed(name="a\0b"), "nul_character", "$.name"),
+    ("secret", changed(name="AKIA" + "A" * 16), "secret_suspected", "$.name"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "path"), [row[1:] for row in REFUSED], ids=[r[0] for r in REFUSED])
+async def test_a_bad_command_is_refused_with_code_and_path(
+    publisher: Publisher, body: Json, code: str, path: str
+) -> None:
+    answer = await publisher.say(body)
+    assert isinstance(answer, CommandRefused)
+    assert (answer.code, answer.path) == (code, path)
+    assert answer.message
+    await publisher.assert_well()
+
+
+async def test_an_unknown_field_is_met_with_the_one_that_was_meant(publisher: Publisher) -> None:
+    answer = await publisher.say(changed(max_trails=3))
+    assert isinstance(answer, CommandRefused)
+    assert "did you mean 'max_trials'?" in answer.message
+
+
+async def test_an_unknown_command_is_refused_with_the_known_ones(publisher: Publisher) -> None:
+    answer = await publisher.say(good(), wire_type="trackside.begin-search.v1")
+    assert isinstance(answer, CommandRefused)
+    assert answer.code == "unknown_command"
+    assert START in answer.message
+    await publisher.assert_well()
+
+
+async def test_a_stop_for_an_unknown_search_is_refused(publisher: Publisher) -> None:
+    answer = await publisher.say({}, wire_type=STOP)
+    assert isinstance(answer, CommandRefused)
+    assert answer.code == "unknown_search"
+    await publisher.assert_well()
+
+
+async def test_a_value_over_the_limit_is_refused_by_the_broker(publisher: Publisher) -> None:
+    with pytest.raises(TooLargeError):
+        await publisher.publish(b'{"name": "' + b"x" * MAX_COMMAND_BYTES + b'"}')
+    await publisher.assert_well()
+
+
+async def test_a_repeated_command_gets_the_first_answer_again(publisher: Publisher) -> None:
+    stream, command_id = new_id("s"), new_id("c")
+    first = await publisher.say(good(), stream=stream, command_id=command_id)
+    again = await publisher.say(good(), stream=stream, command_id=command_id)
+    assert isinstance(first, CommandAccepted)
+    assert isinstance(again, CommandAccepted)
+    assert first.source != again.source
+
+
+async def test_a_repeated_refused_command_is_refused_for_the_same_reason(publisher: Publisher) -> None:
+    stream, command_id = new_id("s"), new_id("c")
+    first = await publisher.say(changed(concurrency=0), stream=stream, command_id=command_id)
+    again = await publisher.say(changed(concurrency=0), stream=stream, command_id=command_id)
+    assert isinstance(first, CommandRefused)
+    assert isinstance(again, CommandRefused)
+    assert (first.code, first.message) == (again.code, again.message)
+
+
+async def test_a_command_id_with_another_body_is_refused(publisher: Publisher) -> None:
+    stream, command_id = new_id("s"), new_id("c")
+    assert isinstance(await publisher.say(good(), stream=stream, command_id=command_id), CommandAccepted)
+    other = await publisher.say(changed(max_trials=2), stream=stream, command_id=command_id)
+    assert isinstance(other, CommandRefused)
+    assert other.code == "idempotency_conflict"
+
+
+async def test_a_killed_dispatcher_knows_what_it_has_answered(publisher: Publisher, place: Place) -> None:
+    stream, command_id = new_id("s"), new_id("c")
+    await publisher.say(good(), stream=stream, command_id=command_id)
+    place.dispatcher.again()
+    answer = await publisher.say(changed(max_trials=2), stream=stream, command_id=command_id)
+    assert isinstance(answer, CommandRefused)
+    assert answer.code == "idempotency_conflict"
+    await publisher.assert_well()

@@ -1,0 +1,1 @@
+"""The scheduler as a process, with workers played by the test."""

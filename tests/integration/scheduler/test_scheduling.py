@@ -1,0 +1,217 @@
+"""The scheduler as a process on real Kafka: placements, repeated commands, lost workers, strays."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.processes import Service, service
+from tests.stack import Servers
+from trackside.cli.setup import prepare
+from trackside.contracts.commands import RULES, CommandReceived, Source
+from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    RunTask,
+    StopTask,
+    TaskAccepted,
+    TaskAssigned,
+    TaskRefused,
+    TaskSubmitted,
+)
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+
+Kind = TypeVar("Kind", bound=Message)
+STREAM = "s"
+
+
+class Hall:
+    """The hall of one test: its topics, one reader of everything, and what a dispatcher or worker says."""
+
+    def __init__(self, log: KafkaLog, topics: Topics, scheduler: Service) -> None:
+        self.log = log
+        self.topics = topics
+        self.scheduler = scheduler
+        events = topics.events
+        self._reader = log.reader({(events.name, at): 0 for at in range(events.partitions)})
+        self.seen: list[tuple[str, Message]] = []
+
+    async def join(self, worker: str, slots: int = 1) -> str:
+        incarnation = new_id()
+        devices = [
+            Device(device_id=f"cpu-{at}", kind="cpu", name="cpu", memory_bytes=1) for at in range(slots)
+        ]
+        topics = [self.topics.device(worker, device.device_id) for device in devices]
+        await self.log.ensure(topics)
+        self._reader.assign({(topic.name, 0): 0 for topic in topics})
+        joined = WorkerJoined(
+            worker_id=worker,
+            incarnation=incarnation,
+            host="here",
+            devices=devices,
+            task_types=["noop"],
+            queues=["default"],
+            after={},
+        )
+        record = Author("worker", worker).single(worker, joined)
+        await self.log.append(self.topics.fleet.name, 0, [record])
+        return incarnation
+
+    async def submit(self, *task_ids: str) -> None:
+        received = CommandReceived(
+            command_id=new_id(),
+            command_type="test",
+            body={},
+            digest="",
+            source=Source(topic="t", partition=0, offset=0),
+            publisher="test",
+            rules=RULES,
+        )
+        tasks = [TaskSubmitted(task_id=task_id, task_type="noop", parameters={}) for task_id in task_ids]
+        await self.say("dispatcher", received, *tasks)
+
+    async def say(self, role: str, *messages: Message) -> None:
+        author = Author(role, "test")
+        batch = [author.single(STREAM, message) for message in messages]
+        events = self.topics.events
+        await self.log.append(events.name, partition_of(STREAM, events.partitions), batch)
+
+    async def beat(self, worker: str, incarnation: str, *running: RunningPlacement) -> None:
+        heartbeat = WorkerHeartbeat(worker_id=worker, incarnation=incarnation, running=list(running))
+        record = Author("worker", worker).single(worker, heartbeat)
+        await self.log.publish(self.topics.heartbeats.name, 0, record)
+
+    async def until(
+        self, kind: type[Kind], wanted: Callable[[Kind], bool] = lambda _: True, nth: int = 1
+    ) -> Kind:
+        async with asyncio.timeout(30):
+            while True:
+                found = [message for _, message in self.seen if isinstance(message, kind) and wanted(message)]
+                if len(found) >= nth:
+                    return found[nth - 1]
+                for entry in await self._reader.read(1.0):
+                    record = decode(entry)
+                    if record is not None:
+                        self.seen.append((entry.topic, record.message))
+
+
+@pytest.fixture
+def settings(stack: Servers, database: str) -> StackSettings:
+    prefix = f"t{secrets.token_hex(4)}."
+    made = StackSettings(kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, prepare(made)).result()
+    return made
+
+
+@pytest.fixture
+def scheduler(settings: StackSettings, tmp_path: Path) -> Iterator[Service]:
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        "TRACKSIDE_SCHEDULER_LEASE_S": "1",
+        "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
+        "TRACKSIDE_SCHEDULER_RESEND_S": "0.3",
+    }
+    with service("scheduler", variables, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def hall(settings: StackSettings, scheduler: Service) -> AsyncIterator[Hall]:
+    async with KafkaLog(settings.kafka_bootstrap, "hall") as log:
+        yield Hall(log, settings.topics, scheduler)
+
+
+def accepted(run: RunTask) -> TaskAccepted:
+    return TaskAccepted(
+        task_id=run.task_id, attempt=run.attempt, placement=run.placement, incarnation=run.incarnation
+    )
+
+
+def finished(run: RunTask) -> AttemptEnded:
+    return AttemptEnded(**accepted(run).model_dump(), end=AttemptEnd.FINISHED)
+
+
+async def test_tasks_are_placed_first_come_first_served(hall: Hall) -> None:
+    incarnation = await hall.join("w1", slots=2)
+    await hall.submit("a", "b", "c")
+    first = await hall.until(RunTask)
+    second = await hall.until(RunTask, nth=2)
+    assert {first.task_id, second.task_id} == {"a", "b"}
+    assert first.incarnation == incarnation
+    await hall.say("worker", accepted(first), finished(first))
+    assert (await hall.until(RunTask, lambda run: run.task_id == "c")).attempt == 1
+
+
+async def test_an_unanswered_device_command_is_sent_again(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a")
+    first = await hall.until(RunTask)
+    assert await hall.until(RunTask, nth=2) == first
+    assigned = [message for _, message in hall.seen if isinstance(message, TaskAssigned)]
+    assert len(assigned) == 1
+
+
+async def test_a_refused_task_is_placed_again_as_the_same_attempt(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a")
+    run = await hall.until(RunTask)
+    refused = TaskRefused(**accepted(run).model_dump(), code="device_busy", message="busy")
+    await hall.say("worker", refused)
+    again = await hall.until(RunTask, lambda other: other.placement == 2)
+    assert again.attempt == 1
+
+
+async def test_a_silent_worker_is_lost_and_its_task_given_back_as_a_new_attempt(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a")
+    run = await hall.until(RunTask)
+    await hall.say("worker", accepted(run))
+    lost = await hall.until(AttemptEnded)
+    assert (lost.end, lost.attempt, lost.incarnation) == (AttemptEnd.LOST, 1, run.incarnation)
+    other = await hall.join("w2")
+    again = await hall.until(RunTask, lambda next_: next_.attempt == 2)
+    assert again.incarnation == other
+
+
+async def test_a_worker_that_joins_anew_gives_its_tasks_back_at_once(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a")
+    run = await hall.until(RunTask)
+    await hall.say("worker", accepted(run))
+    anew = await hall.join("w1")
+    again = await hall.until(RunTask, lambda next_: next_.attempt == 2)
+    assert again.incarnation == anew
+
+
+async def test_a_placement_that_the_log_has_left_behind_is_stopped(hall: Hall) -> None:
+    incarnation = await hall.join("w1")
+    await hall.submit("a")
+    await hall.until(RunTask)
+    stray = RunningPlacement(stream=STREAM, task_id="old", attempt=1, placement=1, device_id="cpu-0")
+    await hall.beat("w1", incarnation, stray)
+    stop = await hall.until(StopTask)
+    assert (stop.task_id, stop.reason) == ("old", "stray")
+
+
+async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(hall: Hall) -> None:
+    await hall.submit("a")
+    incarnation = await hall.join("w1")
+    await hall.until(TaskAssigned)
+    hall.scheduler.again()
+    run = await hall.until(RunTask)
+    await hall.beat("w1", incarnation)
+    assert (run.task_id, run.placement) == ("a", 1)

@@ -1,0 +1,60 @@
+"""Services as real processes: started with their settings, killed at will, ended with the test."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Service:
+    """One instance of a service; its output goes to a file that a failure may show."""
+
+    def __init__(self, name: str, variables: Mapping[str, str], output: Path) -> None:
+        self._argv = [sys.executable, "-m", f"trackside.{name}"]
+        self._variables = dict(variables)
+        self._output = output
+        self.process = self._started()
+
+    def again(self) -> None:
+        """Kills the process with SIGKILL and starts it anew."""
+        self.process.kill()
+        self.process.wait()
+        self.process = self._started()
+
+    def stop(self) -> int:
+        """Tells it to stop and gives its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(10)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        with self._output.open("ab") as output:
+            return subprocess.Popen(
+                self._argv,
+                env={**os.environ, **self._variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+
+@contextmanager
+def service(name: str, variables: Mapping[str, str], folder: Path) -> Iterator[Service]:
+    """Runs a service while the block does; it must end with 0 when it is told to stop."""
+    running = Service(name, variables, folder / f"{name}.log")
+    try:
+        yield running
+    except BaseException:
+        sys.stderr.write(f"--- {name} ---\n{(folder / f'{name}.log').read_text()[-4000:]}\n")
+        raise
+    finally:
+        code = running.stop()
+    assert code == 0, f"{name} ended with {code}: {(folder / f'{name}.log').read_text()[-4000:]}"
