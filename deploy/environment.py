@@ -59,12 +59,11 @@ def prepare(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
     if is_done(stamp, wanted):
         return
     begun = time.monotonic()
-    lock = tomllib.loads((root / "uv.lock").read_text(encoding="utf-8"))
     check_disk(root, with_torch=with_torch and torch_index is None)
     uv = find(cache_folder(), say)
     say(f"uv: {uv}")
     announce(root, with_torch=with_torch, torch_index=torch_index)
-    for command in commands(str(uv), root, lock, with_torch=with_torch, torch_index=torch_index):
+    for command in commands(str(uv), root, with_torch=with_torch, torch_index=torch_index):
         run(command, root)
     stamp.write_text(json.dumps(wanted))
     say(f"the environment is ready ({time.monotonic() - begun:.0f} s); it is kept in {root / '.venv'}")
@@ -139,9 +138,7 @@ def announce(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
         say(f"fetching about {' and '.join(sizes)}, less what uv's cache has; once")
 
 
-def commands(
-    uv: str, root: Path, lock: dict[str, Any], *, with_torch: bool, torch_index: str | None
-) -> list[list[str]]:
+def commands(uv: str, root: Path, *, with_torch: bool, torch_index: str | None) -> list[list[str]]:
     """Gives the uv commands that bring the environment to the lock."""
     sync = [uv, "sync", "--locked"]
     if not (root / ".venv" / "bin" / "python").exists():
@@ -152,6 +149,7 @@ def commands(
     base = [*sync, "--no-group", "torch", "--inexact"]
     if not with_torch or torch_index is None:
         return [base]
+    lock = tomllib.loads((root / "uv.lock").read_text(encoding="utf-8"))
     versions = {package["name"]: package.get("version") for package in lock["package"]}
     pinned = [f"{name}=={versions[name]}" for name in TORCH_GROUP]
     python = str(root / ".venv" / "bin" / "python")

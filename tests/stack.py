@@ -25,11 +25,12 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from trackside.embedded import stack as embedded
-from trackside.embedded.folder import held_leash
+from trackside.embedded.folder import held_leash, is_abandoned
 from trackside.embedded.postgres import remove_data
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
+PREFIX = "trackside-test-"
 KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
 KAFKA_IMAGE = "confluentinc/cp-kafka:8.1.0"  # Apache Kafka 4.1
 POSTGRES_IMAGE = "postgres:18"
@@ -64,12 +65,22 @@ class Run:
 def open_run() -> Run:
     """Opens the run of this process, and tells its children about it through the environment."""
     seed = int(os.environ.setdefault(SEED_VARIABLE, str(secrets.randbelow(2**31))))
-    folder = Path(tempfile.mkdtemp(prefix="trackside-test-"))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    _sweep(folder)
     folder.chmod(0o711)  # Postgres may run as another user, who must be able to pass through
     holds = ExitStack()
     holds.enter_context(held_leash(folder / "leash"))
     os.environ[RUN_VARIABLE] = str(folder)
     return Run(folder, seed, holds)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what runs left that were killed more than a minute ago: nobody holds their leash any more."""
+    now_s = folder.stat().st_mtime
+    for old in folder.parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if now_s - old.stat().st_mtime > 60 and is_abandoned(old / "leash"):
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def run_folder() -> Path:

@@ -17,6 +17,7 @@ from trackside.embedded import stack
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
+from trackside.embedded.postgres import remove_data
 from trackside.embedded.programs import Check, await_gone, children_of, is_alive
 
 SERVICE = """
@@ -69,6 +70,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / ".trackside"
     yield home
     stack.stop(home)
+    remove_data(home / "postgres")
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def served(index: Index) -> Iterator[Index]:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         index.url = f"http://127.0.0.1:{server.server_address[1]}/simple"
         try:

@@ -134,6 +134,15 @@ def open_leash(path: str | None) -> int | None:
     return None if path is None else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+def is_abandoned(path: Path) -> bool:
+    """Tells whether nobody holds a leash that was left behind; OSError if there is none."""
+    leash = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return is_cut(leash)
+    finally:
+        os.close(leash)
+
+
 def is_cut(leash: int | None) -> bool:
     """Tells whether nobody holds the other end of the leash any more."""
     if leash is None:

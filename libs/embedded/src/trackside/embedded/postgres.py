@@ -191,6 +191,8 @@ def _data_folder(folder: Path, who: Account) -> Path:
         home = SHORT_ROOT / f"trackside-{_short_hash(str(folder.resolve()))}"
     owner = os.geteuid() if who.uid is None else who.uid
     _owned(home, 0o700, owner)
+    if not record.exists():
+        shutil.rmtree(home / "data", ignore_errors=True)  # of a folder that was removed, its password with it
     write_whole(record, f"{home}\n")
     return home / "data"
 
