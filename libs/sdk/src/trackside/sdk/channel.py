@@ -1,8 +1,9 @@
 """Where a trial's words go: to its worker over a socket, or to the screen when there is no worker.
 
 Lines of JSON, each an object with one key that says what it is:
-`{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}` and
-`{"points": [[tag, step, time_ms, value], ...]}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`.
+`{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}`,
+`{"points": [[tag, step, time_ms, value], ...]}` and `{"ended": true}`. A value that isn't finite is
+`"nan"`, `"inf"` or `"-inf"`.
 """
 
 import json
@@ -136,6 +137,11 @@ class WorkerChannel:
         """Sends what waits."""
         with self._lock:
             self._send_waiting()
+
+    def ended(self) -> None:
+        """Says that the ending is on the disk: the worker needs no more to tell the log."""
+        with self._lock:
+            self._write({"ended": True})
 
     def should_stop(self) -> bool:
         """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once.

@@ -53,6 +53,7 @@ class Incarnation:
         self._keep_workdirs = keep_workdirs
         self._ledger = Ledger(incarnation, frozenset(self._places), frozenset(catalogue.tasks))
         self._runs: dict[str, Run] = {}
+        self._processes: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._devices = {
             voice.topics.device(voice.author.instance, device_id).name: device_id
@@ -124,8 +125,8 @@ class Incarnation:
         """Ends every placement so that it is given back, and waits until all processes are gone."""
         for run in self._runs.values():
             run.stop(Why.LEAVING, grace_s)
-        while self._runs:
-            await asyncio.wait(self._tasks)
+        while self._runs or any(not process.done() for process in self._processes.values()):
+            await asyncio.wait([*self._tasks, *self._processes.values()])
 
     def _obey_entry(self, entry: Entry) -> None:
         envelope, command = _decoded(entry)
@@ -203,6 +204,7 @@ class Incarnation:
         attributes = {"trackside.task": placement.task_id, "trackside.task_type": task_type}
         with context.start("run task", placement.traceparent or None, attributes) as traceparent:
             reporter = Reporter(self._voice, placement, traceparent)
+            before = self._processes.get(placement.device_id)
             try:
                 await self._shop.journal.write(placement)
             except OSError as error:
@@ -211,9 +213,15 @@ class Incarnation:
                 self._ledger.answered(placement.task_id, placement.token, refused)
                 return
             self._ledger.answered(placement.task_id, placement.token, reporter.accepted())
-            ending = await run.to_end(reporter, traceparent)
+            if before is not None:
+                await asyncio.wait([before])
+            process = self._group.create_task(run.to_end(reporter, traceparent))
+            self._processes[placement.device_id] = process
+            ending = await run.ended()
+            # The log may have its end while the process goes: the next one on the device waits for that.
             self._leave_device(placement)
             self._end(placement, reporter, ending)
+            await process
 
     async def _bury(self, placement: Placement) -> None:
         """Notes on disk that a placement must never run, and says that it is cancelled."""

@@ -47,6 +47,7 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel) -> None:
     channel.flush()
     ending |= times | {"reports": channel.said, "final": channel.final_value}
     write_synced(Path(assignment["ending"]), ending)
+    channel.ended()
 
 
 def _phases(assignment: Mapping[str, Any], channel: WorkerChannel, times: dict[str, int]) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class Forkserver:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
+        self._spare: Process | None = None
+        self._refilling: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Mapping[str, str]] | None = None
 
     async def start(self) -> None:
@@ -105,13 +107,28 @@ class Forkserver:
         for module, reason in (await self._ready).items():
             log.warning("module not preloaded", module=module, reason=reason)
 
-    async def fork(self) -> Process:
-        """Forks a process off, which waits for its assignment.
+    async def take(self) -> Process:
+        """Gives a process that waits for its assignment: the one kept ready, or a new one.
 
         Starts a new forkserver if the last one has died. Raises ForkserverGoneError if this one does, and
         OSError if the kernel has no room for another process.
         """
         await self.start()
+        ready, self._spare = self._spare, None
+        if ready is not None and ready.exited.done():
+            ready.close()
+            ready = None
+        process = ready if ready is not None else await self._fork()
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.create_task(self._refill())
+        return process
+
+    async def _refill(self) -> None:
+        """Forks the next process while this one works, so that the next task needn't wait for it."""
+        with contextlib.suppress(ForkserverGoneError, OSError):
+            self._spare = await self._fork()
+
+    async def _fork(self) -> Process:
         if self._control is None:
             raise ForkserverGoneError("the forkserver has died")
         loop = asyncio.get_running_loop()
@@ -146,6 +163,8 @@ class Forkserver:
             self._process.kill()
             self._process.wait()
         self._gone()
+        if self._refilling is not None:
+            self._refilling.cancel()
 
     def _hear(self) -> None:
         assert self._control is not None
@@ -181,6 +200,9 @@ class Forkserver:
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
         self._control = None
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
         assert self._ready is not None
         waiting: list[asyncio.Future[Any]] = [
             self._ready,

@@ -61,14 +61,24 @@ class Run:
         self._phase = TaskStatus.INIT
         self._why: Why | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
-    async def to_end(self, reporter: Reporter, traceparent: str) -> Ending:
-        """Runs the task's process until it is gone and gives how the attempt ended."""
+    async def ended(self) -> Ending:
+        """Waits until it is known how the attempt ended; its process may take some ms more to be gone."""
+        return await self._ended
+
+    async def to_end(self, reporter: Reporter, traceparent: str) -> None:
+        """Runs the task's process until it is gone."""
+        ending = await self._to_end(reporter, traceparent)
+        if not self._ended.done():
+            self._ended.set_result(ending)
+
+    async def _to_end(self, reporter: Reporter, traceparent: str) -> Ending:
         lock = await self._shop.locks.taken(self._place.id)
         try:
             if self._why is not None:
                 return judged(None, None, self._why, self._phase)
-            self._process = await self._shop.forkserver.fork()
+            self._process = await self._shop.forkserver.take()
         except OSError as error:
             return unstartable(error)
         except ForkserverGoneError:
@@ -85,8 +95,11 @@ class Run:
         self._why = why
         if self._process is not None:
             self._shop.forkserver.kill(self._process, signal.SIGTERM)
-            grace = self._shop.stop_grace_s if grace_s is None else grace_s
-            self._deadline = asyncio.get_running_loop().call_later(grace, self._kill)
+            self._kill_after(self._shop.stop_grace_s if grace_s is None else grace_s)
+
+    def _kill_after(self, grace_s: float) -> None:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(grace_s, self._kill)
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -170,6 +183,11 @@ class Run:
                 reporter.reports([(step, value, time_ms) for step, value, time_ms in items])
             case {"final": value}:
                 reporter.final(value)
+            case {"ended": True} if not self._ended.done():
+                written = self._shop.journal.ending(self.placement)
+                if written is not None and self._why is None:
+                    self._ended.set_result(judged(written, 0, None, self._phase))
+                    self._kill_after(self._shop.stop_grace_s)
             case {"points": list(items)}:
                 reporter.points([(tag, step, time_ms, value) for tag, step, time_ms, value in items])
 
