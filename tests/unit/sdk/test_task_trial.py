@@ -1,0 +1,136 @@
+"""What a task calls: inside a worker, and without one."""
+
+import json
+import math
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from trackside.sdk import Task, trial
+from trackside.sdk.channel import ScreenChannel, WorkerChannel
+
+
+class Worker:
+    """The worker's end of a channel."""
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.ours, theirs = socket.socketpair()
+        self.channel = WorkerChannel(theirs, parameters)
+        self.theirs = theirs
+        self._lines = self.ours.makefile("rb")
+
+    def next(self) -> dict[str, Any]:
+        """Waits for the next thing said."""
+        found: dict[str, Any] = json.loads(self._lines.readline())
+        return found
+
+    def close(self) -> None:
+        self._lines.close()
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker({"lr": 0.1})
+    trial.connect(made.channel)
+    yield made
+    trial.connect(ScreenChannel())
+    made.close()
+
+
+def test_parameters_are_a_copy(worker: Worker) -> None:
+    trial.parameters()["lr"] = 5
+    assert trial.parameters() == {"lr": 0.1}
+
+
+def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker: Worker) -> None:
+    for value in (0.1, 0.2, 0.3):
+        trial.report(value)
+    assert [item[:2] for item in worker.next()["reports"]] == [[0, 0.1]]
+    assert [item[:2] for item in worker.next()["reports"]] == [[1, 0.2], [2, 0.3]]
+
+
+def test_a_report_held_back_for_company_is_sent_without_another_call(worker: Worker) -> None:
+    trial.report(1)
+    worker.next()
+    trial.report(2)
+    assert [item[:2] for item in worker.next()["reports"]] == [[1, 2.0]]
+
+
+def test_the_result_comes_behind_all_reports_and_only_once(worker: Worker) -> None:
+    trial.report(1)
+    trial.report(2)
+    trial.result(3)
+    trial.result(4)
+    trial.report(5)
+    worker.channel.flush()
+    assert "reports" in worker.next() and "reports" in worker.next()
+    assert worker.next() == {"final": 3.0}
+    assert [item[1] for item in worker.next()["reports"]] == [5.0]
+    assert worker.channel.final_value == 3.0
+    assert [item[1] for item in worker.channel.said] == [1.0, 2.0, 5.0]
+
+
+def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: Worker) -> None:
+    trial.report({"default": 0.5, "loss": 2.0}, step=7)
+    assert [item[:2] for item in worker.next()["reports"]] == [[7, 0.5]]
+    assert [[item[0], item[1], item[3]] for item in worker.next()["points"]] == [["loss", 7, 2.0]]
+
+
+def test_points_without_a_step_are_counted_by_tag(worker: Worker) -> None:
+    trial.log(loss=1.0, accuracy=0.1)
+    trial.log(loss=0.9)
+    trial.metric("loss", 0.8)
+    worker.channel.flush()
+    said = [[item[0], item[1]] for item in worker.next()["points"]]
+    assert said == [["loss", 0], ["accuracy", 0], ["loss", 1], ["loss", 2]]
+
+
+def test_a_value_that_is_not_finite_travels_by_its_name(worker: Worker) -> None:
+    trial.report(-math.inf)
+    assert worker.next()["reports"][0][1] == "-inf"
+
+
+def test_what_is_no_number_is_refused_where_it_was_said(worker: Worker) -> None:
+    with pytest.raises(TypeError, match="report: expected a number, got NoneType"):
+        trial.report(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="under the key 'default', got keys \\['loss'\\]"):
+        trial.result({"loss": 1.0})
+
+
+def test_a_step_that_does_not_rise_is_refused(worker: Worker) -> None:
+    trial.report(1, step=4)
+    with pytest.raises(ValueError, match="step 4 is not above the last one; expected 5 or more"):
+        trial.report(1, step=4)
+
+
+def test_without_a_worker_everything_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", '{"lr": 0.5}')
+    trial.connect(ScreenChannel())
+    trial.report(trial.parameters()["lr"])
+    trial.log(loss=2.0)
+    trial.result(0.75)
+    assert not trial.should_stop()
+    assert capsys.readouterr().out.splitlines() == [
+        "report step=0 value=0.5",
+        "log step=0 loss=2",
+        "result value=0.75",
+    ]
+
+
+def test_parameters_that_are_no_object_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_PARAMETERS", "[1]")
+    with pytest.raises(ValueError, match="TRACKSIDE_PARAMETERS: expected a JSON object"):
+        ScreenChannel().parameters()
+
+
+def test_a_task_without_train_says_so() -> None:
+    task = Task()
+    task.load()
+    with pytest.raises(NotImplementedError, match="Task has no train"):
+        task.train("cpu")

@@ -1,0 +1,108 @@
+"""The outbox: order within a partition, one batch in flight, patience with a log that doesn't answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+from trackside.contracts.topics import Topics
+from trackside.eventlog.errors import TooLargeError, TransientError
+from trackside.eventlog.log import Appended, Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.telemetry.health import Health
+from trackside.worker import outbox
+from trackside.worker.outbox import Outbox
+
+TOPICS = Topics("t.")
+
+
+def record(value: str, key: str = "k") -> Outgoing:
+    return Outgoing(key.encode(), value.encode(), [])
+
+
+class ShakyLog(MemoryLog):
+    """Fails as often as it is told to, and holds each batch until it is let go."""
+
+    def __init__(self, failures: int = 0, limit: int = 1_000) -> None:
+        super().__init__()
+        self.failures = failures
+        self.limit = limit
+        self.gate = asyncio.Event()
+        self.batches: list[list[bytes | None]] = []
+        self.failed = asyncio.Event()
+
+    async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
+        """Appends a batch once the gate is open."""
+        if self.failures:
+            self.failures -= 1
+            self.failed.set()
+            raise TransientError("no answer")
+        await self.gate.wait()
+        if len(batch) > self.limit:
+            raise TooLargeError("too many")
+        self.batches.append([item.value for item in batch])
+        return await super().append(topic, partition, batch)
+
+
+async def sent(log: ShakyLog, health: Health, values: Sequence[str]) -> Outbox:
+    await log.ensure(TOPICS.shared)
+    async with asyncio.TaskGroup() as group:
+        box = Outbox(log, health, group)
+        for value in values:
+            box.event(TOPICS.events, record(value))
+            await asyncio.sleep(0)
+        log.gate.set()
+        await box.drained()
+        box.close()
+    return box
+
+
+async def test_what_gathers_while_a_batch_is_under_way_goes_with_the_next_one() -> None:
+    log = ShakyLog()
+    await sent(log, Health("worker"), ["1", "2", "3"])
+    assert log.batches == [[b"1"], [b"2", b"3"]]
+
+
+async def test_a_log_that_does_not_answer_is_asked_again_and_health_says_so() -> None:
+    log, health = ShakyLog(failures=2), Health("worker")
+    sending = asyncio.create_task(sent(log, health, ["1"]))
+    await log.failed.wait()
+    await asyncio.sleep(0)
+    assert "waiting for the log since" in (health.waiting_text or "")
+    await sending
+    assert health.waiting_text is None
+    assert log.batches == [[b"1"]]
+
+
+async def test_a_batch_that_is_too_large_goes_in_parts_in_order() -> None:
+    log = ShakyLog(limit=1)
+    await sent(log, Health("worker"), ["1", "2", "3", "4"])
+    assert [value for batch in log.batches for value in batch] == [b"1", b"2", b"3", b"4"]
+
+
+async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted() -> None:
+    log = ShakyLog()
+    await log.ensure(TOPICS.shared)
+    async with asyncio.TaskGroup() as group:
+        box = Outbox(log, Health("worker"), group)
+        box.summary(TOPICS.metrics, record("under way"))
+        await asyncio.sleep(0)
+        for number in range(outbox.MAX_WAITING_SUMMARIES + 3):
+            box.summary(TOPICS.metrics, record(str(number)))
+        assert box.dropped == 3
+        log.gate.set()
+        await box.drained()
+        box.close()
+    assert [value for batch in log.batches for value in batch][:2] == [b"under way", b"3"]
+
+
+async def test_whoever_asks_hears_where_its_event_landed() -> None:
+    log = ShakyLog()
+    await log.ensure(TOPICS.shared)
+    heard: list[int] = []
+    async with asyncio.TaskGroup() as group:
+        box = Outbox(log, Health("worker"), group)
+        for value in ("1", "2", "3"):
+            box.event(TOPICS.events, record(value), lambda appended: heard.append(appended.offset))
+        log.gate.set()
+        await box.drained()
+        box.close()
+    assert heard == [0, 1, 2]
