@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_json
 
 WHOLE_LIMIT = 2**63 - 1
 """The largest whole number of a bigint."""
@@ -38,28 +38,23 @@ def plain(text: str) -> str:
 
 
 def json_text(value: Any) -> str | None:
-    """Writes a value as JSON for a jsonb column; None stays SQL's null.
+    """Writes a value or a model as JSON for a jsonb column; None stays SQL's null.
 
     What jsonb can't hold is replaced: NUL in a text by U+FFFD, a number that isn't finite by null.
     """
     if value is None:
         return None
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
-    try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = "\\u0000"
-    return json.dumps(_holdable(value), separators=(",", ":")) if "\\u0000" in text else text
+    text = to_json(value, inf_nan_mode="null").decode()
+    if "\\u0000" not in text:
+        return text
+    return to_json(_holdable(json.loads(text))).decode()
 
 
 def _holdable(value: Any) -> Any:
     if isinstance(value, str):
         return plain(value)
-    if isinstance(value, float):
-        return value if value - value == 0 else None
     if isinstance(value, dict):
-        return {plain(str(name)): _holdable(inner) for name, inner in value.items()}
+        return {plain(name): _holdable(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_holdable(inner) for inner in value]
     return value
