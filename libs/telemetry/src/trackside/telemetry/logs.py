@@ -37,6 +37,8 @@ def configure_logs(*, json_logs: bool | None = None, level: str = "info", out: T
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     _replace_handler(_handler(out, as_json), number)
+    # While a broker is away aiokafka writes ten lines a second; what that means, our own lines say once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 def _shared() -> list[Processor]:
