@@ -2,13 +2,15 @@
 
 Parameters, all optional: `seconds` to work (s); `value` to end with; `reports` to give before (a list);
 `fail` in stage "load", "train" or "report"; `crash` with a signal's number or `exit` with a code;
-`ignore_sigterm`; `tell_pid` as the first report; `print` a line; `wait_for_stop`, then end by itself.
+`ignore_sigterm`; `tell_pid` as the first report; `print` a line; `wait_for_stop`, then end by itself;
+`show_environment` in the result.
 """
 
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from trackside.sdk import Task, trial
@@ -36,7 +38,12 @@ class Noop(Task):
             trial.result(asked["value"])
         if asked.get("fail") == "report":
             return {"unreportable": object()}
-        return {"device": device, "pid": os.getpid()}
+        result = {"device": device, "pid": os.getpid(), "workdir": str(Path.cwd())}
+        if asked.get("show_environment"):
+            began_with = Path("/proc/self/environ").read_bytes().split(b"\0")
+            result["environment"] = dict(os.environ)
+            result["began_with"] = [variable.decode().partition("=")[0] for variable in began_with]
+        return result
 
 
 def misbehave(asked: dict[str, Any]) -> None:

@@ -41,11 +41,11 @@ class Rig:
 
     async def run(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> RunTask:
         """Sends a RunTask for the current incarnation."""
-        device = more.pop("device", "cpu-0")
+        device, traceparent = more.pop("device", "cpu-0"), more.pop("traceparent", "")
         fields = {"attempt": 1, "placement": 1, "task_type": "noop", "incarnation": None, **more}
         fields["incarnation"] = fields["incarnation"] or (await self.joined()).incarnation
         command = RunTask(stream=stream_of(task_id), task_id=task_id, parameters=parameters or {}, **fields)
-        await self.send(command, device)
+        await self.send(command, device, traceparent)
         return command
 
     async def stop(self, command: RunTask, device: str = "cpu-0") -> None:

@@ -20,6 +20,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topics
+from trackside.telemetry import context
 
 
 @pytest.fixture
@@ -80,6 +81,25 @@ async def test_an_exception_becomes_an_event_with_stage_and_traceback(
     assert ("noop.py" in end.error.traceback) == (stage != "report")
     await rig.run("b")
     assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
+async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgres://me:secret@host/db")
+    monkeypatch.setenv("SOMETHING_ELSE", "1")
+    topics = Topics("t.")
+    parent = context.new_traceparent()
+    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
+        await rig.run("a", {"show_environment": True}, traceparent=parent)
+        result = (await rig.end("a")).result or {}
+    seen = result["environment"]
+    assert not {"TRACKSIDE_POSTGRES_DSN", "SOMETHING_ELSE"} & (set(seen) | set(result["began_with"]))
+    assert (seen["TRACKSIDE_TASK_ID"], seen["TRACKSIDE_ATTEMPT"]) == ("a", "1")
+    assert context.trace_id(seen["TRACEPARENT"]) == context.trace_id(parent)
+    assert seen["CUDA_VISIBLE_DEVICES"] == ""
+    assert result["workdir"] == seen["TMPDIR"] and result["workdir"].startswith(str(tmp_path))
+    assert list((tmp_path / "tasks").iterdir()) == []
 
 
 async def test_a_value_that_is_not_finite_travels_by_its_name(rig: Rig) -> None:

@@ -1,1 +1,1 @@
-"""Runs each task in a child process and reports what happened."""
+"""Runs each task in a process of its own and reports what happened."""
