@@ -109,8 +109,8 @@ def test_servers_listen_below_the_ephemeral_range_on_loopback(servers: stack.Sta
     assert servers.bootstrap_servers.startswith("127.0.0.1:")
 
 
-def test_the_files_that_hold_the_password_are_the_owners_alone(servers: stack.Stack) -> None:
-    names = ("stack.json", "plan.json", "postgres/password")
+def test_passwords_logs_and_data_are_the_owners_alone(servers: stack.Stack) -> None:
+    names = ("stack.json", "plan.json", "postgres/password", "kafka", "logs", "services")
     assert {(servers.folder / name).stat().st_mode & 0o077 for name in names} == {0}
 
 

@@ -4,6 +4,7 @@ Only the binaries are used, never the package's `get_server()`: as root that add
 every parent folder readable by all, and takes a stale postmaster for a living one.
 """
 
+import contextlib
 import hashlib
 import os
 import pwd
@@ -24,6 +25,7 @@ from trackside.embedded.programs import Program, is_alive
 USER = "trackside"
 DATABASE = "trackside"
 SHORT_ROOT = Path("/var/tmp")
+BELONGS_TO = "belongs-to"
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -188,13 +190,23 @@ def _data_folder(folder: Path, who: Account) -> Path:
     elif _can_enter(folder.resolve(), who):
         home = folder.resolve() / "server"
     else:
+        _remove_orphans()
         home = SHORT_ROOT / f"trackside-{_short_hash(str(folder.resolve()))}"
     owner = os.geteuid() if who.uid is None else who.uid
     _owned(home, 0o700, owner)
     if not record.exists():
         shutil.rmtree(home / "data", ignore_errors=True)  # of a folder that was removed, its password with it
     write_whole(record, f"{home}\n")
+    write_whole(home / BELONGS_TO, str(folder.resolve()))
     return home / "data"
+
+
+def _remove_orphans() -> None:
+    """Removes data in /var/tmp whose stack folder is gone: nobody else would."""
+    for note in SHORT_ROOT.glob(f"trackside-*/{BELONGS_TO}"):
+        with contextlib.suppress(OSError):
+            if note.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists():
+                shutil.rmtree(note.parent, ignore_errors=True)
 
 
 def _password(folder: Path) -> str:

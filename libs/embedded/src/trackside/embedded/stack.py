@@ -102,6 +102,8 @@ def start(
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = take_lock(folder)
     try:
+        for name in ("kafka", "logs", "services"):
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
         (folder / "stack.json").unlink(missing_ok=True)
         ports = _ports(folder, services)
         servers: list[Program] = []
