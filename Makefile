@@ -22,7 +22,7 @@ test: env lint types layers unit stack-tests whole-tests ## everything; what CI 
 check: env-without-torch lint types layers unit ## lint, types, layers, house and unit tests; needs no torch
 
 bench: env ## measure the floors of docs/ and print one table
-	@$(RUN)/python -m bench
+	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
 
 up: env ## start a stack that stays
 	@$(RUN)/trackside up

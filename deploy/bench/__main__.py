@@ -1,0 +1,96 @@
+"""Measures everything in one run and prints one table: `python -m bench`. Exit 1 if anything is missing."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench import answers, forks, place, points, rebuilds, table, trials
+from bench.figures import Figure, Findings, Goal, MissingError
+from trackside.embedded.stack import Stack
+from trackside.eventlog.kafka import KafkaLog
+from trackside.telemetry.logs import configure_logs
+
+PARTS = ("trials", "answers", "rebuild", "points")
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
+    parser.add_argument("--trials", type=int, default=300, help="trials of the no-op search (300)")
+    parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
+    parser.add_argument(
+        "--events", type=int, default=200_000, help="events of the rebuild, at least (200000)"
+    )
+    parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
+    return parser.parse_args(given)
+
+
+async def measured(stack: Stack, asked: argparse.Namespace, console: Console) -> list[Findings]:
+    """Measures part after part on a stack that runs."""
+    parts = asked.only or PARTS
+    found: list[Findings] = []
+    async with KafkaLog(stack.bootstrap_servers, client_id="bench") as log:
+        append_ms = await answers.appends(log, asked.commands)
+        if "trials" in parts:
+            console.print(f"{asked.trials} no-op trials, and as many bare forks")
+            ceiling = await asyncio.to_thread(forks.measured, asked.trials)
+            found.append(await trials.measured(log, asked.trials, ceiling, append_ms))
+        if "answers" in parts:
+            console.print(f"{asked.commands} commands")
+            found.append(await answers.measured(log, asked.commands, searches=20))
+        if "rebuild" in parts:
+            console.print(f"a log of {asked.events:,} events, read raw and rebuilt")
+            where = rebuilds.Place(log, stack.bootstrap_servers, stack.postgres_dsn)
+            found.append(await rebuilds.measured(where, asked.events))
+        if "points" in parts:
+            console.print(f"{asked.points:,} metric points")
+            found.append(await points.measured(log, stack.postgres_dsn, asked.points))
+    return found
+
+
+def machine() -> str:
+    """Says what the figures were measured on."""
+    load = os.getloadavg()[0]
+    return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
+
+
+def main() -> int:
+    """Runs the benchmark."""
+    asked = arguments()
+    console = Console(width=table.WIDTH, highlight=False)
+    configure_logs(level="warning")
+    console.print(f"machine: {machine()}")
+    try:
+        with place.started(lambda line: console.print(f"  {line}", style="dim")) as (stack, seconds):
+            found = asyncio.run(measured(stack, asked, console))
+    except MissingError as error:
+        console.print(f"missing: {error}", style="bold red")
+        return 1
+    ready = Figure("P15", "stack ready, nothing to download", seconds, "s", goal=Goal(20, 6, at_most=True))
+    figures = [ready, *(figure for findings in found for figure in findings.figures)]
+    counted = [line for findings in found for line in findings.counted]
+    details: dict[str, Any] = {}
+    for findings in found:
+        details |= findings.details
+    console.print(f"machine: {machine()}\n")
+    table.shown(console, figures, counted, details)
+    if asked.json:
+        document = {"machine": machine(), "figures": [figure.as_json() for figure in figures]}
+        asked.json.write_text(
+            json.dumps(document | {"counted": counted, "details": details}, indent=1) + "\n"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""P6: a command until its answer is seen outside, on an idle stack; beside it, an append until it is seen."""
+
+from collections.abc import Callable
+from functools import partial
+
+from bench.figures import Figure, Findings, Goal, equal, percentile
+from bench.place import TASK_TYPE, TOPICS
+from bench.watching import watched
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Command, Record
+from trackside.contracts.search_space import Uniform
+from trackside.contracts.searches import SearchEnded, StartSearch, StopSearch, Tuner
+from trackside.contracts.tasks import TaskStatus, TaskStatusChanged
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Log
+from trackside.sdk.publication import outgoing
+
+FIRST = 20
+"""Answers that are not counted: connections, caches and code are cold."""
+
+
+async def publish(log: Log, command: Command, stream_id: str, command_id: str) -> None:
+    """Publishes a command as any client does."""
+    record = outgoing(command, stream_id, command_id, "trackside/sdk/bench", "")
+    commands = TOPICS.commands
+    await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
+
+
+def search(trials: int, concurrency: int) -> StartSearch:
+    """Gives the command of a search whose tasks do nothing."""
+    return StartSearch(
+        name="bench",
+        task_type=TASK_TYPE,
+        space={"x": Uniform(type="uniform", low=0.0, high=1.0)},
+        tuner=Tuner(name="random"),
+        max_trials=trials,
+        concurrency=concurrency,
+        seed=7,
+    )
+
+
+async def appends(log: Log, count: int) -> list[float]:
+    """Gives how long an append takes until a reader of 12 partitions has it, in ms, one after another."""
+    topics = Topics("bench-raw.")
+    await log.ensure([topics.events])
+    author = Author("dispatcher", "bench")
+    found = []
+    async with watched(log, topics.events) as watch:
+        for number in range(count + FIRST):
+            stream_id = f"raw-{number}"
+            source = {"topic": "commands", "partition": 0, "offset": number}
+            event = CommandAccepted.model_validate({"command_id": new_id(), "source": source})
+            began, start = monotonic_s(), len(watch.seen)
+            record = author.single(stream_id, event)
+            await log.append(topics.events.name, partition_of(stream_id, topics.events.partitions), [record])
+            seen = await watch.until(_of(stream_id), start=start)
+            found.append((seen.at_s - began) * 1000)
+    return found[FIRST:]
+
+
+def _of(stream_id: str) -> Callable[[Record], bool]:
+    return lambda record: record.envelope.stream == stream_id
+
+
+async def refusals(log: Log, count: int) -> list[float]:
+    """Gives how long commands to stop unknown searches took until their refusal was seen, in ms."""
+    found = []
+    async with watched(log, TOPICS.events) as watch:
+        for number in range(count + FIRST):
+            stream_id, command_id = f"unknown-{number}", new_id()
+            began, start = monotonic_s(), len(watch.seen)
+            await publish(log, StopSearch(reason="bench"), stream_id, command_id)
+            seen = await watch.until(partial(_is_refusal, command_id), start=start)
+            found.append((seen.at_s - began) * 1000)
+    return found[FIRST:]
+
+
+def _is_refusal(command_id: str, record: Record) -> bool:
+    message = record.message
+    return isinstance(message, CommandRefused) and message.command_id == command_id
+
+
+async def first_starts(log: Log, count: int) -> list[float]:
+    """Gives how long searches of one trial took from the command until its task had started, in ms."""
+    found = []
+    async with watched(log, TOPICS.events) as watch:
+        for number in range(count + 1):
+            stream_id = f"first-{number}"
+            began, start = monotonic_s(), len(watch.seen)
+            await publish(log, search(1, 1), stream_id, new_id())
+            seen = await watch.until(partial(_has_started, stream_id), start=start)
+            found.append((seen.at_s - began) * 1000)
+            await watch.until(partial(_has_ended, stream_id), start=start)
+    return found[1:]
+
+
+def _has_started(stream_id: str, record: Record) -> bool:
+    message = record.message
+    started = isinstance(message, TaskStatusChanged) and message.status is TaskStatus.AVAILABLE
+    return started and record.envelope.stream == stream_id
+
+
+def _has_ended(stream_id: str, record: Record) -> bool:
+    return isinstance(record.message, SearchEnded) and record.envelope.stream == stream_id
+
+
+async def measured(log: Log, commands: int, searches: int) -> Findings:
+    """Measures all of it."""
+    raw = await appends(log, commands)
+    answers = await refusals(log, commands)
+    starts = await first_starts(log, searches)
+    beside, what = percentile(raw, 50), "append and read back"
+    tail = percentile(raw, 99)
+    median, late = Goal(20, 5, at_most=True), Goal(60, 15, at_most=True)
+    answer, first = percentile(answers, 50), percentile(starts, 50)
+    figures = [
+        Figure("P6", "command to its answer seen, idle, p50", answer, "ms", beside, what, median),
+        Figure("P6", "the same, p99", percentile(answers, 99), "ms", tail, f"{what}, p99", late),
+        Figure("-", "command to first task start, idle, p50", first, "ms", beside, what),
+    ]
+    counted = [
+        equal("refusals", len(answers), commands),
+        equal("first starts", len(starts), searches),
+    ]
+    return Findings(figures, counted, {"append_ms": raw, "answer_ms": answers, "first_start_ms": starts})

@@ -1,0 +1,187 @@
+"""A log like those that searches leave, written with the product's own author: the input of a rebuild."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.message import Message
+from trackside.contracts.search_space import Choice, LogUniform, QUniform, Uniform
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchSpec,
+    SearchStarted,
+    SearchStatus,
+    StartSearch,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+    Tuner,
+)
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskStatus,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from trackside.contracts.topics import MAX_BATCH_BYTES, Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Log, Outgoing
+from trackside.telemetry import context
+
+TRIALS = 200
+REPORTS = 10
+STATUSES = (TaskStatus.AVAILABLE, TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING)
+EVENTS_PER_TRIAL = 2 + 1 + 1 + len(STATUSES) + REPORTS + 1 + 1 + 1
+EVENTS_PER_SEARCH = 4
+INCARNATION = new_id()
+PAUSE_BYTES = 600
+
+DISPATCHER, SCHEDULER, WORKER = (Author(role, "bench") for role in ("dispatcher", "scheduler", "worker"))
+
+
+def events_of(searches: int) -> int:
+    """Gives the number of events in the streams of that many searches."""
+    return searches * (TRIALS * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH)
+
+
+def command() -> StartSearch:
+    """Gives the command of the searches: four parameters, as in the digits example."""
+    return StartSearch(
+        name="digits",
+        task_type="digits",
+        space={
+            "lr": LogUniform(type="loguniform", low=1e-4, high=1e-1),
+            "hidden": QUniform(type="quniform", low=16, high=128, step=16),
+            "dropout": Uniform(type="uniform", low=0.0, high=0.5),
+            "optimizer": Choice(type="choice", values=["adam", "sgd", "rmsprop"]),
+        },
+        tuner=Tuner(name="random"),
+        max_trials=TRIALS,
+        concurrency=2,
+        seed=7,
+    )
+
+
+@dataclass(slots=True)
+class Lane:
+    """One partition being written: what waits for the next request."""
+
+    topic: str
+    partition: int
+    records: list[Outgoing] = field(default_factory=list)
+    size: int = 0
+
+    async def add(self, log: Log, records: Sequence[Outgoing]) -> None:
+        """Takes a decision in; sends what waits first if there is no room."""
+        weight = sum(len(record.value or b"") + PAUSE_BYTES for record in records)
+        if self.records and self.size + weight > MAX_BATCH_BYTES:
+            await self.flush(log)
+        self.records += records
+        self.size += weight
+
+    async def flush(self, log: Log) -> None:
+        """Sends what waits."""
+        if self.records:
+            await log.append(self.topic, self.partition, self.records)
+        self.records, self.size = [], 0
+
+
+async def write(log: Log, topics: Topics, searches: int) -> int:
+    """Writes a worker and that many finished searches; gives the number of events of both topics."""
+    await log.ensure(topics.shared)
+    joined = WorkerJoined(
+        worker_id="bench",
+        incarnation=INCARNATION,
+        host="bench",
+        devices=[Device(device_id=f"cpu-{n}", kind="cpu", name="CPU slot", memory_bytes=1) for n in range(2)],
+        task_types=["digits"],
+        queues=["default"],
+        after={},
+    )
+    await log.append(topics.fleet.name, 0, [WORKER.single("bench", joined)])
+    lanes: dict[int, Lane] = {}
+    for number in range(searches):
+        stream_id = f"digits-{number:04d}"
+        partition = partition_of(stream_id, topics.events.partitions)
+        lane = lanes.setdefault(partition, Lane(topics.events.name, partition))
+        trace = context.new_traceparent()
+        for author, messages in _search(stream_id, topics, number):
+            await lane.add(log, author.decision(stream_id, messages, traceparent=trace))
+    for lane in lanes.values():
+        await lane.flush(log)
+    return events_of(searches) + 1
+
+
+Step = tuple[Author, list[Message]]
+
+
+def _search(stream_id: str, topics: Topics, number: int) -> Iterator[Step]:
+    wanted, command_id = command(), new_id()
+    source = Source(topic=topics.commands.name, partition=0, offset=number)
+    body = wanted.model_dump(mode="json")
+    digest = blake2b(stream_id.encode(), digest_size=32).hexdigest()
+    received = CommandReceived(
+        command_id=command_id,
+        command_type=StartSearch.wire_type(),
+        body=body,
+        digest=digest,
+        source=source,
+        publisher="trackside/sdk/bench",
+        rules=RULES,
+    )
+    spec = SearchSpec.model_validate(body)
+    started = SearchStarted(command_id=command_id, search=spec, seed=7)
+    yield DISPATCHER, [received]
+    yield DISPATCHER, [CommandAccepted(command_id=command_id, source=source), started]
+    for first in range(0, TRIALS, 2):
+        for trial in (first, first + 1):
+            yield from _begun(stream_id, trial)
+        for trial in (first, first + 1):
+            yield from _done(stream_id, trial)
+    yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=TRIALS)]
+
+
+def _begun(stream_id: str, trial: int) -> Iterator[Step]:
+    task_id = trial_task_id(stream_id, trial)
+    parameters = {"lr": 0.0123 / (1 + trial), "hidden": 64.0, "dropout": 0.25, "optimizer": "adam"}
+    yield (
+        DISPATCHER,
+        [
+            TrialSuggested(trial=trial, parameters=parameters, seen=0),
+            TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, trial=trial),
+        ],
+    )
+    token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": INCARNATION}
+    device = {"worker_id": "bench", "device_id": f"cpu-{trial % 2}", "seen": 1}
+    yield SCHEDULER, [TaskAssigned.model_validate(token | device)]
+    yield WORKER, [TaskAccepted.model_validate(token)]
+    for status in STATUSES:
+        yield WORKER, [TaskStatusChanged.model_validate(token | {"status": status})]
+
+
+def _done(stream_id: str, trial: int) -> Iterator[Step]:
+    task_id = trial_task_id(stream_id, trial)
+    token = {"task_id": task_id, "attempt": 1, "placement": 1}
+    value = 0.0
+    for step in range(REPORTS):
+        value = 0.9 - 0.5 / (1 + step) + 0.0001 * trial
+        report = token | {"kind": "PERIODICAL", "step": step, "value": value}
+        yield WORKER, [MetricReported.model_validate(report)]
+    yield WORKER, [MetricReported.model_validate(token | {"kind": "FINAL", "step": REPORTS, "value": value})]
+    ending = {
+        "incarnation": INCARNATION,
+        "end": AttemptEnd.FINISHED,
+        "result": {"accuracy": value},
+        "load_time_ms": 12,
+        "train_time_ms": 2_345,
+        "exit_code": 0,
+    }
+    yield WORKER, [AttemptEnded.model_validate(token | ending)]
+    yield DISPATCHER, [TrialEnded(trial=trial, status=TrialStatus.SUCCEEDED, value=value)]

@@ -1,0 +1,124 @@
+"""P11: metric points from Kafka to rows by the summary-indexer, beside COPY of the same rows."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import asyncpg
+
+from bench.figures import Figure, Findings, Goal, MissingError, equal
+from bench.place import TOPICS
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.log import Log, Outgoing
+from trackside.projections.metrics import metric_rows
+from trackside.projections.projection import Row
+
+BATCH_POINTS = 200
+TAGS = ("objective", "loss", "lr", "grad_norm")
+BATCHES_PER_TASK = 25
+COPY_ROWS = 20_000
+LIMIT_S = 300.0
+LOOK_EVERY_S = 0.02
+POSITIONS = "SELECT coalesce(sum(position), 0) FROM trackside.positions WHERE topic = $1"
+COUNT = "SELECT count(*) FROM trackside.metric_points"
+TABLE = """CREATE TABLE bench_points (series bigint NOT NULL, step bigint NOT NULL,
+    wall_time_ms bigint NOT NULL, value double precision, PRIMARY KEY (series, step))"""
+
+
+def batches(count: int) -> list[MetricPointsReported]:
+    """Makes batches of 200 points as workers send them: four tags, a task for every 25 batches."""
+    per_tag, time_ms = BATCH_POINTS // len(TAGS), now_ms()
+    made = []
+    for number in range(count):
+        task, part = divmod(number, BATCHES_PER_TASK)
+        steps = list(range(part * per_tag, (part + 1) * per_tag))
+        series = [
+            Series(
+                tag=tag,
+                steps=steps,
+                times_ms=[time_ms + 37 * step for step in steps],
+                values=[1.0 / (1 + step) + 0.001 * number for step in steps],
+            )
+            for tag in TAGS
+        ]
+        made.append(
+            MetricPointsReported(
+                stream=f"points-{task}", task_id=f"points-{task}.0", attempt=1, series=series
+            )
+        )
+    return made
+
+
+def _requests(messages: Sequence[MetricPointsReported]) -> list[tuple[int, list[Outgoing]]]:
+    """Encodes batches, and gathers what goes to one partition into requests, the partitions in turn."""
+    author, topic = Author("worker", "bench"), TOPICS.metrics
+    open_: dict[int, tuple[int, list[Outgoing]]] = {}
+    full: list[tuple[int, list[Outgoing]]] = []
+    for message in messages:
+        record = replace(author.single(message.stream, message), key=message.task_id.encode())
+        partition = partition_of(message.task_id, topic.partitions)
+        size, records = open_.get(partition, (0, []))
+        weight = len(record.value or b"") + 600
+        if records and size + weight > MAX_BATCH_BYTES:
+            full.append((partition, records))
+            size, records = 0, []
+        open_[partition] = (size + weight, [*records, record] if not records else _added(records, record))
+    return [*full, *((partition, records) for partition, (_, records) in open_.items())]
+
+
+def _added(records: list[Outgoing], record: Outgoing) -> list[Outgoing]:
+    records.append(record)
+    return records
+
+
+async def measured(log: Log, dsn: str, points: int) -> Findings:
+    """Publishes the points at once and waits until all of their rows are there."""
+    messages = batches(points // BATCH_POINTS)
+    connection = await asyncpg.connect(dsn)
+    try:
+        before = await connection.fetchval(COUNT)
+        seconds = await _indexed(log, connection, messages)
+        rows = await connection.fetchval(COUNT) - before
+        counted = [equal("metric points", rows, len(messages) * BATCH_POINTS)]
+        copied_s = await _copied(connection, [row for message in messages for row in metric_rows(message)[1]])
+    finally:
+        await connection.close()
+    figure = Figure(
+        "P11", "metric points from Kafka to rows", rows / seconds, "/s", rows / copied_s, "COPY of the rows",
+        Goal(0.25, 0.6, ratio=True),
+    )  # fmt: skip
+    return Findings([figure], counted)
+
+
+async def _indexed(
+    log: Log, connection: "asyncpg.Connection[asyncpg.Record]", messages: Sequence[MetricPointsReported]
+) -> float:
+    """Gives the seconds from the first append to the moment when the last row is there."""
+    topic, requests = TOPICS.metrics.name, _requests(messages)
+    start = await connection.fetchval(POSITIONS, topic)
+    began = monotonic_s()
+    for partition, records in requests:
+        await log.append(topic, partition, records)
+    reached = 0
+    while reached < len(messages):
+        if monotonic_s() - began > LIMIT_S:
+            raise MissingError(f"{reached} of {len(messages)} batches were indexed within {LIMIT_S:g} s")
+        await asyncio.sleep(LOOK_EVERY_S)
+        reached = await connection.fetchval(POSITIONS, topic) - start
+    return monotonic_s() - began
+
+
+async def _copied(connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[Row]) -> float:
+    """Gives the seconds that COPY takes for the same rows, in batches as large as the indexer's."""
+    await connection.execute(TABLE)
+    began = monotonic_s()
+    for first in range(0, len(rows), COPY_ROWS):
+        async with connection.transaction():
+            await connection.copy_records_to_table("bench_points", records=rows[first : first + COPY_ROWS])
+    seconds = monotonic_s() - began
+    equal("rows copied", await connection.fetchval("SELECT count(*) FROM bench_points"), len(rows))
+    await connection.execute("DROP TABLE bench_points")
+    return seconds

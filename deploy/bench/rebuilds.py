@@ -1,0 +1,135 @@
+"""P8: a rebuild of all projections, beside consume, decode and COPY of the same events in one process."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench import history
+from bench.figures import Figure, Findings, Goal, MissingError, equal
+from trackside.contracts.codec import CODEC
+from trackside.contracts.topics import Topics
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Log
+from trackside.projections.migrate import migrate
+from trackside.projections.owners import OWNERS, Owner
+from trackside.projections.positions import put_positions
+from trackside.projections.postgres import Connection, database
+from trackside.replay.rebuild import Report, rebuild
+
+TOPICS = Topics("bench-rebuild.")
+DATABASE = "bench_rebuild"
+COPY_ROWS = 20_000
+ROUNDS = 2
+TABLE = """CREATE TABLE raw_events (partition integer NOT NULL, log_offset bigint NOT NULL,
+    append_ms bigint NOT NULL, stream_id text NOT NULL, type text NOT NULL,
+    PRIMARY KEY (partition, log_offset))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the log and the read models are."""
+
+    log: Log
+    bootstrap: str
+    dsn: str
+
+
+async def measured(place: Place, events: int) -> Findings:
+    """Writes a log of at least that many events, then reads it raw and rebuilds from it, in turn."""
+    searches = -(-events // history.events_of(1))
+    total = await history.write(place.log, TOPICS, searches)
+    own = await _prepared(place)
+    raw_s, rebuilt_s = [], []
+    report = Report()
+    for turn in range(ROUNDS):
+        raw_s.append(await _raw(own, history.events_of(searches)))
+        report = await rebuild(own.log, TOPICS, own.dsn, swap=turn == 0)
+        rebuilt_s.append(report.fold_s)
+        equal("events rebuilt", report.events, total)
+    if not report.equal:
+        raise MissingError(f"the second rebuild differs from the first: {report}")
+    rows = report.rows
+    trials = searches * history.TRIALS
+    counted = [
+        equal("events rebuilt", report.events, total),
+        equal("searches", rows["searches"], searches),
+        *(equal(f"rows of {table}", rows[table], trials) for table in ("trials", "tasks", "attempts")),
+        str(report),
+    ]
+    rate, beside = total / min(rebuilt_s), history.events_of(searches) / min(raw_s)
+    figure = Figure(
+        "P8", "rebuild of all projections, 1 process", rate, "/s", beside, "consume + decode + COPY",
+        Goal(0.35, 0.7, ratio=True),
+    )  # fmt: skip
+    return Findings([figure], counted, {"raw_s": raw_s, "rebuild_s": rebuilt_s})
+
+
+async def _prepared(place: Place) -> Place:
+    """Makes a database whose read models are empty but claim to be at the end of the log."""
+    connection = await asyncpg.connect(place.dsn)
+    try:
+        await connection.execute(f"CREATE DATABASE {DATABASE}")
+    finally:
+        await connection.close()
+    dsn = urlunsplit(urlsplit(place.dsn)._replace(path=f"/{DATABASE}"))
+    ends = {
+        (topic.name, partition): end
+        for topic in TOPICS.shared
+        for partition, end in (await place.log.ends(topic.name)).items()
+    }
+
+    async def prepared(connection: Connection) -> None:
+        await migrate(connection)
+        for owner in OWNERS.values():
+            await put_positions(connection, owner.name, _of(owner, ends))
+
+    async with database(dsn) as opened:
+        await opened.transaction(prepared)
+    return Place(place.log, place.bootstrap, dsn)
+
+
+def _of(owner: Owner, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    names = {topic.name for topic in owner.topics(TOPICS)}
+    return {where: end for where, end in ends.items() if where[0] in names}
+
+
+async def _raw(place: Place, expected: int) -> float:
+    """Gives the seconds to consume, decode and copy all events into a table with a key, and nothing else."""
+    connection = await asyncpg.connect(place.dsn)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=place.bootstrap,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=4_194_304,
+    )
+    await consumer.start()
+    try:
+        await connection.execute(TABLE)
+        began = monotonic_s()
+        topic = TOPICS.events
+        consumer.assign([TopicPartition(topic.name, number) for number in range(topic.partitions)])
+        rows: list[tuple[int, int, int, str, str]] = []
+        read = 0
+        while read < expected:
+            found = await consumer.getmany(timeout_ms=1_000, max_records=COPY_ROWS)
+            for messages in found.values():
+                for message in messages:
+                    envelope = CODEC.envelope(message.headers)
+                    CODEC.decode(envelope, message.value)
+                    place_ = (message.partition, message.offset, message.timestamp)
+                    rows.append((*place_, envelope.stream, envelope.type))
+            if len(rows) >= COPY_ROWS or (rows and read + len(rows) >= expected):
+                async with connection.transaction():
+                    await connection.copy_records_to_table("raw_events", records=rows)
+                read += len(rows)
+                rows = []
+        seconds = monotonic_s() - began
+        equal("events read raw", await connection.fetchval("SELECT count(*) FROM raw_events"), expected)
+        await connection.execute("DROP TABLE raw_events")
+        return seconds
+    finally:
+        await consumer.stop()
+        await connection.close()
