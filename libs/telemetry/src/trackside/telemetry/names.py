@@ -23,6 +23,7 @@ CounterName = Literal[
     "trackside.scheduler.lost.workers",
     "trackside.worker.ended.tasks",
     "trackside.worker.refused.tasks",
+    "trackside.worker.dropped.batches",
     "trackside.projections.written.rows",
     "trackside.summary_indexer.indexed.points",
     "trackside.summary_indexer.indexed.batches",
@@ -120,6 +121,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("trackside.worker.spool.bytes", "Reports on disk that wait for the broker."),
     _counter("trackside.worker.ended.tasks", "Attempts ended here, by status.", "status"),
     _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
+    _counter(
+        "trackside.worker.dropped.batches", "Points and lines dropped while the log did not answer.", "topic"
+    ),
     _histogram("trackside.worker.load.seconds", "Time a task took to load.", _SLOW),
     _histogram("trackside.worker.train.seconds", "Time a task took to train.", _SLOW),
     _counter("trackside.projections.written.rows", "Rows written to Postgres.", "projection"),

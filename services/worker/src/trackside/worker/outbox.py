@@ -14,6 +14,7 @@ import structlog
 from trackside.contracts.topics import Topic, partition_of
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Log, Outgoing
+from trackside.telemetry import metrics
 from trackside.telemetry.health import Health
 
 log = structlog.get_logger("trackside.worker")
@@ -51,6 +52,7 @@ class _Lane:
         while self._limit is not None and len(self._items) > self._limit:
             self._items.popleft()
             self.dropped += 1
+            metrics.counter("trackside.worker.dropped.batches").labels(topic=self._topic).inc()
         self._filled.set()
         self._empty.clear()
 
