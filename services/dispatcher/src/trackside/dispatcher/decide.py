@@ -56,7 +56,7 @@ def react(stream: Stream, task_types: frozenset[str]) -> list[Answer]:
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks)
         lacking += _stopped_tasks(search, stream.tasks)
-        lacking += _ended_search(search)
+        lacking += _ended_search(search, stream.traceparent)
     return lacking
 
 
@@ -230,7 +230,7 @@ def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             yield Answer("stop task", [event], task.traceparent)
 
 
-def _ended_search(search: Search) -> Iterable[Answer]:
+def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:
     if search.active:
         return
     if search.status in _FINISHED:
@@ -239,4 +239,4 @@ def _ended_search(search: Search) -> Iterable[Answer]:
         status = SearchStatus.ERROR if search.failure else SearchStatus.STOPPED
     else:
         return
-    yield Answer("end search", [SearchEnded(status=status, trials=len(search.trials))])
+    yield Answer("end search", [SearchEnded(status=status, trials=len(search.trials))], traceparent)
