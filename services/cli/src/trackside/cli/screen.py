@@ -88,7 +88,14 @@ def show_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], titl
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> Table:
     """Makes a table without lines: what a cell has no value for is a dash."""
-    made = Table(box=None, pad_edge=False, title=title or None, title_justify="left", header_style="bold")
+    made = Table(
+        box=None,
+        pad_edge=False,
+        title=title or None,
+        title_justify="left",
+        header_style="bold",
+        show_header=any(column.heading for column in columns),
+    )
     for column in columns:
         made.add_column(
             column.heading,

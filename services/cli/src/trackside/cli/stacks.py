@@ -74,7 +74,8 @@ def started(catalogue: Path | None, slots: int, steps: Steps) -> Iterator[Stack]
     home = folder()
     home.mkdir(mode=0o711, exist_ok=True)
     with held_leash(home / "leash") as leash:
+        made = start(catalogue, slots, steps, leash)
         try:
-            yield start(catalogue, slots, steps, leash)
+            yield made
         finally:
             stack.stop(home)

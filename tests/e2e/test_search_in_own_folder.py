@@ -1,0 +1,192 @@
+"""A user's own search, in an empty folder outside the clone, from `trackside up` to `trackside down`."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import Folder
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+
+pytestmark = pytest.mark.timeout(300)
+
+TASKS = """
+import threading
+
+from trackside.sdk import Task, trial
+
+
+class Parabola(Task):
+    def train(self, device):
+        value = -((trial.parameters()["x"] - 0.3) ** 2)
+        for step in range(3):
+            trial.report(value, step=step)
+        return {"value": value}
+
+
+class Endless(Task):
+    def train(self, device):
+        threading.Event().wait()
+
+
+class Broken(Task):
+    def load(self):
+        raise FileNotFoundError("no such data")
+"""
+CATALOGUE = """
+tasks:
+  parabola: {entry: mine:Parabola, path: .}
+  endless: {entry: mine:Endless, path: .}
+  broken: {entry: mine:Broken, path: .}
+"""
+SPEC = """
+kind: search
+task_type: TYPE
+max_trials: 6
+concurrency: 2
+space:
+  x: {type: uniform, low: 0, high: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Folder]:
+    path = tmp_path_factory.mktemp("home")
+    folder = Folder(path, {"TRACKSIDE_WORKER_PRELOAD": "json"})
+    (path / "mine.py").write_text(TASKS)
+    (path / "catalogue.yaml").write_text(CATALOGUE)
+    for kind in ("parabola", "endless", "broken", "unknown"):
+        (path / f"{kind}.yaml").write_text(SPEC.replace("TYPE", kind))
+    folder.done("up", "--leash", str(leash))
+    yield folder
+    folder.done("down")
+    assert folder.processes() == []
+    assert folder.run("status").returncode == 1
+
+
+def test_status_shows_every_process_ready_with_its_health_port(home: Folder) -> None:
+    found = home.answer("status")
+    assert found["ready"] is True
+    services = {row["name"]: row for row in found["processes"]}
+    assert services.keys() == {
+        "kafka",
+        "postgres",
+        "dispatcher",
+        "scheduler",
+        "worker",
+        "summary-indexer",
+    }
+    assert all(row["state"] == "ready" and row["pid"] for row in services.values())
+    assert all(services[name]["health_port"] for name in ("dispatcher", "scheduler", "worker"))
+    assert [row["state"] for row in found["devices"]] == ["free", "free"]
+
+
+def test_starting_again_finds_the_stack_that_runs(home: Folder) -> None:
+    assert "runs already" in home.done("up")
+
+
+def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: Folder) -> None:
+    answer, end = home.lines("submit", "parabola.yaml", "--id", "parabola-1", "--wait")
+    assert answer["answer"] == "accepted"
+    assert (end["status"], end["trials"]) == ("DONE", 6)
+    assert home.lines("watch", "parabola-1") == [end]
+
+    events = home.lines("events", "parabola-1")
+    assert events[0]["type"] == "trackside.command-received.v1"
+    assert events[-1]["type"] == "trackside.search-ended.v1"
+    assert len({event["traceparent"].split("-")[1] for event in events}) == 1, "one trace from end to end"
+    middle = events[5]["offset"]
+    assert home.lines("events", "parabola-1", "--from", str(middle)) == events[5:]
+
+    assert "nothing found" in home.done("verify-log")
+    replay = home.answer("replay", "rebuild")
+    assert replay["equal"] is True and replay["events"] >= len(events)
+    [row] = [row for row in home.answer("ls") if row["search_id"] == "parabola-1"]
+    assert (row["status"], row["best_value"]) == ("DONE", end["best_value"])
+    shown = home.answer("show", "parabola-1")
+    assert [trial["status"] for trial in shown["trials"]] == ["SUCCEEDED"] * 6
+    assert [attempt["attempt"] for attempt in home.answer("show", "parabola-1.0")["attempts"]] == [1]
+    for text in (home.done("ls"), home.done("show", "parabola-1"), home.done("events", "parabola-1")):
+        assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_a_search_that_runs_is_stopped(home: Folder) -> None:
+    home.done("submit", "endless.yaml", "--id", "endless-1")
+    home.done("stop", "endless-1", "--reason", "seen enough", "--wait")
+    [end] = home.lines("watch", "endless-1")
+    assert end["status"] == "STOPPED"
+    assert home.lines("events", "endless-1")[-1]["data"]["status"] == "STOPPED"
+
+
+def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> None:
+    home.run("submit", "broken.yaml", "--id", "broken-1", "--wait")
+    ends = [event for event in home.lines("events", "broken-1") if "attempt-ended" in event["type"]]
+    assert len(ends) == 6
+    assert {end["data"]["error"]["type"] for end in ends} == {"FileNotFoundError"}
+    assert "no such data" in ends[0]["data"]["error"]["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("submit", "unknown.yaml"), 2, "unknown_task_type"),
+        (("submit", "parabola.yaml", "--id", "parabola-1"), 2, "already_exists"),
+        (("stop", "nobody"), 2, "unknown_search"),
+        (("submit", "nowhere.yaml"), 2, "nowhere.yaml"),
+        (("submit", "parabola.yaml", "--id", "a b"), 2, "not an id"),
+        (("watch", "nobody"), 1, "there is no nobody"),
+        (("show", "nobody"), 1, "no search or task nobody"),
+        (("events", "nobody"), 1, "there is no nobody"),
+        (("submit",), 2, "SPEC.yaml"),
+        (("sbmit",), 2, "submit"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_counted(
+    home: Folder, arguments: tuple[str, ...], code: int, reason: str
+) -> None:
+    home.run("submit", "parabola.yaml", "--id", "parabola-1", "--wait")
+    ended = home.run(*arguments)
+    assert ended.returncode == code, ended.stderr
+    assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_command_published_twice_counts_once(home: Folder) -> None:
+    start = {
+        "id": "command-1",
+        "type": "trackside.start-search.v1",
+        "stream": "published-1",
+        "data": {
+            "task_type": "parabola",
+            "max_trials": 1,
+            "space": {"x": {"type": "choice", "values": [0.5]}},
+        },
+    }
+    (home.path / "start.json").write_text(json.dumps(start))
+    home.done("publish", "start.json", "--wait")
+    home.done("publish", "start.json", "--wait")
+    types = [event["type"] for event in home.lines("events", "published-1")]
+    assert types.count("trackside.search-started.v1") == 1
+    assert types.count("trackside.command-accepted.v1") == 2
+
+
+def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: Folder) -> None:
+    bootstrap = home.answer("status")["kafka"]
+    place = asyncio.run(_publish(bootstrap, b"\xff not JSON"))
+    # the next command is answered behind it, so the dispatcher has passed the bytes
+    home.done("submit", "parabola.yaml", "--wait")
+    home.done("submit", "parabola.yaml", "--wait")
+    letters = home.answer("dead-letters")
+    [letter] = [row for row in letters if (row["topic"], row["partition"], row["offset"]) == place]
+    assert letter["code"] == "not_utf8"
+
+
+async def _publish(bootstrap: str, octets: bytes) -> tuple[str, int, int]:
+    topic = Topics().commands.name
+    async with KafkaLog(bootstrap, client_id="test") as log:
+        appended = await log.publish(topic, 0, Outgoing(b"x", octets, []))
+    return topic, 0, appended.offset
