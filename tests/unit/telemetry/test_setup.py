@@ -53,9 +53,15 @@ def test_a_line_has_time_level_logger_and_what_is_bound_around_it() -> None:
 
 def test_lines_of_the_standard_library_have_the_same_form() -> None:
     configure_logs(out=(out := io.StringIO()))
-    logging.getLogger("aiokafka").warning("lost %s", "broker-1")
+    logging.getLogger("asyncio").warning("lost %s", "broker-1")
     (line,) = lines(out)
-    assert (line["event"], line["level"], line["logger"]) == ("lost broker-1", "warning", "aiokafka")
+    assert (line["event"], line["level"], line["logger"]) == ("lost broker-1", "warning", "asyncio")
+
+
+def test_the_kafka_client_does_not_flood_the_logs_while_a_broker_is_away() -> None:
+    configure_logs(out=(out := io.StringIO()))
+    logging.getLogger("aiokafka.conn").error("no broker")
+    assert lines(out) == []
 
 
 def test_a_traceback_is_part_of_its_line() -> None:
