@@ -63,6 +63,6 @@ def _settle(assignment: Mapping[str, Any]) -> None:
     if assignment["path"]:
         sys.path.insert(0, assignment["path"])
     sys.argv = [assignment["entry"]]
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:  # else all tasks would draw the numbers that the forkserver's state holds
-        numpy.random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:  # else all tasks would draw the numbers that the forkserver's state holds
+        numpy_random.seed()
