@@ -1,8 +1,7 @@
 """Runs projections over a log in memory, and looks at their rows."""
 
-# ruff: noqa: ASYNC110 - Postgres is watched from outside the code under test
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -17,34 +16,67 @@ TOPICS = Topics(event_partitions=3)
 SWIFT = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
 
 
+class Following:
+    """Projections that run; `told` is what they waited for."""
+
+    def __init__(self, log: Log, dsn: str, owners: tuple[str, ...], topics: Topics) -> None:
+        self.told: list[str] = []
+        self._log, self._dsn, self._owners, self._topics = log, dsn, owners, topics
+        self._news = asyncio.Event()
+
+    def waiting(self, reason: str | None) -> None:
+        """Hears that something is waited for."""
+        if reason is not None:
+            self.told.append(reason)
+            self._news.set()
+
+    def written(self) -> None:
+        """Hears that something was written."""
+        self._news.set()
+
+    async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
+        """Waits until a check holds, which is made whenever there is news."""
+        async with asyncio.timeout(30):
+            while True:
+                self._news.clear()
+                if await check():
+                    return
+                await self._news.wait()
+
+    async def caught_up(self) -> None:
+        """Waits until the rows are at the end of the log."""
+
+        async def all_there() -> bool:
+            late = [await behind(self._log, self._dsn, owner, self._topics) for owner in self._owners]
+            return not any(late)
+
+        await self.until(all_there)
+
+
 @asynccontextmanager
-async def running(
-    log: Log, dsn: str, *owners: str, told: list[str] | None = None, topics: Topics = TOPICS
-) -> AsyncIterator[None]:
+async def running(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> AsyncIterator[Following]:
     """Runs the projections of owners; fails if one of them does."""
-    stop = asyncio.Event()
-
-    def waiting(reason: str | None) -> None:
-        if told is not None and reason is not None:
-            told.append(reason)
-
+    stop, following = asyncio.Event(), Following(log, dsn, owners, topics)
     runs = [
-        asyncio.create_task(run_projection(owner, log, topics, dsn, stop=stop, waiting=waiting, pace=SWIFT))
+        asyncio.create_task(
+            run_projection(
+                owner,
+                log,
+                topics,
+                dsn,
+                stop=stop,
+                waiting=following.waiting,
+                written=following.written,
+                pace=SWIFT,
+            )
+        )
         for owner in owners
     ]
     try:
-        yield
+        yield following
     finally:
         stop.set()
         await asyncio.gather(*runs)
-
-
-async def caught_up(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> None:
-    """Waits until the rows of owners are at the end of the log."""
-    async with asyncio.timeout(20):
-        for owner in owners:
-            while await behind(log, dsn, owner, topics):
-                await asyncio.sleep(0.02)
 
 
 async def behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:

@@ -1,12 +1,11 @@
 """The runner against a real Postgres: rows, positions, rivals, and a server that dies."""
 
-# ruff: noqa: ASYNC110 - Postgres is watched from outside the code under test
-
 import asyncio
+from functools import partial
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, caught_up, everything, query, running
+from tests.integration.projections.following import TOPICS, everything, query, running
 from tests.integration.projections.server import new_server, remove
 from tests.unit.projections.histories import History, decisions, small
 from trackside.domain.streams import Streams, dump
@@ -22,10 +21,21 @@ async def log() -> MemoryLog:
     return MemoryLog()
 
 
+async def has_snapshots(database: str, partitions: int = 1) -> bool:
+    """Says whether snapshots of that many partitions are there."""
+    recovered = await PostgresSnapshots(database).load()
+    return recovered is not None and len(recovered.positions) >= partitions
+
+
+async def has(told: list[str]) -> bool:
+    """Says whether something was told."""
+    return bool(told)
+
+
 async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, database, *FIRST):
-        await caught_up(log, database, *FIRST)
+    async with running(log, database, *FIRST) as rows:
+        await rows.caught_up()
     searches = await query(
         database, "SELECT search_id, status, trials, ended_trials, best_trial FROM searches ORDER BY 1"
     )
@@ -65,12 +75,12 @@ async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None
 
 async def test_a_batch_read_again_changes_nothing(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, database, "dispatcher", "scheduler"):
-        await caught_up(log, database, "dispatcher", "scheduler")
+    async with running(log, database, "dispatcher", "scheduler") as rows:
+        await rows.caught_up()
     before = await everything(database)
     await query(database, "UPDATE positions SET position = greatest(0, position - 20)")
-    async with running(log, database, "dispatcher", "scheduler"):
-        await caught_up(log, database, "dispatcher", "scheduler")
+    async with running(log, database, "dispatcher", "scheduler") as rows:
+        await rows.caught_up()
     assert await everything(database) == before
 
 
@@ -78,26 +88,26 @@ async def test_two_runners_of_one_owner_write_the_same_rows_as_one(log: MemoryLo
     await log.ensure(TOPICS.shared)
     history = History(log, TOPICS)
     owners = ("dispatcher", "scheduler")
-    async with running(log, database, *owners, *owners):
+    async with running(log, database, *owners, *owners) as rows:
         for name in ("a", "b", "c", "d"):
             for decision in decisions(name, lost=1):
                 await history.append(name, decision)
                 await asyncio.sleep(0)
-            await caught_up(log, database, *owners)
+            await rows.caught_up()
     found = await everything(database)
     await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running(log, database, *owners):
-        await caught_up(log, database, *owners)
+    async with running(log, database, *owners) as rows:
+        await rows.caught_up()
     assert await everything(database) == found
 
 
 async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, database, *FIRST):
-        await caught_up(log, database, *FIRST)
+    async with running(log, database, *FIRST) as rows:
+        await rows.caught_up()
         before = await everything(database)
         await query(database, "DROP SCHEMA trackside CASCADE")
-        await caught_up(log, database, *FIRST)
+        await rows.caught_up()
         assert await everything(database) == before
 
 
@@ -105,23 +115,21 @@ async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog
     server = new_server()
     try:
         await log.ensure(TOPICS.shared)
-        history, told = History(log, TOPICS), list[str]()
-        async with running(log, server.dsn, "dispatcher", "scheduler", told=told):
+        history = History(log, TOPICS)
+        async with running(log, server.dsn, "dispatcher", "scheduler") as rows:
             await history.search("before")
-            await caught_up(log, server.dsn, "dispatcher", "scheduler")
+            await rows.caught_up()
             for round_number in range(2):
                 server.kill()
                 await history.search(f"during{round_number}", lost=0)
-                async with asyncio.timeout(20):
-                    while not told:
-                        await asyncio.sleep(0.01)
+                await rows.until(partial(has, rows.told))
                 server.start()
-                await caught_up(log, server.dsn, "dispatcher", "scheduler")
-                told.clear()
+                await rows.caught_up()
+                rows.told.clear()
         found = await everything(server.dsn)
         await query(server.dsn, "DROP SCHEMA trackside CASCADE")
-        async with running(log, server.dsn, "dispatcher", "scheduler"):
-            await caught_up(log, server.dsn, "dispatcher", "scheduler")
+        async with running(log, server.dsn, "dispatcher", "scheduler") as rows:
+            await rows.caught_up()
         assert await everything(server.dsn) == found
     finally:
         remove(server)
@@ -129,11 +137,9 @@ async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog
 
 async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, database, "dispatcher"):
-        await caught_up(log, database, "dispatcher")
-        async with asyncio.timeout(10):
-            while len(await query(database, "SELECT 1 FROM snapshot_positions")) < 2:
-                await asyncio.sleep(0.02)
+    async with running(log, database, "dispatcher") as rows:
+        await rows.caught_up()
+        await rows.until(lambda: has_snapshots(database, partitions=2))
     recovered = await PostgresSnapshots(database).load()
     assert recovered is not None
     folded = await folded_from_start(log)
@@ -176,10 +182,8 @@ async def test_snapshots_that_cannot_be_trusted_are_not_used(
     log: MemoryLog, database: str, harm: str
 ) -> None:
     await small(log, TOPICS)
-    async with running(log, database, "dispatcher"):
-        async with asyncio.timeout(10):
-            while await PostgresSnapshots(database).load() is None:
-                await asyncio.sleep(0.02)
+    async with running(log, database, "dispatcher") as rows:
+        await rows.until(lambda: has_snapshots(database))
     await query(database, harm)
     assert await PostgresSnapshots(database).load() is None
 
@@ -190,16 +194,14 @@ async def test_without_postgres_there_are_no_snapshots() -> None:
 
 async def test_a_runner_that_starts_again_goes_on_from_its_snapshots(log: MemoryLog, database: str) -> None:
     await small(log, TOPICS)
-    async with running(log, database, "dispatcher", "scheduler"):
-        async with asyncio.timeout(10):
-            while await PostgresSnapshots(database).load() is None:
-                await asyncio.sleep(0.02)
-        await caught_up(log, database, "dispatcher", "scheduler")
+    async with running(log, database, "dispatcher", "scheduler") as rows:
+        await rows.until(lambda: has_snapshots(database))
+        await rows.caught_up()
     await History(log, TOPICS).search("later", lost=0)
-    async with running(log, database, "dispatcher", "scheduler"):
-        await caught_up(log, database, "dispatcher", "scheduler")
+    async with running(log, database, "dispatcher", "scheduler") as rows:
+        await rows.caught_up()
     found = await everything(database)
     await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running(log, database, "dispatcher", "scheduler"):
-        await caught_up(log, database, "dispatcher", "scheduler")
+    async with running(log, database, "dispatcher", "scheduler") as rows:
+        await rows.caught_up()
     assert await everything(database) == found

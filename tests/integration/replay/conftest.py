@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, caught_up, running
+from tests.integration.projections.following import TOPICS, running
 from tests.unit.projections.histories import small
 from trackside.eventlog.memory import MemoryLog
 
@@ -14,6 +14,6 @@ async def log(database: str) -> MemoryLog:
     """Gives a log whose rows are written."""
     written = MemoryLog()
     await small(written, TOPICS)
-    async with running(written, database, *OWNERS):
-        await caught_up(written, database, *OWNERS)
+    async with running(written, database, *OWNERS) as rows:
+        await rows.caught_up()
     return written

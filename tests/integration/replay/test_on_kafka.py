@@ -1,6 +1,6 @@
 """The same on a real Kafka: rows, rebuild, verification."""
 
-from tests.integration.projections.following import caught_up, running
+from tests.integration.projections.following import running
 from tests.stack import Servers
 from tests.unit.projections.histories import small
 from trackside.contracts.topics import Topics
@@ -16,8 +16,8 @@ async def test_a_log_on_kafka_is_projected_rebuilt_and_verified(
     async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
         await small(log, topics)
         owners = ("dispatcher", "scheduler", "summary-indexer")
-        async with running(log, database, *owners, topics=topics):
-            await caught_up(log, database, *owners, topics=topics)
+        async with running(log, database, *owners, topics=topics) as rows:
+            await rows.caught_up()
         report = await rebuild(log, topics, database)
         assert report.equal, str(report)
         assert report.events > 100

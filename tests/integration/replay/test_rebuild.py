@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, caught_up, everything, query, running
+from tests.integration.projections.following import TOPICS, everything, query, running
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.histories import History
 from trackside.eventlog.memory import MemoryLog
@@ -80,8 +80,8 @@ async def test_owners_at_different_positions_are_each_compared_at_their_own(
     history = History(log, TOPICS)
     await history.search("later", lost=0)
     await history.search("one-more")
-    async with running(log, database, "scheduler"):
-        await caught_up(log, database, "scheduler")
+    async with running(log, database, "scheduler") as rows:
+        await rows.caught_up()
     report = await rebuild(log, TOPICS, database)
     assert report.equal, str(report)
     assert sum(report.live["scheduler"].values()) > sum(report.live["dispatcher"].values())
@@ -91,11 +91,11 @@ async def test_a_swap_puts_the_rebuilt_rows_in_place_while_services_run(
     log: MemoryLog, database: str
 ) -> None:
     await query(database, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
-    async with running(log, database, *OWNERS):
+    async with running(log, database, *OWNERS) as rows:
         report = await rebuild(log, TOPICS, database, swap=True)
         assert not report.equal
         await History(log, TOPICS).search("after")
-        await caught_up(log, database, *OWNERS)
+        await rows.caught_up()
     found = await query(database, "SELECT value FROM dashboards.trials WHERE task_id = 'one.2'")
     assert found != [(0.25,)]
     assert len(await query(database, "SELECT * FROM dashboards.trials WHERE search_id = 'after'")) == 3

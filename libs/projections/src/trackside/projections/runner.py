@@ -59,15 +59,17 @@ async def run_projection(
     waiting: Waiting = lambda reason: None,
     schema: str = LIVE_SCHEMA,
     pace: Pace = Pace(),
+    written: Callable[[], None] = lambda: None,
 ) -> None:
     """Keeps the read models of an owner at the end of the log until `stop` is set.
 
     Waits for Kafka and for Postgres as long as it takes; `waiting` is told the reason, and None when it
-    goes on. Raises UnknownMessageError, TombstoneError and UnsupportedRulesError (a log that this release
-    can't read), OffsetGoneError and NewerSchemaError: then nothing more is written.
+    goes on; `written` is called behind every transaction. Raises UnknownMessageError, TombstoneError and
+    UnsupportedRulesError (a log that this release can't read), OffsetGoneError and NewerSchemaError: then
+    nothing more is written.
     """
     async with database(dsn, schema) as opened:
-        runner = Runner(OWNERS[owner], log, topics, opened, waiting, pace)
+        runner = Runner(OWNERS[owner], log, topics, opened, waiting, pace, written)
         running = asyncio.create_task(runner.run(), name=f"projections-{owner}")
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -84,7 +86,14 @@ class Runner:
     """One owner's runner: recovers, then reads, folds and writes until it is cancelled."""
 
     def __init__(
-        self, owner: Owner, log: Log, topics: Topics, opened: Database, waiting: Waiting, pace: Pace
+        self,
+        owner: Owner,
+        log: Log,
+        topics: Topics,
+        opened: Database,
+        waiting: Waiting,
+        pace: Pace,
+        written: Callable[[], None],
     ) -> None:
         self._owner = owner
         self._log = log
@@ -92,6 +101,7 @@ class Runner:
         self._database = opened
         self._waiting = waiting
         self._pace = pace
+        self._written = written
 
     async def run(self) -> None:
         """Runs for ever; begins again whenever the read models are older than the state, or gone."""
@@ -179,10 +189,8 @@ class Runner:
         folding.shrink_closed()
         checkpoints = [_checkpoint(folding, partition) for partition in due]
         owner, events = self._owner.name, self._topics.events.name
-        for pending_place, pending in folding.pending.items():
-            gauge("trackside.projections.lag.records").labels(projection=pending_place[0]).set(
-                pending.end - pending.base
-            )
+        waiting_records = sum(pending.end - pending.base for pending in folding.pending.values())
+        gauge("trackside.projections.lag.records").labels(projection=owner).set(waiting_records)
 
         async def work(connection: Connection) -> dict[TopicPartition, int]:
             found = await lock_positions(connection, owner, {topic for topic, _ in folding.written})
@@ -209,10 +217,12 @@ class Runner:
         for write in (write for of_place in writes.values() for write in of_place):
             rows = counter("trackside.projections.written.rows").labels(projection=write.table.name)
             rows.inc(len(write.rows))
+        gauge("trackside.projections.lag.records").labels(projection=owner).set(0)
         folding.moved(found, list(folding.pending))
         for partition in due:
             folding.unsaved[partition].clear()
             folding.counted[partition] = 0
+        self._written()
 
 
 def _checkpoint(folding: Folding, partition: int) -> Checkpoint:
