@@ -27,6 +27,8 @@ ANSWER_S = 5.0
 """How long an append waits for its acknowledgement before its outcome counts as unknown."""
 STUCK_S = 5.0
 """How long a reader may get nothing while the end of the log moves before its consumer is rebuilt."""
+STOP_S = 1.0
+"""How long a client may take to stop before it is torn down."""
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
@@ -318,7 +320,8 @@ class KafkaReader:
             async with asyncio.timeout(ANSWER_S):
                 ends = await consumer.end_offsets(places)
                 starts = await consumer.beginning_offsets(places)
-        except (KafkaError, OSError, TimeoutError):
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("reader got no answer; rebuilt", reason=str(error) or type(error).__name__)
             await self._rebuild()
             return
         for place, start in starts.items():
@@ -341,11 +344,28 @@ def _raise_if_gone(error: KafkaError) -> None:
 
 
 async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-    try:
-        async with asyncio.timeout(1):
-            await client.stop()
-    except (KafkaError, OSError, TimeoutError):
-        log.debug("a client of Kafka was dropped while it was busy")
+    """Stops a client within a second or two, whatever state it is in.
+
+    In a task of its own: a consumer whose fetch waits to be tried again lets that fetch's cancellation out
+    of `stop`, where it looks like our own. What `stop` leaves behind is ended here; a producer's sender
+    would go on trying its last batch for ever.
+    """
+    stopping = asyncio.create_task(client.stop())
+    await asyncio.wait({stopping}, timeout=STOP_S)
+    if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
+        return
+    log.debug("a client of Kafka was dropped while it was busy")
+    if isinstance(client, AIOKafkaProducer):
+        connection, left = client.client, {client._sender.sender_task}
+    else:
+        connection, left = client._client, set(client._fetcher._pending_tasks if client._fetcher else ())
+    closing = asyncio.create_task(connection.close())
+    ending = {stopping, closing, *(task for task in left if task is not None)}
+    for task in ending - {closing}:
+        task.cancel()
+    await asyncio.wait(ending, timeout=STOP_S)
+    for task in ending:
+        task.cancelled() or not task.done() or task.exception()  # asked for, so that nobody complains
 
 
 def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
