@@ -1,0 +1,93 @@
+"""What must be so after all faults, whatever they were."""
+
+from collections import Counter
+from pathlib import Path
+
+from tests.chaos.history import PATIENCE_S, History
+from tests.chaos.scene import Scene, home_of_tasks
+from trackside.contracts.commands import CommandReceived, CommandRefused, Source
+from trackside.contracts.searches import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.contracts.topics import Topics
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import TaskState
+from trackside.eventlog.log import Log
+from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
+from trackside.projections.reads import reads
+from trackside.replay.rebuild import rebuild
+from trackside.replay.verify import verify
+from trackside.sdk.publication import Publication
+
+RETRIED = frozenset({AttemptEnd.LOST, AttemptEnd.FAILED})
+
+
+def each_trial_ended_once(history: History, trials: int) -> None:
+    """The search is done; every trial has one end, every attempt too, and the last one finished."""
+    search = history.search
+    assert search is not None
+    assert search.status is SearchStatus.DONE
+    assert [trial.status for trial in search.trials] == [TrialStatus.SUCCEEDED] * trials
+    assert Counter(event.trial for event in history.applied(TrialEnded)) == Counter(range(trials))
+    assert Counter(event.trial for event in history.applied(TrialSuggested)) == Counter(range(trials))
+    assert len(history.tasks) == trials
+    ends = Counter((event.task_id, event.attempt) for event in history.applied(AttemptEnded))
+    for task in history.tasks.values():
+        assert task.state is TaskState.ENDED
+        assert [attempt.number for attempt in task.attempts] == list(range(1, len(task.attempts) + 1))
+        *earlier, last = [attempt.end for attempt in task.attempts]
+        assert last is AttemptEnd.FINISHED
+        assert set(earlier) <= RETRIED, task
+        assert all(ends[task.task_id, attempt.number] == 1 for attempt in task.attempts)
+        assert task.trial is not None
+        assert task.final == search.trials[task.trial].value == task.parameters["value"]
+
+
+def something_was_at_stake(history: History) -> None:
+    """Attempts were repeated and events were ignored: the faults did hit something."""
+    assert any(len(task.attempts) > 1 for task in history.tasks.values())
+    assert any(line.outcome is Outcome.OVERTAKEN for line in history.lines)
+
+
+def each_attempt_ran_once_at_most(scene: Scene) -> None:
+    """No attempt has had two processes, and none is left."""
+    runs = [path.name.rsplit("_", 1) for path in (home_of_tasks(scene.running.folder) / "runs").iterdir()]
+    repeated = {run: count for run, count in Counter(run for run, _ in runs).items() if count > 1}
+    assert not repeated
+    assert processes_in(scene.running.folder / "services") == []
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Lists the processes whose working directory is in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            where = (process / "cwd").resolve(strict=True)
+        except OSError:
+            continue
+        if where.is_relative_to(folder):
+            found.append(int(process.name))
+    return found
+
+
+def each_publication_was_answered(history: History, published: list[Publication]) -> None:
+    """Every acknowledged command is in its stream, and has one answer."""
+    received = Counter(event.source for event in history.applied(CommandReceived))
+    refused = Counter(event.source for event in history.applied(CommandRefused))
+    for publication in published:
+        source: Source = publication.source
+        assert (received[source], refused[source]) == (1, 1), publication
+
+
+async def rows_are_what_the_log_says(log: Log, topics: Topics, dsn: str) -> None:
+    """Once the read models have caught up they equal a rebuild, and the log holds what must hold."""
+    async with reads(dsn) as models:
+        for owner in OWNERS.values():
+            for topic in owner.topics(topics):
+                for partition, end in (await log.ends(topic.name)).items():
+                    if end:
+                        await models.until(owner.name, topic.name, partition, end, PATIENCE_S)
+    report = await rebuild(log, topics, dsn)
+    assert report.equal, "\n".join([str(report), *report.positions()])
+    assert report.events > 0
+    assert {DISPATCHER, SCHEDULER} <= report.live.keys()
+    assert await verify(log, topics) == []

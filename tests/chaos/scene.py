@@ -1,0 +1,170 @@
+"""A running stack that is to be hurt: its processes, the tide of its tasks, and what was done to it when."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.history import PATIENCE_S, History
+from trackside.cli import stacks
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.searches import StopSearch
+from trackside.contracts.topics import Topics
+from trackside.domain.task import Task
+from trackside.embedded import programs, stack
+from trackside.embedded.files import write_whole
+from trackside.embedded.programs import Program, is_alive
+from trackside.embedded.stack import Stack
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Log
+from trackside.sdk import Client
+from trackside.sdk.publication import Publication
+
+LOOK_EVERY_S = 0.01
+SLOTS = 3
+"""As many as trials at once: the trial that the tide lets end next always has a device."""
+SETTINGS = {
+    "TRACKSIDE_SCHEDULER_LEASE_S": "1",
+    "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
+    "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
+    "TRACKSIDE_WORKER_HEARTBEAT_INTERVAL_S": "0.2",
+    "TRACKSIDE_WORKER_PRELOAD": "",
+}
+
+
+def started(folder: Path, leash: Path) -> Stack:
+    """Starts a stack as `trackside up` does, with a short lease and short tasks."""
+    listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
+    found = stack.start(folder, listed, setup=stacks.SETUP, env=SETTINGS, leash=leash)
+    (home_of_tasks(folder) / "runs").mkdir()
+    return found
+
+
+def home_of_tasks(folder: Path) -> Path:
+    """Gives the HOME of all tasks."""
+    return folder / "services" / stacks.WORKER / "home"
+
+
+@dataclass
+class Scene:
+    """The stack, its history, and the chronicle of faults. Trials below `tide` may end."""
+
+    running: Stack
+    history: History
+    log: Log
+    client: Client
+    topics: Topics
+    search_id: str
+    chance: random.Random
+    group: asyncio.TaskGroup
+    tide: int = 0
+    chronicle: list[str] = field(default_factory=list)
+    began_s: float = field(default_factory=monotonic_s)
+    published: list[asyncio.Task[Publication]] = field(default_factory=list)
+    kills: dict[str, int] = field(default_factory=dict)
+
+    def say(self, what: str) -> None:
+        """Notes what happens, with the time since the start in s."""
+        self.chronicle.append(f"{monotonic_s() - self.began_s:7.2f} {what}")
+
+    def rise(self, count: int = 1) -> int:
+        """Lets the next trials end; gives the first of them."""
+        first, self.tide = self.tide, self.tide + count
+        write_whole(home_of_tasks(self.running.folder) / "tide", str(self.tide))
+        return first
+
+    def task(self, number: int) -> Task | None:
+        """Gives the task of a trial."""
+        return self.history.tasks.get(trial_task_id(self.search_id, number))
+
+    async def filled(self) -> None:
+        """Waits until every device has an attempt that can't end before the tide rises."""
+
+        def full() -> bool:
+            return len(self.history.in_flight) == SLOTS and all(
+                task.trial is not None and task.trial >= self.tide for task in self.history.in_flight
+            )
+
+        await self.history.until("an attempt in flight on every device", full)
+
+    async def pid(self, name: str) -> int:
+        """Gives the pid of a program once it runs."""
+        await self.until(f"{name} runs", lambda: self.running.pid(name) is not None)
+        found = self.running.pid(name)
+        assert found is not None
+        return found
+
+    async def task_pid(self, number: int) -> int:
+        """Gives the pid of the process that runs the newest attempt of a trial."""
+        runs = home_of_tasks(self.running.folder) / "runs"
+        task = self.task(number)
+        assert task is not None
+        prefix = f"{task.task_id}_{task.attempt.number}_"
+        await self.until(f"the process of {prefix}", lambda: any(runs.glob(f"{prefix}*")))
+        return int(next(runs.glob(f"{prefix}*")).name.removeprefix(prefix))
+
+    async def freeze(self, name: str) -> int:
+        """Stops a program in the middle of what it does; gives its pid."""
+        pid = await self.pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        self.say(f"SIGSTOP {name} ({pid})")
+        return pid
+
+    def thaw(self, name: str, pid: int) -> None:
+        """Lets a program go on."""
+        os.kill(pid, signal.SIGCONT)
+        self.say(f"SIGCONT {name} ({pid})")
+
+    async def kill(self, name: str) -> None:
+        """Kills a program while attempts are in flight and a command is being published, and sees it back."""
+        assert self.history.in_flight, "nothing is in flight"
+        self.publish()
+        victim = await self.pid(name)
+        os.kill(victim, signal.SIGKILL)
+        self.kills[name] = self.kills.get(name, 0) + 1
+        last = str(self.history.lines[-1])[:160]
+        self.say(f"SIGKILL {name} ({victim}), {len(self.history.in_flight)} in flight, last read: {last}")
+        await self.until(f"{name} is back", lambda: self._is_back(name, victim))
+        self.say(f"{name} is back")
+
+    def _is_back(self, name: str, victim: int) -> bool:
+        found = stack.load(self.running.folder).status.processes[name]
+        return found.state == "ready" and found.pid != victim
+
+    def publish(self) -> None:
+        """Publishes a command whose answer nothing else depends on, beside everything else."""
+        number = len(self.published)
+        wanted = StopSearch(reason=f"publication {number}")
+        sending = self.client.publish(wanted, f"absent-{number}", timeout_s=PATIENCE_S)
+        self.published.append(self.group.create_task(sending))
+
+    async def until(self, what: str, true: Callable[[], bool]) -> None:
+        """Waits for a fact outside of the log: a file, or a process."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not true():  # noqa: ASYNC110 - nobody tells: files and processes can only be looked at
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            raise AssertionError(f"never so: {what}") from None
+
+    async def gone(self, pid: int) -> None:
+        """Waits until a process has ended."""
+        await self.until(f"process {pid} has ended", lambda: not is_alive(pid))
+
+    def rival(self) -> programs.Program:
+        """Describes a second instance of the dispatcher."""
+        folder = self.running.folder
+        return Program(
+            name="dispatcher-2",
+            argv=[sys.executable, "-m", "trackside.dispatcher"],
+            log=str(folder / "logs" / "dispatcher-2.log"),
+            env={
+                "TRACKSIDE_KAFKA_BOOTSTRAP": self.running.bootstrap_servers,
+                "TRACKSIDE_POSTGRES_DSN": self.running.postgres_dsn,
+                "TRACKSIDE_INSTANCE": "2",
+            },
+        )
