@@ -8,10 +8,13 @@ import pytest
 from tests.integration.projections.following import TOPICS, everything, query, running
 from tests.integration.projections.server import new_server, remove
 from tests.unit.projections.histories import History, decisions, small
+from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.domain.streams import Streams, dump
+from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.snapshots import PostgresSnapshots
+from trackside.replay.rebuild import rebuild
 
 FIRST = ("dispatcher", "scheduler", "summary-indexer")
 
@@ -205,3 +208,31 @@ async def test_a_runner_that_starts_again_goes_on_from_its_snapshots(log: Memory
     async with running(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
     assert await everything(database) == found
+
+
+class ForgetfulLog(MemoryLog):
+    """A log whose first dead letter is kept no longer."""
+
+    async def beginnings(self, topic: str) -> dict[int, int]:
+        """Says that dead letters begin at 1."""
+        found = await super().beginnings(topic)
+        return {0: 1} if topic == TOPICS.dead_letters.name else found
+
+
+async def test_dead_letters_that_are_gone_stop_nothing(database: str) -> None:
+    log = ForgetfulLog()
+    await log.ensure(TOPICS.shared)
+    author = Author("dispatcher", "1")
+    for offset in range(3):
+        source = Source(topic="trackside.commands", partition=0, offset=offset)
+        letter = RecordDeadLettered(
+            source=source, code="not_json", message="no", reader="dispatcher", sha256="", head_base64=""
+        )
+        await log.publish(TOPICS.dead_letters.name, 0, author.single("x", letter))
+    async with running(log, database, "summary-indexer") as rows:
+        await rows.caught_up()
+    found = await query(database, 'SELECT topic, "offset", code FROM dashboards.dead_letters ORDER BY 2')
+    assert found == [("trackside.commands", 1, "not_json"), ("trackside.commands", 2, "not_json")]
+    report = await rebuild(log, TOPICS, database)
+    assert report.equal
+    assert report.rows == {"dead_letters": 2}

@@ -108,7 +108,7 @@ class Runner:
         while True:
             try:
                 folding = await self._recovered()
-                reader = self._log.reader(folding.starts())
+                reader = self._log.reader(await self._starts(folding))
                 try:
                     await self._follow(folding, reader)
                 finally:
@@ -136,6 +136,14 @@ class Runner:
             if recovered is not None:
                 folding.adopt(recovered)
         return folding
+
+    async def _starts(self, folding: Folding) -> dict[TopicPartition, int]:
+        """Gives the offsets to read from; dead letters are not kept for ever, so old ones may be gone."""
+        starts, letters = folding.starts(), self._topics.dead_letters.name
+        if any(topic == letters for topic, _ in starts):
+            for partition, begin in (await self._log.beginnings(letters)).items():
+                starts[letters, partition] = max(begin, starts.get((letters, partition), 0))
+        return starts
 
     def _places(self) -> list[TopicPartition]:
         """Lists the partitions read; the metrics have a reader of their own in the summary indexer."""
