@@ -183,7 +183,7 @@ def _stop(stream: Stream, command: ReceivedCommand, wanted: StopSearch) -> list[
     if search is None:
         return Problem(code="unknown_search", path="$partitionkey", message=f"no search {stream.stream_id!r}")
     if stream.closed:
-        message = f"search {stream.stream_id} is over: {search.status.value} at offset {stream.last_offset}"
+        message = f"search {stream.stream_id} is over: {search.status.value}"
         return Problem(code="already_terminal", path="$partitionkey", message=message)
     if search.status is SearchStatus.STOPPING:
         return []

@@ -68,8 +68,8 @@ def _grid_problem(space: Space) -> Fault | None:
                 " or tuner tpe or random",
             )
         size *= count
-    if size > GRID_POINTS_MAX:
-        return "$.space", f"a grid of {size} points is over the limit of {GRID_POINTS_MAX}; use tpe or random"
+        if size > GRID_POINTS_MAX:
+            return "$.space", f"the grid has more points than the limit of {GRID_POINTS_MAX}; use tpe or random"
     return None
 
 
@@ -81,6 +81,8 @@ def _point_count(parameter: Mapping[str, Any]) -> int | None:
             return int(parameter["high"]) - int(parameter["low"])
         case "quniform":
             low, high, step = _range(parameter)
+            if not math.isfinite(high / step - low / step):
+                return GRID_POINTS_MAX + 1
             return round(high / step) - round(low / step) + 1
         case _:
             return None

@@ -1,0 +1,382 @@
+"""Every command gets its answer, every trial its end, every search its close: from the state alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    accepted,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_active,
+    task_id,
+    task_queued,
+)
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import REFUSAL_CODES, Problem
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchStarted,
+    SearchStatus,
+    SearchStopRequested,
+    StartSearch,
+    StopSearch,
+    TrialEnded,
+    TrialStatus,
+)
+from trackside.contracts.tasks import AttemptEnd, RetryPolicy, TaskStopRequested, TaskSubmitted
+from trackside.dispatcher import decide
+from trackside.domain.outcome import Outcome
+
+START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
+TYPES = frozenset({"digits", "faces"})
+SPEC: dict[str, Any] = {
+    "task_type": "digits",
+    "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
+    "max_trials": 20,
+}
+
+
+def published(
+    at: int, command_type: str = START, body: dict[str, Any] | None = None, **changed: Any
+) -> CommandReceived:
+    """Gives a publication that was read at an offset of the commands topic; `c-<at>` is its id."""
+    fields: dict[str, Any] = {
+        "command_id": f"c-{at}",
+        "command_type": command_type,
+        "body": SPEC if body is None else body,
+        "digest": f"digest-{at}",
+        "source": Source(topic="trackside.commands", partition=0, offset=at),
+        "publisher": "",
+        "rules": RULES,
+    }
+    return CommandReceived(**{**fields, **changed})
+
+
+def react(told: Told, types: frozenset[str] = TYPES) -> list[Event]:
+    """Lets the dispatcher decide once and appends what it says; all of that must count."""
+    events: list[Event] = []
+    for answer in decide.react(told.stream, types):
+        assert set(told.tell(*answer.events, role="dispatcher")) == {Outcome.APPLIED}
+        events += answer.events
+    return events
+
+
+def answered(told: Told, command: CommandReceived, types: frozenset[str] = TYPES) -> list[Event]:
+    told.tell(command)
+    return react(told, types)
+
+
+def refusal(events: list[Event]) -> tuple[str, str, int]:
+    (event,) = events
+    assert isinstance(event, CommandRefused)
+    assert event.code in REFUSAL_CODES or event.code.endswith("_range")
+    return event.code, event.path, event.source.offset
+
+
+def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
+    told = Told()
+    told.tell(published(1, body={**SPEC, "seed": 5}))
+    (answer,) = decide.react(told.stream, TYPES)
+    accepted_, begun_ = answer.events
+    assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
+    assert isinstance(begun_, SearchStarted)
+    assert (begun_.command_id, begun_.seed, begun_.search.seed) == ("c-1", 5, 5)
+    assert begun_.search.max_trials == 20
+    assert react(told) == [accepted_, begun_]
+    assert react(told) == []
+
+
+def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
+    seeds = set()
+    for _ in range(2):
+        told = Told()
+        answered(told, published(1))
+        seeds.add(told.search.seed)
+    assert seeds == {decide.default_seed(STREAM)}
+    assert 0 <= decide.default_seed(STREAM) < 2**48
+    assert decide.default_seed("other") != decide.default_seed(STREAM)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "path"),
+    [
+        ({"task_type": "digit"}, "unknown_task_type", "$.task_type"),
+        ({"tuner": {"name": "tpee"}}, "unknown_tuner", "$.tuner.name"),
+        ({"tuner": {"name": "tpe", "options": {"x": 1}}}, "bad_option", "$.tuner.options.x"),
+        ({"tuner": {"name": "grid"}}, "bad_search_space", "$.space.lr"),
+        ({"assessor": {"name": "mean"}}, "unknown_assessor", "$.assessor.name"),
+        (
+            {"assessor": {"name": "median", "options": {"n_warmup_steps": -1}}},
+            "bad_option",
+            "$.assessor.options.n_warmup_steps",
+        ),
+        ({"concurrency": 0}, "concurrency_range", "$.concurrency"),
+        ({"max_trails": 3}, "unknown_field", "$.max_trails"),
+        ({"space": {"lr": {"type": "uniform", "low": 2, "high": 1}}}, "bad_search_space", "$.space.lr"),
+    ],
+)
+def test_a_bad_search_is_refused_and_leaves_no_search(changed: dict[str, Any], code: str, path: str) -> None:
+    told = Told()
+    assert refusal(answered(told, published(1, body={**SPEC, **changed}))) == (code, path, 1)
+    assert told.stream.search is None
+    good = answered(told, published(2))
+    assert isinstance(good[-1], SearchStarted)
+
+
+GRID = {"tuner": {"name": "grid"}}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"x": {"type": "quniform", "low": 0.0, "high": 1e300, "step": 1e-300}},
+        {"x": {"type": "quniform", "low": -1e300, "high": 1e-300, "step": 5e-324}},
+        {f"x{n}": {"type": "quniform", "low": 0.0, "high": 1e300, "step": 1.0} for n in range(30)},
+        {f"x{n}": {"type": "randint", "low": 0, "high": 2**53} for n in range(900)},
+    ],
+    ids=["one endless", "both ways", "endless together", "many"],
+)
+def test_a_grid_without_end_is_refused(space: dict[str, Any]) -> None:
+    found = answered(Told(), published(1, body={**SPEC, **GRID, "space": space}))
+    code, path, _ = refusal(found)
+    assert (code, path[:7]) == ("bad_search_space", "$.space")
+
+
+def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there_are() -> None:
+    (event,) = answered(Told(), published(1, body={**SPEC, "task_type": "digit"}))
+    assert isinstance(event, CommandRefused)
+    assert "known: digits, faces; did you mean 'digits'?" in event.message
+    (event,) = answered(Told(), published(1), frozenset())
+    assert isinstance(event, CommandRefused)
+    assert "no worker has joined yet" in event.message
+
+
+@pytest.mark.parametrize(
+    ("command_type", "code"),
+    [
+        ("trackside.start-serach.v1", "unknown_command"),
+        ("trackside.start-search.v2", "unknown_version"),
+        ("", "unknown_command"),
+        ("trackside.task-assigned.v1", "unknown_command"),
+    ],
+)
+def test_a_command_that_is_none_is_refused(command_type: str, code: str) -> None:
+    assert refusal(answered(Told(), published(1, command_type)))[:2] == (code, "$type")
+
+
+def test_what_was_wrong_with_a_body_on_its_way_in_is_the_answer() -> None:
+    problem = Problem(code="too_deep", path="$.space", message="33 > 32 levels")
+    told = Told()
+    (event,) = answered(told, published(1, body=None, problem=problem))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, event.path, event.message) == ("too_deep", "$.space", "33 > 32 levels")
+
+
+def test_the_same_command_published_twice_is_answered_twice_alike_each_with_its_place() -> None:
+    for body, kind in ((SPEC, CommandAccepted), ({}, CommandRefused)):
+        told = Told()
+        first = answered(told, published(1, body=body))
+        again = published(7, body=body, command_id="c-1", digest="digest-1")
+        (second,) = answered(told, again)
+        assert isinstance(first[0], kind)
+        assert isinstance(second, CommandAccepted | CommandRefused)
+        assert second == first[0].model_copy(update={"source": again.source})
+
+
+def test_both_publications_of_a_command_are_answered_when_they_wait_together() -> None:
+    told = Told()
+    told.tell(published(1))
+    told.tell(published(2, command_id="c-1", digest="digest-1"))
+    assert [type(event) for event in react(told)] == [CommandAccepted, SearchStarted]
+    assert react(told) == [accepted(1, place=2).model_copy(update={"source": published(2).source})]
+    assert react(told) == []
+
+
+def test_a_command_id_with_another_body_is_refused_and_says_where_it_was_used() -> None:
+    told = Told()
+    answered(told, published(1))
+    events = answered(told, published(2, command_id="c-1", body={}))
+    assert refusal(events) == ("idempotency_conflict", "$", 2)
+    assert isinstance(events[0], CommandRefused)
+    assert "at offset 0 of its stream" in events[0].message
+    assert told.search.status is SearchStatus.RUNNING
+
+
+def test_another_body_is_refused_even_before_the_first_is_answered() -> None:
+    told = Told()
+    told.tell(published(1))
+    told.tell(published(2, command_id="c-1", body={}))
+    assert isinstance(react(told)[-1], SearchStarted)
+    assert refusal(react(told))[0] == "idempotency_conflict"
+
+
+def test_a_stream_has_one_search() -> None:
+    told = Told()
+    told.tell(published(1))
+    told.tell(published(2))
+    assert isinstance(react(told)[-1], SearchStarted)
+    assert refusal(react(told)) == ("already_exists", "$partitionkey", 2)
+    assert told.search.spec.max_trials == 20
+
+
+def test_a_stop_is_accepted_and_asks_the_search_to_stop() -> None:
+    told = search_running()
+    events = answered(told, published(2, STOP, {"reason": "enough"}))
+    assert events[0] == CommandAccepted(command_id="c-2", source=published(2).source)
+    assert events[1] == SearchStopRequested(command_id="c-2", reason="enough")
+    assert told.search.status is SearchStatus.STOPPING
+
+
+def test_a_second_stop_is_accepted_and_changes_nothing() -> None:
+    told = task_active()
+    answered(told, published(2, STOP, {}))
+    told.tell(published(3, STOP, {}))
+    answers = decide.react(told.stream, TYPES)
+    assert [type(event) for event in answers[0].events] == [CommandAccepted]
+
+
+def test_a_stop_of_what_is_not_there_is_refused() -> None:
+    assert refusal(answered(Told(), published(1, STOP, {}))) == ("unknown_search", "$partitionkey", 1)
+
+
+def test_a_stop_of_what_is_over_is_refused_and_says_how_it_ended() -> None:
+    told = search_running()
+    answered(told, published(2, STOP, {}))
+    assert react(told) == [SearchEnded(status=SearchStatus.STOPPED, trials=0)]
+    events = answered(told, published(3, STOP, {}))
+    assert refusal(events) == ("already_terminal", "$partitionkey", 3)
+    assert isinstance(events[0], CommandRefused)
+    assert "STOPPED" in events[0].message
+
+
+def test_a_start_on_a_stream_whose_search_is_over_is_refused() -> None:
+    told = search_running()
+    answered(told, published(2, STOP, {}))
+    react(told)
+    assert refusal(answered(told, published(3)))[0] == "already_exists"
+
+
+@pytest.mark.parametrize(
+    ("end", "stop", "final", "expected"),
+    [
+        (AttemptEnd.FINISHED, None, 0.9, (TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.FINISHED, None, "none", (TrialStatus.SUCCEEDED, 0.25)),
+        (AttemptEnd.FINISHED, None, None, (TrialStatus.SUCCEEDED, None)),
+        (AttemptEnd.FINISHED, "assessor", 0.9, (TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.FAILED, None, 0.9, (TrialStatus.FAILED, None)),
+        (AttemptEnd.CANCELLED, None, "none", (TrialStatus.SYS_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
+        (AttemptEnd.CANCELLED, "user", 0.9, (TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "search_failed", "none", (TrialStatus.SYS_CANCELED, None)),
+        (AttemptEnd.FAILED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
+        (AttemptEnd.LOST, "user", "none", (TrialStatus.USER_CANCELED, None)),
+    ],
+)
+def test_a_trial_ends_as_its_task_did(
+    end: AttemptEnd, stop: Any, final: Any, expected: tuple[TrialStatus, float | None]
+) -> None:
+    told = task_active(retry=RetryPolicy(lost=0))
+    told.tell(report(1, 0.25))
+    if final != "none":
+        told.tell(report(1, final, final=True))
+    if stop:
+        told.tell(TaskStopRequested(task_id=task_id(0), reason=stop))
+    told.tell(ended(end))
+    assert react(told) == [TrialEnded(trial=0, status=expected[0], value=expected[1])]
+    assert react(told) == []
+
+
+def test_a_trial_whose_task_was_lost_too_often_has_failed() -> None:
+    told = task_active(retry=RetryPolicy(lost=0))
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.FAILED, value=None)]
+
+
+def test_a_trial_whose_task_goes_on_does_not_end() -> None:
+    told = task_active()
+    assert react(told) == []
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    assert react(told) == []
+
+
+def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    told.tell(suggested(1), submitted(1))
+    told.tell(assigned(0))
+    told.tell(begun(0))
+    answered(told, published(2, STOP, {}))
+    stops = [TaskStopRequested(task_id=task_id(trial), reason="user") for trial in (0, 1)]
+    assert react(told) == stops
+    assert react(told) == [TrialEnded(trial=1, status=TrialStatus.USER_CANCELED)]
+    assert react(told) == []
+    told.tell(ended(AttemptEnd.CANCELLED))
+    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.USER_CANCELED)]
+    assert react(told) == [SearchEnded(status=SearchStatus.STOPPED, trials=2)]
+    assert react(told) == []
+
+
+def test_a_task_that_the_assessor_stopped_already_is_not_stopped_again() -> None:
+    told = task_active()
+    told.tell(*decide.early_stop(told.search, 0, seen=9))
+    answered(told, published(2, STOP, {}))
+    assert react(told) == []
+
+
+def test_a_search_whose_tuner_failed_ends_in_an_error() -> None:
+    told = task_queued()
+    told.tell(*decide.failed("tuner_failed", "x" * 10_000))
+    assert react(told) == [TaskStopRequested(task_id=task_id(0), reason="search_failed")]
+    assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SYS_CANCELED)]
+    assert react(told) == [SearchEnded(status=SearchStatus.ERROR, trials=1)]
+    assert len(told.search.failure) < 4_100
+
+
+@pytest.mark.parametrize("exhausted", [False, True])
+def test_a_search_with_nothing_left_to_try_is_done(exhausted: bool) -> None:
+    told = search_running(max_trials=9 if exhausted else 1)
+    told.tell(*decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2))
+    if exhausted:
+        told.tell(*decide.exhausted(told.search))
+    assert react(told) == []
+    finish(told, 0, 0.5)
+    assert react(told) == [SearchEnded(status=SearchStatus.DONE, trials=1)]
+    assert react(told) == []
+
+
+def test_a_running_search_without_trials_is_left_alone() -> None:
+    assert react(search_running()) == []
+
+
+def test_a_suggestion_brings_its_task_with_it() -> None:
+    told = search_running(queue="night", retry=RetryPolicy(lost=1, failed=2))
+    events = decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
+    assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
+    assert isinstance(events[1], TaskSubmitted)
+    assert (events[1].task_id, events[1].queue, events[1].trial) == (task_id(0), "night", 0)
+    assert (events[1].retry, events[1].parameters) == (RetryPolicy(lost=1, failed=2), {"lr": 0.1})
+
+
+def test_two_dispatchers_that_decide_at_once_change_the_log_once() -> None:
+    told = task_active()
+    told.tell(ended())
+    first, second = (decide.react(told.stream, TYPES) for _ in range(2))
+    assert first == second
+    assert told.tell(*first[0].events) == [Outcome.APPLIED]
+    assert told.tell(*second[0].events) == [Outcome.DUPLICATE]
+    told.tell(published(2, STOP, {}))
+    answers = [decide.react(told.stream, TYPES)[0] for _ in range(2)]
+    assert set(told.tell(*answers[0].events)) == {Outcome.APPLIED}
+    assert Outcome.APPLIED not in told.tell(*answers[1].events)
+    assert told.tell(over(0)) == [Outcome.DUPLICATE]

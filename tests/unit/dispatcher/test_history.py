@@ -1,0 +1,113 @@
+"""What a tuner is told of a search's past is the same whenever it is told, and only ever grows."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    ended,
+    finish,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_active,
+)
+from trackside.contracts.searches import TrialStatus
+from trackside.contracts.tasks import AttemptEnd
+from trackside.dispatcher.history import TunerHistory, reported_so_far
+from trackside.dispatcher.history import ended as ended_item
+from trackside.dispatcher.lanes import HistoryItem
+
+TRIALS = 12
+
+
+def lived(seed: int, concurrency: int) -> tuple[Told, dict[int, list[HistoryItem]]]:
+    """Runs a search whose trials end in any order; gives what each trial's tuner was told at the time."""
+    random, told = Random(seed), search_running(max_trials=TRIALS, concurrency=concurrency)
+    history, at_the_time = TunerHistory(), {}
+    while told.search.next_trial is not None or told.search.active:
+        number = told.search.next_trial
+        if number is not None and (not told.search.active or random.random() < 0.6):
+            at_the_time[number] = list(history.until(told.search, number))
+            told.tell(suggested(number), submitted(number))
+        else:
+            trial = random.choice(sorted(told.search.active))
+            finish(told, trial, random.random(), random.choice([AttemptEnd.FINISHED, AttemptEnd.FAILED]))
+    return told, at_the_time
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_the_past_of_a_trial_does_not_depend_on_when_it_is_told(seed: int, concurrency: int) -> None:
+    told, at_the_time = lived(seed, concurrency)
+    assert sorted(at_the_time) == list(range(TRIALS))
+    for number, then in at_the_time.items():
+        assert TunerHistory().until(told.search, number) == then
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_the_past_only_grows(seed: int, concurrency: int) -> None:
+    told, at_the_time = lived(seed, concurrency)
+    for number in range(1, TRIALS):
+        before, after = at_the_time[number - 1], at_the_time[number]
+        assert after[: len(before)] == before
+        assert ("suggested", number - 1, {"lr": (number - 1) / 10}) in after
+    whole = TunerHistory().until(told.search, TRIALS - 1)
+    assert [item[1] for item in whole if item[0] == "suggested"] == list(range(TRIALS - 1))
+    ends = [item[1] for item in whole if item[0] == "ended"]
+    assert ends == told.search.ends[: len(ends)]
+
+
+def test_a_trial_is_told_the_ends_that_the_log_had_when_its_slot_opened() -> None:
+    told = search_running(concurrency=2)
+    told.tell(suggested(0), submitted(0))
+    told.tell(suggested(1), submitted(1))
+    finish(told, 1, 0.5)
+    finish(told, 0, 0.6)
+    assert [item[:2] for item in TunerHistory().until(told.search, 2)] == [
+        ("suggested", 0),
+        ("suggested", 1),
+        ("ended", 1),
+    ]
+    told.tell(suggested(2), submitted(2))
+    assert [item[:2] for item in TunerHistory().until(told.search, 3)] == [
+        ("suggested", 0),
+        ("suggested", 1),
+        ("ended", 1),
+        ("suggested", 2),
+        ("ended", 0),
+    ]
+
+
+def test_how_a_trial_ended_is_said_in_the_tuner_s_words() -> None:
+    for status, value, state in (
+        (TrialStatus.SUCCEEDED, 0.5, "complete"),
+        (TrialStatus.SUCCEEDED, None, "failed"),
+        (TrialStatus.EARLY_STOPPED, 0.25, "pruned"),
+        (TrialStatus.FAILED, None, "failed"),
+        (TrialStatus.USER_CANCELED, None, "failed"),
+        (TrialStatus.SYS_CANCELED, None, "failed"),
+    ):
+        told = task_active()
+        told.tell(report(1, 0.25))
+        told.tell(report(2, None))
+        told.tell(ended())
+        told.tell(over(0, value, status))
+        assert ended_item(told.search.trials[0]) == ("ended", 0, state, value, [(1, 0.25)])
+
+
+def test_an_assessor_is_told_the_reports_of_the_attempt_that_counts() -> None:
+    told = task_active()
+    told.tell(report(1, 0.1))
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    told.tell(suggested(1), submitted(1))
+    told.tell(assigned(1))
+    told.tell(ended(trial=1))
+    told.tell(over(1, None))
+    assert reported_so_far(told.search, told.stream.tasks) == [("ended", 1, "failed", None, [])]

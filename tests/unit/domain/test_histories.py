@@ -1,0 +1,173 @@
+"""Over histories drawn by chance: the fold never raises, nothing counts twice, and all readers agree."""
+
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from types import FrameType, ModuleType
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.domain.given import STREAM, Told
+from tests.unit.domain.plausible import Chance
+from trackside.domain import command, search, stream, task
+from trackside.domain.outcome import Outcome
+from trackside.domain.search import OVER
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams, dump, load
+from trackside.domain.task import TaskState
+
+SEEDS = st.integers(0, 2**32)
+MODULES: tuple[ModuleType, ...] = (command, search, stream, task)
+UNREACHABLE = {
+    # `fold` asks for these before it hands an event on, so that no history leads there.
+    ("search", "    if search.status in OVER:"),
+    ("search", "        case _:"),
+    ("task", "        case _:"),
+}
+
+
+def guards() -> dict[tuple[str, int], str]:
+    """Finds every guard of the fold in its source: the lines that give an outcome other than applied."""
+    found = {}
+    for module in MODULES:
+        lines = inspect.getsource(module).splitlines()
+        for number, line in enumerate(lines, 1):
+            refusing = line.strip() in ("return Outcome.OVERTAKEN", "return Outcome.DUPLICATE")
+            if refusing and (module.__name__.rpartition(".")[2], lines[number - 2]) not in UNREACHABLE:
+                found[module.__file__ or "", number] = lines[number - 2].strip()
+    return found
+
+
+@contextmanager
+def counted(wanted: dict[tuple[str, int], str], hits: Counter[tuple[str, int]]) -> Iterator[None]:
+    """Counts how often each of these lines runs."""
+    files = {name for name, _ in wanted}
+
+    def within(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        if event == "line" and (place := (frame.f_code.co_filename, frame.f_lineno)) in wanted:
+            hits[place] += 1
+        return within
+
+    def calls(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        return within if frame.f_code.co_filename in files else None
+
+    before = sys.gettrace()
+    sys.settrace(calls)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
+    wanted, hits, outcomes = guards(), Counter[tuple[str, int]](), Counter[Outcome]()
+    for seed in range(500):
+        told = Chance(Random(seed)).history(250)
+        outcomes.update(told.outcomes)
+        streams = Streams()
+        with counted(wanted, hits):
+            for record in told.records:
+                streams.fold(record)
+    assert outcomes[Outcome.APPLIED] * 2 >= outcomes.total()
+    assert len(wanted) > 20
+    rare = {
+        f"{place[0]}:{place[1]} {line}": hits[place] for place, line in wanted.items() if hits[place] < 100
+    }
+    assert rare == {}
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_what_was_folded_adds_nothing_when_it_comes_again(seed: int) -> None:
+    random = Random(seed)
+    told = Chance(random).history(80)
+    applied = [
+        record
+        for record, outcome in zip(told.records, told.outcomes, strict=True)
+        if outcome is Outcome.APPLIED
+    ]
+    before = settled(told.stream)
+    for record in random.sample(applied, min(25, len(applied))):
+        assert told.fold(record) is not Outcome.APPLIED
+        assert settled(told.stream) == before
+
+
+def settled(found: Stream) -> bytes:
+    """Gives the state without the note of which decision is being passed over."""
+    noted, found.ignored_decision = found.ignored_decision, b""
+    state = dump(found)
+    found.ignored_decision = noted
+    return state
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> None:
+    random = Random(seed)
+    told = Chance(random).history(80)
+    other = Streams()
+    for record, outcome in zip(told.records, told.outcomes, strict=True):
+        if random.random() < 0.1 and STREAM in other.by_id:
+            other.by_id[STREAM] = load(dump(other.by_id[STREAM]))
+        assert other.fold(record)[1] is outcome
+    assert other.by_id[STREAM] == told.stream
+    assert load(dump(told.stream)) == told.stream
+    assert other.positions == told.streams.positions
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed: int) -> None:
+    told = Chance(Random(seed)).history(150)
+    other = Streams()
+    for record, outcome in zip(told.records, told.outcomes, strict=True):
+        found, own = other.fold(record)
+        assert own is outcome
+        shrink(found)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:
+    told = Chance(Random(seed)).history(100)
+    streams = Streams()
+    for record in told.records:
+        found, _ = streams.fold(record)
+        keeps_its_promises(found)
+
+
+def keeps_its_promises(found: Stream) -> None:
+    root = found.search
+    if root is None:
+        return
+    numbers = [trial.number for trial in root.trials]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) <= root.spec.max_trials
+    assert len(root.active) <= root.spec.concurrency
+    assert sorted([*root.active, *root.ends]) == numbers
+    assert root.opened == sorted(root.opened)
+    assert len(root.opened) == root.spec.concurrency + len(root.ends)
+    assert [root.trials[number].ended_at for number in root.ends] == root.opened[root.spec.concurrency :]
+    assert not (root.status in OVER and root.active)
+    for known in found.tasks.values():
+        holds = known.state in (TaskState.PLACED, TaskState.ACTIVE)
+        assert holds == (known.place is not None)
+        assert not (known.state is TaskState.QUEUED and known.stop_reason)
+        assert (known.end is not None) == (known.state is TaskState.ENDED)
+        assert [attempt.number for attempt in known.attempts] == list(range(1, len(known.attempts) + 1))
+        assert all(attempt.end is not None for attempt in known.attempts[:-1])
+
+
+def test_the_generator_tells_whole_searches() -> None:
+    ends = Counter(_status(Chance(Random(seed)).history(400)) for seed in range(30))
+    assert ends["DONE"] > 5
+    assert ends["STOPPED"] > 0
+
+
+def _status(told: Told) -> str:
+    return told.stream.search.status.value if told.stream.search is not None else ""

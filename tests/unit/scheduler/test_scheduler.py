@@ -1,0 +1,300 @@
+"""Who gets which device, who is lost, and what devices are owed: from folded state alone."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    received,
+    record_of,
+    submitted,
+    task_active,
+    task_id,
+    task_queued,
+    token,
+)
+from trackside.contracts.fleet import Device, RunningPlacement, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.tasks import AttemptEnd, RunTask, StopTask, TaskRefused, TaskStopRequested
+from trackside.domain import fleet
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task
+from trackside.scheduler import decide
+from trackside.scheduler.board import Board
+from trackside.scheduler.lease import Leases
+from trackside.scheduler.placement import Placement, place
+
+
+def workers(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
+    state = Fleet()
+    for offset, event in enumerate(joins):
+        assert fleet.evolve(state, record_of(event, offset)) is Outcome.APPLIED
+    return state
+
+
+def worker(
+    name: str = "w1",
+    incarnation: str = "i-1",
+    slots: int = 1,
+    types: Iterable[str] = ("digits",),
+    queues: Iterable[str] = ("default",),
+    after: dict[str, int] | None = None,
+) -> WorkerJoined:
+    devices = [
+        Device(device_id=f"cpu-{slot}", kind="cpu", name="slot", memory_bytes=1) for slot in range(slots)
+    ]
+    return WorkerJoined(
+        worker_id=name,
+        incarnation=incarnation,
+        host="node",
+        devices=devices,
+        task_types=list(types),
+        queues=list(queues),
+        after=after or {},
+    )
+
+
+def waiting(*tasks: tuple[str, str]) -> list[Task]:
+    """Tells tasks of their own as (type, queue), numbered from 0, in order of submission."""
+    told = Told()
+    told.tell(received())
+    for number, (task_type, queue) in enumerate(tasks):
+        told.tell(submitted(None, task_id=f"t-{number}", task_type=task_type, queue=queue))
+    return list(told.stream.tasks.values())
+
+
+def board_of(told: Told) -> Board:
+    board = Board()
+    for task in told.stream.tasks.values():
+        board.update(STREAM, task)
+    return board
+
+
+def shown(placements: Iterable[Placement]) -> list[tuple[str, str, str]]:
+    return [(found.task.task_id, found.worker_id, found.device_id) for found in placements]
+
+
+def test_who_waits_longest_is_served_first() -> None:
+    tasks = waiting(*[("digits", "default")] * 3)
+    found = place(tasks, workers(worker(slots=2)).workers, set())
+    assert shown(found) == [("t-0", "w1", "cpu-0"), ("t-1", "w1", "cpu-1")]
+
+
+def test_no_device_gets_two_tasks_and_a_taken_one_gets_none() -> None:
+    tasks = waiting(*[("digits", "default")] * 4)
+    fleet_of_two = workers(worker(slots=2), worker("w2", "i-2"))
+    found = place(tasks, fleet_of_two.workers, {("w1", "cpu-0")})
+    assert shown(found) == [("t-0", "w1", "cpu-1"), ("t-1", "w2", "cpu-0")]
+
+
+def test_a_task_goes_only_where_its_type_and_its_queue_are_known() -> None:
+    tasks = waiting(("faces", "default"), ("digits", "night"), ("digits", "default"))
+    there = workers(worker(), worker("w2", "i-2", queues=("night",)), worker("w3", "i-3", types=("faces",)))
+    assert shown(place(tasks, there.workers, set())) == [
+        ("t-0", "w3", "cpu-0"),
+        ("t-1", "w2", "cpu-0"),
+        ("t-2", "w1", "cpu-0"),
+    ]
+
+
+def test_a_task_that_fits_nowhere_holds_back_nobody() -> None:
+    tasks = waiting(("faces", "default"), ("digits", "default"))
+    assert shown(place(tasks, workers(worker()).workers, set())) == [("t-1", "w1", "cpu-0")]
+
+
+def test_a_worker_that_is_gone_gets_nothing() -> None:
+    gone = workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
+    assert place(waiting(("digits", "default")), gone.workers, set()) == []
+    assert place([], workers(worker()).workers, set()) == []
+
+
+def test_a_placement_names_the_incarnation_and_follows_the_one_before() -> None:
+    told = task_queued()
+    told.tell(assigned())
+    told.tell(TaskRefused(**token(), code="busy", message=""))
+    (found,) = place([told.task()], workers(worker(), worker("w1", "i-2")).workers, set())
+    event = decide.assigned(found, seen=17)
+    assert (event.attempt, event.placement, event.incarnation, event.seen) == (1, 2, "i-2", 17)
+    assert told.tell(event) == [Outcome.APPLIED]
+
+
+def test_the_board_follows_a_task_through_its_life() -> None:
+    told = task_queued()
+    board = board_of(told)
+    task = told.task()
+    assert [found.task_id for found in board.waiting()] == [task_id(0)]
+    told.tell(assigned())
+    board.update(STREAM, task)
+    assert (board.waiting(), board.taken()) == ([], {("w1", "cpu-0")})
+    board.update(STREAM, task)
+    assert list(board.placed) == [task_id(0)]
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    board.update(STREAM, task)
+    assert ([found.task_id for found in board.waiting()], board.taken()) == ([task_id(0)], set())
+    told.tell(assigned(attempt=2))
+    told.tell(ended(attempt=2))
+    board.update(STREAM, task)
+    assert board == Board()
+
+
+def test_the_board_orders_by_submission_and_puts_another_try_at_the_end() -> None:
+    tasks = waiting(*[("digits", "default")] * 3)
+    board = Board()
+    for task in (tasks[2], tasks[0], tasks[1]):
+        board.update(STREAM, task)
+    assert [task.task_id for task in board.waiting()] == ["t-0", "t-1", "t-2"]
+    tasks[0].queued_at = (tasks[2].queued_at[0] + 1, 0, 0)
+    board.update(STREAM, tasks[0])
+    assert [task.task_id for task in board.waiting()] == ["t-1", "t-2", "t-0"]
+
+
+BEAT_MS, LEASE_MS = 1_000, 10_000
+
+
+def beats(leases: Leases, *times_ms: int) -> None:
+    for time_ms in times_ms:
+        leases.own(time_ms)
+
+
+def test_a_worker_is_lost_when_it_is_silent_for_longer_than_its_lease() -> None:
+    leases, there = Leases(BEAT_MS), workers(worker(), worker("w2", "i-2"))
+    assert decide.lost_workers(there, leases, LEASE_MS) == []
+    beats(leases, *range(0, 11_000, BEAT_MS))
+    leases.heard("i-2")
+    assert decide.lost_workers(there, leases, LEASE_MS) == []
+    beats(leases, 11_000)
+    (lost,) = decide.lost_workers(there, leases, LEASE_MS)
+    assert (lost.worker_id, lost.incarnation, lost.silent_ms) == ("w1", "i-1", 11_000)
+
+
+def test_a_worker_that_left_is_not_lost_as_well() -> None:
+    leases, there = Leases(BEAT_MS), workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
+    leases.heard("i-1")
+    beats(leases, *range(0, 60_000, BEAT_MS))
+    assert decide.lost_workers(there, leases, LEASE_MS) == []
+
+
+def test_an_outage_of_the_log_ages_nobody() -> None:
+    leases, there = Leases(BEAT_MS), workers(worker())
+    leases.heard("i-1")
+    beats(leases, 0, 1_000, 2_000, 3_600_000)
+    assert leases.silent_ms("i-1") == 2_000 + 2 * BEAT_MS
+    assert decide.lost_workers(there, leases, LEASE_MS) == []
+
+
+def test_a_log_clock_that_jumps_back_makes_nobody_younger_or_older() -> None:
+    leases = Leases(BEAT_MS)
+    leases.heard("i-1")
+    beats(leases, 10_000, 11_000, 4_000, 5_000)
+    assert leases.silent_ms("i-1") == 2_000
+
+
+def test_a_worker_never_heard_of_is_given_its_whole_lease() -> None:
+    leases = Leases(BEAT_MS)
+    beats(leases, *range(0, 30_000, BEAT_MS))
+    assert leases.silent_ms("i-1") == 0
+    beats(leases, 30_000)
+    assert leases.silent_ms("i-1") == BEAT_MS
+
+
+def test_incarnations_that_are_no_more_are_forgotten() -> None:
+    leases = Leases(BEAT_MS)
+    for incarnation in ("i-1", "i-2"):
+        leases.heard(incarnation)
+    leases.keep({"i-2"})
+    assert set(leases.seen) == {"i-2"}
+
+
+def lost(told: Told, there: Fleet, positions: dict[int, int] | None = None) -> list[str]:
+    found = decide.lost_attempts(board_of(told), there, positions or {})
+    return [event.incarnation for _, event in found]
+
+
+@pytest.mark.parametrize("gone", [WorkerLeft(worker_id="w1", incarnation="i-1"), None])
+def test_an_attempt_is_lost_with_its_worker(gone: WorkerLeft | None) -> None:
+    silent = WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=11_000)
+    told, there = task_active(), workers(worker(), gone or silent)
+    ((task, event),) = decide.lost_attempts(board_of(told), there, {})
+    assert (task, event.end, event.attempt, event.placement) == (told.task(), AttemptEnd.LOST, 1, 1)
+    assert told.tell(event, role="scheduler") == [Outcome.APPLIED]
+    assert told.task().attempt.number == 2
+
+
+def test_an_attempt_on_a_worker_that_is_there_is_not_lost() -> None:
+    assert lost(task_active(), workers(worker())) == []
+    assert lost(task_queued(), workers(worker())) == []
+
+
+def test_a_rejoined_worker_s_own_word_is_waited_for() -> None:
+    there = workers(worker(), worker("w1", "i-2", after={"3": 40, "5": 7}))
+    told = task_active()
+    assert lost(told, there, {3: 39, 5: 7}) == []
+    assert lost(told, there, {3: 40}) == []
+    assert lost(told, there, {3: 40, 5: 7}) == ["i-1"]
+
+
+def test_what_a_worker_recovered_and_said_before_it_rejoined_is_no_loss() -> None:
+    told = task_active()
+    told.tell(ended())
+    there = workers(worker(), worker("w1", "i-2", after={"3": told.next_offset}))
+    assert lost(told, there, told.streams.positions) == []
+
+
+def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
+    told = task_queued()
+    told.tell(assigned(incarnation="i-7"))
+    assert lost(told, workers(worker())) == []
+    assert lost(told, Fleet()) == []
+
+
+def owed(told: Told, there: Fleet) -> list[RunTask | StopTask]:
+    return [due.command for due in decide.owed(board_of(told), there)]
+
+
+def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
+    told, there = task_queued(), workers(worker())
+    assert owed(told, there) == []
+    told.tell(assigned())
+    (due,) = decide.owed(board_of(told), there)
+    assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
+    assert due.key == ("RunTask", task_id(0), 1, 1)
+    assert due.command == RunTask(stream=STREAM, **token(), task_type="digits", parameters={"lr": 0.0})
+    told.tell(begun())
+    assert owed(told, there) == []
+
+
+def test_a_device_is_owed_a_stop_until_the_attempt_has_ended() -> None:
+    told, there = task_active(), workers(worker())
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="assessor"))
+    assert owed(told, there) == [StopTask(stream=STREAM, **token(), reason="assessor")]
+    told.tell(ended(AttemptEnd.CANCELLED))
+    assert owed(told, there) == []
+
+
+def test_a_task_stopped_before_it_started_is_owed_a_stop_and_no_start() -> None:
+    told, there = task_queued(), workers(worker())
+    told.tell(assigned())
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert [type(command) for command in owed(told, there)] == [StopTask]
+
+
+def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
+    told = task_queued()
+    told.tell(assigned())
+    assert owed(told, workers(worker("w1", "i-2"))) == []
+    assert owed(told, workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))) == []
+
+
+def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
+    running = [
+        RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_id="cpu-0")
+        for trial in (0, 1)
+    ]
+    (due,) = decide.strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
+    assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
+    assert due.command == StopTask(stream=STREAM, **token(1), reason="stray")
