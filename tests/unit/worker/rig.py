@@ -104,8 +104,12 @@ class Rig:
 
 
 def alive(pid: int) -> bool:
-    """Says whether a process is there, if only as a zombie."""
-    return Path(f"/proc/{pid}").exists()
+    """Says whether a process is there; one that has ended and waits for its new parent is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def of(messages: list[Message], kind: type[Found]) -> list[Found]:
