@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
@@ -41,9 +41,17 @@ class Intake:
         """Forgets an arrival that is in its stream."""
         self._arrivals.pop((event.source.partition, event.source.offset), None)
 
-    def waiting(self) -> Iterable[tuple[str, CommandReceived, str]]:
-        """Gives stream, event and traceparent of what has not been folded yet, oldest first."""
-        return self._arrivals.values()
+    def waiting(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
+        """Gives stream, event and traceparent of what is in no stream yet, oldest first.
+
+        What was read again after a restart and is in its stream already is forgotten here.
+        """
+        known = [
+            place for place, (stream, event, _) in self._arrivals.items() if _is_in(streams, stream, event)
+        ]
+        for place in known:
+            del self._arrivals[place]
+        return list(self._arrivals.values())
 
     def __len__(self) -> int:
         return len(self._arrivals)
@@ -59,6 +67,12 @@ def dead_letter(source: Source, value: bytes, error: UndecodableError, reader: s
         sha256=hashlib.sha256(value).hexdigest(),
         head_base64=base64.b64encode(value[:HEAD_BYTES]).decode(),
     )
+
+
+def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
+    stream = streams.by_id.get(stream_id)
+    command = stream.commands.get(event.command_id) if stream is not None else None
+    return command is not None and any(found.source == event.source for found in command.publications)
 
 
 def _place(source: Source) -> str:
@@ -84,16 +98,21 @@ def _received(arrival: Arrival, source: Source) -> CommandReceived:
 
 
 def next_commands(streams: Streams, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Gives where to go on reading commands: behind the last that is in a stream.
+    """Gives where to go on reading commands: at the first that is in no stream.
 
-    It is a hint: what is read twice is in its stream already, and changes nothing there.
+    Commands reach the partitions of their streams in any order, so one that is missing may lie before
+    others that are there. What is read twice is in its stream already, and changes nothing there.
     """
+    known: set[tuple[str, int, int]] = {
+        (publication.source.topic, publication.source.partition, publication.source.offset)
+        for stream in streams.by_id.values()
+        for command in stream.commands.values()
+        for publication in command.publications
+    }
     positions = dict(starts)
-    for stream in streams.by_id.values():
-        for command in stream.commands.values():
-            for publication in command.publications:
-                source = publication.source
-                place = (source.topic, source.partition)
-                if place in positions:
-                    positions[place] = max(positions[place], source.offset + 1)
+    for (topic, partition), start in starts.items():
+        offset = start
+        while (topic, partition, offset) in known:
+            offset += 1
+        positions[topic, partition] = offset
     return positions

@@ -69,7 +69,7 @@ def _grid_problem(space: Space) -> Fault | None:
             )
         size *= count
         if size > GRID_POINTS_MAX:
-            return "$.space", f"the grid has more points than the limit of {GRID_POINTS_MAX}; use tpe or random"
+            return "$.space", f"a grid of more points than the limit of {GRID_POINTS_MAX}; use tpe or random"
     return None
 
 

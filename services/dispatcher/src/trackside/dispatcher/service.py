@@ -122,7 +122,7 @@ class Dispatcher:
 
     def _arrived(self, facts: Facts) -> Iterable[Decision]:
         events = self._topics.events.name
-        for stream_id, received, traceparent in self._intake.waiting():
+        for stream_id, received, traceparent in self._intake.waiting(self._streams):
             if not facts.busy(events, stream_id):
                 counter("trackside.dispatcher.received.commands").labels(_kind(received)).inc()
                 yield Decision(events, stream_id, (received,), "receive command", "", traceparent)

@@ -1,0 +1,139 @@
+"""Commands on their way into their streams: none is lost, none goes in twice, bytes leave a reason."""
+
+import base64
+import hashlib
+
+from tests.unit.domain.given import FIRST_MS, record_of
+from trackside.contracts.commands import RULES, CommandReceived, Source
+from trackside.contracts.topics import Topics
+from trackside.dispatcher.intake import HEAD_BYTES, Intake, next_commands
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import Streams
+from trackside.eventlog.log import Entry
+
+TOPIC = Topics().commands.name
+
+
+def entry(
+    offset: int, value: bytes | None = b"{}", key: bytes | None = b"digits-1", **changed: bytes | None
+) -> Entry:
+    """Gives a record of the commands topic as it is read."""
+    headers: dict[str, bytes | None] = {
+        "ce_id": f"c-{offset}".encode(),
+        "ce_type": b"trackside.stop-search.v1",
+        "ce_source": b"https://example.org",
+        **changed,
+    }
+    return Entry(TOPIC, 1, offset, FIRST_MS, key, value, list(headers.items()))
+
+
+def took(*entries: Entry) -> Intake:
+    intake = Intake()
+    for found in entries:
+        intake.take(found)
+    return intake
+
+
+def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list[Outcome]:
+    """Lets what waits reach its streams."""
+    return [
+        streams.fold(record_of(event, offset, stream=stream))[1]
+        for offset, (stream, event, _) in enumerate(waiting, sum(streams.positions.values()))
+    ]
+
+
+def test_a_command_waits_until_it_is_in_its_stream() -> None:
+    intake, streams = took(entry(5)), Streams()
+    ((stream, event, _),) = intake.waiting(streams)
+    assert stream == "digits-1"
+    assert (event.command_id, event.command_type, event.body) == ("c-5", "trackside.stop-search.v1", {})
+    assert (event.source, event.rules) == (Source(topic=TOPIC, partition=1, offset=5), RULES)
+    assert len(intake.waiting(streams)) == 1
+    intake.folded(event)
+    assert (intake.waiting(streams), len(intake)) == ([], 0)
+
+
+def test_commands_wait_in_the_order_in_which_they_came() -> None:
+    intake = took(*(entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None) for offset in (3, 4, 5)))
+    assert [stream for stream, _, _ in intake.waiting(Streams())] == ["s-3", "s-4", "s-5"]
+
+
+def test_what_is_read_again_and_is_in_its_stream_does_not_go_in_twice() -> None:
+    streams = Streams()
+    assert folded(streams, *took(entry(5)).waiting(streams)) == [Outcome.APPLIED]
+    again = took(entry(5), entry(6))
+    assert [event.command_id for _, event, _ in again.waiting(streams)] == ["c-6"]
+    assert len(again) == 1
+
+
+def test_a_command_published_twice_goes_in_twice_for_both_want_an_answer() -> None:
+    streams = Streams()
+    intake = took(entry(5), entry(6, ce_id=b"c-5"))
+    assert folded(streams, *intake.waiting(streams)) == [Outcome.APPLIED, Outcome.APPLIED]
+    assert len(streams.by_id["digits-1"].commands["c-5"].publications) == 2
+    assert intake.waiting(streams) == []
+
+
+def test_a_command_without_a_usable_stream_is_answered_on_its_own() -> None:
+    for found, stream, command_id in (
+        (entry(5, key=b"a b"), "c-5", "c-5"),
+        (entry(5, key=None), "c-5", "c-5"),
+        (entry(5, key=None, ce_id=None), f"commands/{TOPIC}-1-5", f"{TOPIC}-1-5"),
+        (entry(5, key=b"a b", ce_id=b"../x"), f"commands/{TOPIC}-1-5", f"{TOPIC}-1-5"),
+        (entry(5, ce_id=None), "digits-1", f"{TOPIC}-1-5"),
+    ):
+        ((where, event, _),) = took(found).waiting(Streams())
+        assert (where, event.command_id) == (stream, command_id)
+
+
+def test_a_body_that_is_not_fit_to_be_kept_goes_in_without_it() -> None:
+    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).waiting(Streams())
+    assert event.body is None
+    assert event.problem is not None
+    assert event.problem.code == "nul_character"
+
+
+def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> None:
+    value = b"\xff" * 10_000
+    intake = took(entry(5, value), entry(6, None), entry(7, b"[]"), entry(8))
+    assert [letter.code for letter in intake.dead] == ["not_utf8", "empty_payload", "not_object"]
+    letter = intake.dead[0]
+    assert letter.source == Source(topic=TOPIC, partition=1, offset=5)
+    assert (letter.reader, letter.sha256) == ("dispatcher", hashlib.sha256(value).hexdigest())
+    assert base64.b64decode(letter.head_base64) == value[:HEAD_BYTES]
+    assert len(intake) == 1
+
+
+def test_a_trace_goes_on_behind_the_command() -> None:
+    traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).waiting(Streams())
+    assert found == traceparent
+
+
+def known(*offsets: int, partition: int = 1) -> Streams:
+    """Gives streams that hold the commands of these offsets, each a stream of its own."""
+    streams = Streams()
+    for offset in offsets:
+        found = entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None)
+        found.partition = partition
+        folded(streams, *took(found).waiting(streams))
+    return streams
+
+
+def test_reading_goes_on_behind_what_is_in_streams() -> None:
+    starts = {(TOPIC, 0): 0, (TOPIC, 1): 3}
+    assert next_commands(known(3, 4, 5), starts) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
+    assert next_commands(Streams(), starts) == starts
+    assert next_commands(known(1, 2), starts) == starts, "what is no longer kept says nothing"
+
+
+def test_a_command_that_was_overtaken_on_its_way_into_the_log_is_read_again() -> None:
+    streams = known(3, 5, 6)
+    assert next_commands(streams, {(TOPIC, 1): 3}) == {(TOPIC, 1): 4}
+    again = took(*(entry(n, ce_partitionkey=f"s-{n}".encode(), key=None) for n in (4, 5, 6)))
+    assert [event.source.offset for _, event, _ in again.waiting(streams)] == [4]
+
+
+def test_partitions_of_commands_are_counted_apart() -> None:
+    starts = {(TOPIC, 0): 0, (TOPIC, 1): 0}
+    assert next_commands(known(0, 1, partition=0), starts) == {(TOPIC, 0): 2, (TOPIC, 1): 0}
