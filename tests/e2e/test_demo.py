@@ -32,20 +32,19 @@ def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> N
 
 def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    demo = folder.start("demo")
-    _read_until(demo, "accepted")
-    demo.send_signal(signal.SIGINT)
-    assert demo.wait(60) == 130
+    with folder.start("demo") as demo:
+        _read_until(demo, "accepted")
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 130
     assert folder.processes() == []
 
 
 def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    demo = folder.start("demo")
-    _read_until(demo, "topics and tables")
-    supervisor = os.pidfd_open(read_status(tmp_path / ".trackside").supervisor_pid)
-    demo.kill()
-    demo.wait(10)
+    with folder.start("demo") as demo:
+        _read_until(demo, "topics and tables")
+        supervisor = os.pidfd_open(read_status(tmp_path / ".trackside").supervisor_pid)
+        demo.kill()
     ended, _, _ = select.select([supervisor], [], [], 60)
     os.close(supervisor)
     assert ended

@@ -62,6 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Fold
     for kind in ("parabola", "endless", "broken", "unknown"):
         (path / f"{kind}.yaml").write_text(SPEC.replace("TYPE", kind))
     folder.done("up", "--leash", str(leash))
+    folder.done("submit", "parabola.yaml", "--id", "first", "--wait")
     yield folder
     folder.done("down")
     assert folder.processes() == []
@@ -134,13 +135,13 @@ def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> N
     ("arguments", "code", "reason"),
     [
         (("submit", "unknown.yaml"), 2, "unknown_task_type"),
-        (("submit", "parabola.yaml", "--id", "parabola-1"), 2, "already_exists"),
+        (("submit", "parabola.yaml", "--id", "first"), 2, "already_exists"),
         (("stop", "nobody"), 2, "unknown_search"),
         (("submit", "nowhere.yaml"), 2, "nowhere.yaml"),
         (("submit", "parabola.yaml", "--id", "a b"), 2, "not an id"),
-        (("watch", "nobody"), 1, "there is no nobody"),
-        (("show", "nobody"), 1, "no search or task nobody"),
-        (("events", "nobody"), 1, "there is no nobody"),
+        (("watch", "no-such"), 1, "there is no no-such"),
+        (("show", "no-such"), 1, "no search or task no-such"),
+        (("events", "no-such"), 1, "there is no no-such"),
         (("submit",), 2, "SPEC.yaml"),
         (("sbmit",), 2, "submit"),
     ],
@@ -148,7 +149,6 @@ def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> N
 def test_what_cannot_be_done_is_said_and_counted(
     home: Folder, arguments: tuple[str, ...], code: int, reason: str
 ) -> None:
-    home.run("submit", "parabola.yaml", "--id", "parabola-1", "--wait")
     ended = home.run(*arguments)
     assert ended.returncode == code, ended.stderr
     assert reason in ended.stderr

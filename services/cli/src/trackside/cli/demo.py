@@ -1,6 +1,5 @@
 """The command `demo`: one search from its command to its replay, on a stack of its own."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -14,10 +13,9 @@ from trackside.cli.screen import Steps
 from trackside.cli.submitting import made_up_id
 from trackside.contracts.message import Command
 from trackside.contracts.searches import SearchStatus
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.topics import Topics
 from trackside.domain.search import Search
 from trackside.embedded.stack import Stack
-from trackside.projections.owners import DISPATCHER
 from trackside.projections.reads import reads
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Refused
@@ -81,20 +79,11 @@ async def _search(used: Stack, command: Command) -> None:
 
 async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int) -> None:
     """Shows the best trials as Postgres has them, once its rows hold the end of the search."""
-    events = Topics().events
-    place = (events.name, partition_of(stream_id, events.partitions))
+    await following.written(dsn, Topics(), stream_id, last_offset, ROWS_S)
     async with reads(dsn) as models:
-        try:
-            await models.until(DISPATCHER, *place, last_offset + 1, ROWS_S)
-        except TimeoutError as error:
-            raise Failure(
-                f"Postgres is behind the log: the end of {stream_id} (offset {last_offset}) was not in its "
-                f"rows after {ROWS_S:.0f} s; see .trackside/logs/dispatcher.log"
-            ) from error
         trials = await models.rows("trials", stream_id)
     best = reading.best_trials(trials, search.spec.direction, BEST)
     stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)
     screen.say("")
     title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
     reading.show_trials(best, title)
-    sys.stdout.flush()

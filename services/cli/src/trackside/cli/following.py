@@ -10,9 +10,13 @@ from trackside.cli.board import Board, best_line, progress_line
 from trackside.cli.failures import Failure, Reported
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, TrialEnded
+from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import now_ms
+from trackside.projections.owners import DISPATCHER, SCHEDULER
+from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.reads import reads
 from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8
@@ -35,6 +39,26 @@ async def until_over(client: Client, stream_id: str, as_json: bool) -> tuple[Sea
     if search is None:
         raise Failure(f"{stream_id} is not a search")
     return _judged(stream_id, search, as_json), last
+
+
+async def written(dsn: str, topics: Topics, stream_id: str, last_offset: int, timeout_s: float) -> None:
+    """Waits until Postgres holds a stream up to an offset, so that what is asked next is not behind.
+
+    Raises Failure after `timeout_s`, or if Postgres doesn't answer.
+    """
+    events = topics.events
+    place = (events.name, partition_of(stream_id, events.partitions))
+    try:
+        async with reads(dsn) as models:
+            for owner in (DISPATCHER, SCHEDULER):
+                await models.until(owner, *place, last_offset + 1, timeout_s)
+    except TimeoutError as error:
+        raise Failure(
+            f"Postgres is behind the log: the end of {stream_id} (offset {last_offset}) was not in its rows "
+            f"after {timeout_s:.0f} s; see `trackside status`"
+        ) from error
+    except (PostgresGoneError, SchemaMissingError) as error:
+        raise Failure(f"Postgres does not answer: {error}") from error
 
 
 def summary(stream_id: str, search: Search) -> dict[str, object]:

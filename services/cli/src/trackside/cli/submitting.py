@@ -10,17 +10,19 @@ import typer
 
 from trackside.cli import following, screen
 from trackside.cli.addresses import Addresses
-from trackside.cli.failures import Misuse, Reported
+from trackside.cli.failures import Failure, Misuse, Reported
 from trackside.cli.running import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
 from trackside.contracts.searches import StartSearch, StopSearch
+from trackside.contracts.topics import Topics
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Publication, Refused
 from trackside.sdk.specs import read_spec
 from trackside.telemetry import context
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ROWS_S = 10.0
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")]
 
 
@@ -130,7 +132,7 @@ async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         await _answered(client, publication, timeout_s, as_json)
         if wait:
-            await following.until_over(client, stream_id, as_json)
+            await _over(client, addresses, stream_id, as_json)
         elif not as_json:
             screen.say(f"follow it with: trackside watch {stream_id}")
 
@@ -143,7 +145,17 @@ async def _publish(
         publication = await client.publish(wish, stream_id, command_id)
         await _answered(client, publication, timeout_s, as_json)
         if wait:
-            await following.until_over(client, stream_id, as_json)
+            await _over(client, addresses, stream_id, as_json)
+
+
+async def _over(client: Client, addresses: Addresses, stream_id: str, as_json: bool) -> None:
+    """Waits for the end of a search, and for its rows: `trackside ls` then has it as it is."""
+    _, last_offset = await following.until_over(client, stream_id, as_json)
+    try:
+        topics = Topics(prefix=addresses.prefix)
+        await following.written(addresses.dsn, topics, stream_id, last_offset, ROWS_S)
+    except Failure as failure:
+        screen.complain(f"trackside: {failure}")
 
 
 async def _stop(command: StopSearch, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
@@ -152,9 +164,7 @@ async def _stop(command: StopSearch, stream_id: str, timeout_s: float, wait: boo
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         await _answered(client, publication, timeout_s, as_json)
         if wait:
-            await client.wait(stream_id)
-            if not as_json:
-                screen.say(f"{stream_id} has stopped")
+            await _over(client, addresses, stream_id, as_json)
 
 
 async def _answered(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:

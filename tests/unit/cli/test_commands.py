@@ -1,0 +1,119 @@
+"""The command without a stack: help, bad usage, files, and how things are written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trackside.cli import screen, submitting
+from trackside.cli.app import COMMANDS, call
+from trackside.cli.board import Board, best_line, progress_line
+from trackside.cli.failures import Misuse
+from trackside.cli.looking import as_object, line
+from trackside.contracts.commands import CommandAccepted, Source
+from trackside.contracts.documents import files
+from trackside.contracts.message import Envelope, Record
+from trackside.contracts.search_space import Choice
+from trackside.contracts.searches import SearchSpec, StartSearch
+from trackside.domain.search import Search, Trial
+from trackside.domain.stream import Stream
+
+NAMES = [name for group in COMMANDS.values() for name in group]
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_POSTGRES_DSN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text and f"trackside {name}" in text
+
+
+def test_a_mistyped_command_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["sumbit"]) == 2
+    assert "submit" in capsys.readouterr().err
+
+
+def test_without_a_stack_a_command_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["ls"], ["events", "x"], ["status"], ["stop", "x"]):
+        assert call(arguments) == 1
+        assert "trackside up" in capsys.readouterr().err
+    assert call(["down"]) == 0
+
+
+def test_a_bad_spec_is_bad_usage_before_anything_is_asked(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "bad.yaml").write_text("kind: serch\n")
+    assert call(["submit", "bad.yaml"]) == 2
+    assert "bad.yaml:1: $.kind: unknown kind 'serch'" in capsys.readouterr().err
+
+
+def test_schemas_writes_every_published_document(nowhere: Path) -> None:
+    assert call(["schemas", "out/here"]) == 0
+    assert {path.name: path.read_text() for path in (nowhere / "out/here").iterdir()} == files()
+
+
+def test_a_published_file_names_its_stream_by_either_word() -> None:
+    wish, stream, command = submitting.parse_wish(
+        b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f"
+    )
+    assert (stream, command, "stream" in wish) == ("s1", "c1", False)
+    assert submitting.parse_wish(b'{"partitionkey": "s2", "id": "c"}', "f")[1] == "s2"
+    assert submitting.parse_wish(b'{"id": "c3"}', "f")[1] == "c3"
+
+
+@pytest.mark.parametrize("octets", [b"\xff", b"{", b"[]", b'{"stream": 5}', b'{"stream": "s", "id": 7}'])
+def test_a_published_file_that_is_no_wish_is_named(octets: bytes) -> None:
+    with pytest.raises(Misuse, match=r"f\.json: "):
+        submitting.parse_wish(octets, "f.json")
+
+
+def test_an_id_that_is_made_up_begins_with_the_name_of_the_search() -> None:
+    command = StartSearch(name="My Digits!", task_type="t", max_trials=1, space=_spec().space)
+    first, second = submitting.made_up_id(command), submitting.made_up_id(command)
+    assert first.startswith("my-digits-") and first != second and len(first) < 40
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "-"), (0.44, "0.4 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7_500, "2 h 05 min")],
+)
+def test_durations_are_written_as_people_say_them(seconds: float | None, text: str) -> None:
+    assert screen.duration(seconds) == text
+
+
+def test_the_board_shows_how_far_a_search_is_and_its_best() -> None:
+    search = Search("s1", _spec(), 1, started_ms=0, best=0)
+    search.trials = [Trial(0, {"x": 2}, 0, 0, value=0.96875)]
+    search.ends = [0]
+    assert progress_line(search) == "1/4 trials ended, best 0.96875"
+    assert best_line(search) == "best so far: 0.96875  trial 0  x=2"
+    board = Board("s1", {("w1", "cpu-0")}, Stream("s1", 0, search=search))
+    output = screen.console()
+    with output.capture() as captured:
+        output.print(board.render(now_ms=61_000))
+    assert "1/4 trials 1 min 01 s" in captured.get()
+    assert "w1/cpu-0  free" in captured.get()
+
+
+def test_an_event_is_written_as_json_and_as_a_line() -> None:
+    message = CommandAccepted(command_id="c1", source=Source(topic="t", partition=0, offset=1))
+    headers = {"ce_type": b"trackside.command-accepted.v1", "ce_partitionkey": b"s1", "ce_subject": b"c1"}
+    record = Record("events", 3, 17, 1_000, Envelope(headers), message)
+    found = as_object(record)
+    assert json.loads(json.dumps(found)) == found
+    assert (found["offset"], found["stream"], found["data"]["command_id"]) == (17, "s1", "c1")
+    assert line(record).split()[0] == "17" and "CommandAccepted" in line(record)
+
+
+def _spec() -> SearchSpec:
+    return SearchSpec(task_type="t", max_trials=4, space={"x": Choice(type="choice", values=[1, 2])})
