@@ -1,0 +1,102 @@
+"""Logs recorded once still fold to the same state: what a release decided, every later one decides.
+
+Each file holds the records of one partition, a line each, and at its end the outcomes and the digest of the
+state. `TRACKSIDE_WRITE_HISTORIES=1` records logs that are missing. Records and outcomes that exist are never written
+again; the digest is, for a new field of the state changes it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import STREAM, Told, finish, search_running, submitted, suggested
+from tests.unit.domain.plausible import Chance
+from trackside.contracts.codec import CODEC
+from trackside.contracts.message import Record
+from trackside.contracts.searches import SearchEnded, SearchStatus
+from trackside.domain.streams import Streams, dump
+
+FOLDER = Path(__file__).parent
+WRITE = bool(os.environ.get("TRACKSIDE_WRITE_HISTORIES"))
+
+
+def whole_search() -> Told:
+    """Tells a search without any trouble from its command to its end."""
+    told = search_running(max_trials=3)
+    for trial, value in enumerate((0.5, 0.75, 0.625)):
+        told.tell(suggested(trial), submitted(trial))
+        finish(told, trial, value)
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=3))
+    return told
+
+
+def troubled(seed: int) -> Told:
+    """Tells a search with much that is late, doubled or wrong."""
+    return Chance(Random(seed)).history(250)
+
+
+RECORDED: dict[str, Callable[[], Told]] = {
+    "rules-1-whole-search": whole_search,
+    **{f"rules-1-troubled-{seed}": partial(troubled, seed) for seed in range(1, 7)},
+}
+
+
+def lines(told: Told) -> list[Any]:
+    records = [
+        {
+            "offset": record.offset,
+            "append_time_ms": record.append_time_ms,
+            "headers": {name: octets.decode() for name, octets in record.envelope.headers.items()},
+            "value": json.loads(record.message.model_dump_json()),
+        }
+        for record in told.records
+    ]
+    return [*records, summary(told.streams, [outcome.value for outcome in told.outcomes])]
+
+
+def summary(streams: Streams, outcomes: list[str]) -> dict[str, Any]:
+    state = json.dumps(json.loads(dump(streams.by_id[STREAM])), sort_keys=True)
+    return {"outcomes": outcomes, "state_sha256": hashlib.sha256(state.encode()).hexdigest()}
+
+
+def recorded(name: str) -> list[Any]:
+    path = FOLDER / f"{name}.jsonl"
+    if WRITE and not path.exists():
+        _write(path, lines(RECORDED[name]()))
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _write(path: Path, written: list[Any]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in written), "utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_a_recorded_log_folds_to_the_state_it_had(name: str) -> None:
+    *records, expected = recorded(name)
+    streams, outcomes = Streams(), []
+    for line in records:
+        envelope = CODEC.envelope((header, text.encode()) for header, text in line["headers"].items())
+        message = CODEC.decode(envelope, json.dumps(line["value"]).encode())
+        record = Record("trackside.events", 3, line["offset"], line["append_time_ms"], envelope, message)
+        outcomes.append(streams.fold(record)[1].value)
+    assert outcomes == expected["outcomes"]
+    found = summary(streams, outcomes)
+    if WRITE:
+        _write(FOLDER / f"{name}.jsonl", [*records, found])
+    else:
+        assert found == expected
+
+
+def test_the_recorded_logs_hold_what_is_worth_holding() -> None:
+    seen = {line["headers"]["ce_type"] for name in RECORDED for line in recorded(name)[:-1]}
+    outcomes = {outcome for name in RECORDED for outcome in recorded(name)[-1]["outcomes"]}
+    assert len(seen) >= 17
+    assert outcomes == {"applied", "duplicate", "overtaken"}
+    assert sorted(path.stem for path in FOLDER.glob("*.jsonl")) == sorted(RECORDED)
