@@ -1,8 +1,8 @@
 """Logs recorded once still fold to the same state: what a release decided, every later one decides.
 
 Each file holds the records of one partition, a line each, and at its end the outcomes and the digest of the
-state. `TRACKSIDE_WRITE_HISTORIES=1` records logs that are missing. Records and outcomes that exist are never written
-again; the digest is, for a new field of the state changes it.
+state. `TRACKSIDE_WRITE_HISTORIES=1` records logs that are missing. Records and outcomes that exist are never
+written again; the digest is, for a new field of the state changes it.
 """
 
 import hashlib
