@@ -9,7 +9,7 @@ from trackside.eventlog.background import Background, CancelledByNobodyError
 
 async def pump() -> None:
     """Does what a library does that lets out the cancellation of a task of its own."""
-    inner = asyncio.create_task(asyncio.sleep(3600))
+    inner = asyncio.create_task(asyncio.Event().wait())
     inner.cancel()
     await inner
 
@@ -37,6 +37,6 @@ async def test_an_error_is_a_failure() -> None:
 
 async def test_what_is_cancelled_at_the_end_is_no_failure() -> None:
     background = Background()
-    background.spawn(asyncio.sleep(3600))
+    background.spawn(asyncio.Event().wait())
     await background.close()
     assert background.failure is None

@@ -57,6 +57,7 @@ class Scheduler:
         self._avoid: dict[DeviceKey, int] = {}
         self._sent: dict[tuple[str, str, int, int], int] = {}
         self._strays: list[DeviceCommand] = []
+        self._over: set[str] = set()
         self._beat_due_ms = 0
         self._resend_due_ms: int | None = None
         for stream in streams.by_id.values():
@@ -69,7 +70,9 @@ class Scheduler:
             self._heard(record)
         elif record.topic == self._topics.fleet.name:
             fleet.evolve(self._fleet, record)
-            self._leases.keep({worker.incarnation for worker in self._fleet.workers.values()})
+            current = {worker.incarnation for worker in self._fleet.workers.values()}
+            self._leases.keep(current)
+            self._over &= current
         else:
             self._fold_event(record)
 
@@ -121,6 +124,9 @@ class Scheduler:
     def _fold_event(self, record: Record) -> None:
         stream, outcome = self._streams.fold(record)
         message = record.message
+        if isinstance(message, AttemptEnded) and message.recovered and record.envelope.role == "worker":
+            # A later incarnation says so, and will join next: nothing more for the one that is no more.
+            self._over.add(message.incarnation)
         if outcome is not Outcome.APPLIED:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
             return
@@ -151,13 +157,17 @@ class Scheduler:
             )
 
     def _is_current(self, running: RunningPlacement) -> bool:
-        """Says whether the log still has this placement where its worker runs it."""
-        task = self._board.placed.get(running.task_id)
-        return (
-            task is not None
-            and task.attempt.number == running.attempt
-            and task.attempt.placement == running.placement
-        )
+        """Says whether the log may still have this placement where its worker runs it.
+
+        Heartbeats may be read before the events they rest on: what isn't folded yet is no stray.
+        """
+        stream = self._streams.by_id.get(running.stream)
+        task = None if stream is None else stream.tasks.get(running.task_id)
+        if stream is None or task is None:
+            return stream is None or not stream.closed
+        folded = (task.attempt.number, task.attempt.placement)
+        runs = (running.attempt, running.placement)
+        return folded < runs or (folded == runs and task.place is not None)
 
     def _is_busy_fleet(self, facts: Facts) -> bool:
         return facts.busy(self._topics.fleet.name, "")
@@ -166,7 +176,7 @@ class Scheduler:
         self._avoid = {device: until for device, until in self._avoid.items() if until > facts.now_ms}
         if not self._board.queue:
             return
-        events = self._topics.events.name
+        events, workers = self._topics.events.name, self._fleet.workers
         taken = self._board.taken() | self._avoid.keys()
         for decision in facts.in_flight:
             for message in decision.messages:
@@ -177,7 +187,8 @@ class Scheduler:
             for task in self._board.waiting()
             if not facts.busy(events, self._board.stream_of[task.task_id])
         )
-        for placement in place(waiting, self._fleet.workers, taken):
+        there = {name: worker for name, worker in workers.items() if worker.incarnation not in self._over}
+        for placement in place(waiting, there, taken):
             task = placement.task
             counter("trackside.scheduler.assigned.tasks").inc()
             histogram("trackside.scheduler.queue_wait.seconds").observe(

@@ -1,0 +1,100 @@
+"""The scheduler between topics that have no order among each other."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    ended,
+    record_of,
+    task_active,
+    task_id,
+)
+from tests.unit.scheduler.test_scheduler import worker
+from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
+from trackside.contracts.message import Event, Message
+from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
+from trackside.contracts.topics import Topics
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.decode import decode
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.reactor import Facts
+from trackside.scheduler.service import Scheduler
+from trackside.scheduler.settings import SchedulerSettings
+
+TOPICS = Topics()
+FACTS = Facts(now_ms=1_700_000_100_000, in_flight=(), busy=lambda topic, stream: False)
+
+
+class Driven:
+    """A scheduler that is told records by hand, on a log in memory; it owes to the slot of worker w1."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.background = Background()
+        author = Author("scheduler", "1")
+        settings = SchedulerSettings()
+        self.scheduler = Scheduler(self.log, TOPICS, author, Streams(), self.background, settings)
+        self._next_offset = 0
+
+    def fold(self, topic: str, event: Event) -> None:
+        """Tells one event of the fleet or the heartbeats."""
+        self.scheduler.fold(replace(record_of(event, self._next_offset), topic=topic))
+        self._next_offset += 1
+
+    def fold_all(self, told: Told) -> None:
+        """Tells events."""
+        for record in told.records:
+            self.scheduler.fold(record)
+
+    async def sent(self) -> list[Message]:
+        """Lets the scheduler act and gives what the device was sent so far."""
+        device = TOPICS.device("w1", "cpu-0")
+        await self.log.ensure([TOPICS.heartbeats, device])
+        self.scheduler.act(FACTS)
+        await asyncio.gather(*self.background._tasks)
+        reader = self.log.reader({(device.name, 0): 0})
+        entries = await reader.read(0.0)
+        return [record.message for entry in entries if (record := decode(entry)) is not None]
+
+    def assignments(self) -> list[str]:
+        """Gives the incarnations that the scheduler would give a task to."""
+        decided = [message for decision in self.scheduler.decide(FACTS) for message in decision.messages]
+        return [message.incarnation for message in decided if isinstance(message, TaskAssigned)]
+
+
+def heartbeat() -> WorkerHeartbeat:
+    """Gives the sign of life of a worker that runs attempt 1 of trial 0."""
+    runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_id="cpu-0")
+    return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
+
+
+async def test_a_heartbeat_read_before_the_events_it_rests_on_stops_nothing() -> None:
+    driven, told = Driven(), task_active()
+    driven.fold(TOPICS.heartbeats.name, heartbeat())
+    driven.fold_all(told)
+    driven.fold(TOPICS.heartbeats.name, heartbeat())
+    assert await driven.sent() == []
+
+
+async def test_a_placement_that_was_given_up_is_stopped_when_a_heartbeat_lists_it() -> None:
+    driven, told = Driven(), task_active()
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    driven.fold_all(told)
+    driven.fold(TOPICS.heartbeats.name, heartbeat())
+    (stop,) = await driven.sent()
+    assert isinstance(stop, StopTask)
+    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
+
+
+def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None:
+    driven, told = Driven(), task_active()
+    driven.fold(TOPICS.fleet.name, worker())
+    told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
+    driven.fold_all(told)
+    assert driven.assignments() == []
+    driven.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
+    assert driven.assignments() == ["i-2"]
