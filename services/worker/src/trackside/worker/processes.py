@@ -119,7 +119,7 @@ class Forkserver:
             ready.close()
             ready = None
         process = ready if ready is not None else await self._fork()
-        if self._refilling is None or self._refilling.done():
+        if self._spare is None and (self._refilling is None or self._refilling.done()):
             self._refilling = asyncio.create_task(self._refill())
         return process
 
