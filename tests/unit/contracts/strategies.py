@@ -35,7 +35,7 @@ def _ordered(draw: st.DrawFn, kind: type[BaseModel], name: str, numbers: SearchS
 
 PARAMETERS: SearchStrategy[BaseModel] = st.one_of(
     st.builds(Choice, type=st.just("choice"), values=st.lists(SCALARS, min_size=1, max_size=4)),
-    _ordered(Uniform, "uniform", FINITE),
+    _ordered(Uniform, "uniform", st.floats(-1e307, 1e307)),
     _ordered(LogUniform, "loguniform", st.floats(1e-300, 1e300)),
     st.builds(
         QUniform,

@@ -42,6 +42,8 @@ class _Range(_Parameter):
     def _in_order(self) -> "_Range":
         if self.low > self.high:
             raise _refuse(f"low {self.low} is above high {self.high}")
+        if not math.isfinite(self.high - self.low):
+            raise _refuse(f"from low {self.low} to high {self.high} is more than a number can hold")
         return self
 
 
@@ -73,6 +75,8 @@ class QUniform(_Range):
     def _positive_step(self) -> "QUniform":
         if self.step <= 0:
             raise _refuse(f"step must be above 0, got {self.step}")
+        if not math.isfinite(self.high / self.step - self.low / self.step):
+            raise _refuse(f"step {self.step} is too small for low {self.low} and high {self.high}")
         return self
 
 
