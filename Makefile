@@ -2,6 +2,7 @@
 PYTHON ?= python3
 RUN = .venv/bin
 WORKERS ?= 2
+CHAOS_RUNS ?= 5
 .DEFAULT_GOAL := help
 
 FAST_TESTS = $(wildcard tests/house tests/unit tests/simulation)
@@ -9,7 +10,7 @@ STACK_TESTS = $(wildcard tests/contract tests/integration)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench up down lint format types layers unit stack-tests whole-tests env env-without-torch clean
+.PHONY: help demo test check bench chaos up down lint format types layers unit stack-tests whole-tests env env-without-torch clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +24,9 @@ check: env-without-torch lint types layers unit ## lint, types, layers, house an
 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)
+
+chaos: env ## kill real processes, longer than `make test` does: CHAOS_RUNS searches
+	@TRACKSIDE_CHAOS_RUNS=$(CHAOS_RUNS) $(RUN)/pytest -q -x tests/chaos
 
 up: env ## start a stack that stays
 	@$(RUN)/trackside up

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+from tests.chaos import noticing
 from tests.chaos.scene import Scene
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.searches import TrialEnded
@@ -13,6 +15,9 @@ from trackside.domain.task import TaskState
 from trackside.embedded import programs
 
 Fault = Callable[[Scene], Awaitable[None]]
+READERS = ("dispatcher", "scheduler", "worker")
+GIVEN_UP = "reader got no answer"
+"""What a service's log says when a consumer is made anew because the broker doesn't answer."""
 AFTER_AT_MOST = 12
 """About as many events follow from one end of a trial: its own, the next suggestion, the next attempt's."""
 
@@ -101,6 +106,23 @@ async def broker_with_an_append_unanswered(scene: Scene) -> None:
     await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
 
 
+async def broker_silent_until_readers_are_made_anew(scene: Scene) -> None:
+    """Stops the broker until services have given up their consumers, lets it go on, and kills it."""
+    folder, mark = scene.running.folder / "logs", scene.history.mark
+    before = {name: _given_up(folder / f"{name}.log") for name in READERS}
+    pid = await scene.freeze("kafka")
+    number = scene.rise()
+    for name in READERS:
+        await noticing.grown(folder / f"{name}.log", lambda path, was=before[name]: _given_up(path) > was)  # type: ignore[misc]
+    scene.thaw("kafka", pid)
+    await scene.kill("kafka")
+    await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
+
+
+def _given_up(log: Path) -> int:
+    return log.read_text("utf-8", "replace").count(GIVEN_UP)
+
+
 async def postgres_while_rows_are_written(scene: Scene) -> None:
     """Kills Postgres as soon as an end is in the log, which read models are about to have."""
     mark = scene.history.mark
@@ -144,9 +166,10 @@ async def dispatcher_silent_beside_a_rival(scene: Scene) -> None:
 
 async def _ended(scene: Scene, rival: subprocess.Popen[bytes]) -> None:
     rival.terminate()
-    await scene.until("the second dispatcher has ended", lambda: rival.poll() is not None)
-    scene.say(f"the second dispatcher ended with {rival.returncode}")
-    assert rival.returncode == 0
+    await scene.gone(rival.pid)
+    code = rival.wait()
+    scene.say(f"the second dispatcher ended with {code}")
+    assert code == 0
 
 
 def at_a_record(name: str) -> Fault:
@@ -175,6 +198,8 @@ EACH: tuple[Fault, ...] = (
     worker_silent_past_its_lease,
     dispatcher_silent_beside_a_rival,
 )
+SLOW: tuple[Fault, ...] = (broker_silent_until_readers_are_made_anew,)
+"""Faults that take 10 s or more, for the long runs only."""
 ANY_MOMENT: tuple[Fault, ...] = tuple(
     at_a_record(name)
     for name in ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos import noticing
 from tests.chaos.history import PATIENCE_S, History
 from trackside.cli import stacks
 from trackside.contracts.ids import trial_task_id
@@ -17,14 +18,13 @@ from trackside.contracts.topics import Topics
 from trackside.domain.task import Task
 from trackside.embedded import programs, stack
 from trackside.embedded.files import write_whole
-from trackside.embedded.programs import Program, is_alive
+from trackside.embedded.programs import Program
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.sdk import Client
 from trackside.sdk.publication import Publication
 
-LOOK_EVERY_S = 0.01
 SLOTS = 3
 """As many as trials at once: the trial that the tide lets end next always has a device."""
 SETTINGS = {
@@ -49,6 +49,11 @@ def home_of_tasks(folder: Path) -> Path:
     return folder / "services" / stacks.WORKER / "home"
 
 
+def folders_of(folder: Path) -> list[Path]:
+    """Lists the folders in which the state of a stack and the runs of its tasks show."""
+    return [folder, home_of_tasks(folder) / "runs"]
+
+
 @dataclass
 class Scene:
     """The stack, its history, and the chronicle of faults. Trials below `tide` may end."""
@@ -61,6 +66,7 @@ class Scene:
     search_id: str
     chance: random.Random
     group: asyncio.TaskGroup
+    changed: asyncio.Event
     tide: int = 0
     chronicle: list[str] = field(default_factory=list)
     began_s: float = field(default_factory=monotonic_s)
@@ -143,17 +149,19 @@ class Scene:
         self.published.append(self.group.create_task(sending))
 
     async def until(self, what: str, true: Callable[[], bool]) -> None:
-        """Waits for a fact outside of the log: a file, or a process."""
+        """Waits for a fact that shows in the folder of the stack, or in that of the runs."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not true():  # noqa: ASYNC110 - nobody tells: files and processes can only be looked at
-                    await asyncio.sleep(LOOK_EVERY_S)
+                while not true():
+                    self.changed.clear()
+                    await self.changed.wait()
         except TimeoutError:
             raise AssertionError(f"never so: {what}") from None
 
     async def gone(self, pid: int) -> None:
         """Waits until a process has ended."""
-        await self.until(f"process {pid} has ended", lambda: not is_alive(pid))
+        async with asyncio.timeout(PATIENCE_S):
+            await noticing.ended(pid)
 
     def rival(self) -> programs.Program:
         """Describes a second instance of the dispatcher."""

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import faults, proofs
+from tests.chaos import faults, noticing, proofs
 from tests.chaos.faults import Fault
 from tests.chaos.history import PATIENCE_S, History
-from tests.chaos.scene import SLOTS, Scene, started
+from tests.chaos.scene import SLOTS, Scene, folders_of, started
 from trackside.contracts.search_space import Choice, Uniform
 from trackside.contracts.searches import SearchSpec, StartSearch, Tuner
 from trackside.contracts.tasks import RetryPolicy
@@ -29,7 +29,7 @@ from trackside.sdk.publication import Accepted
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 TRIALS = 30
-LONG_ROUNDS = 4
+LONG_ROUNDS = 2
 SEARCH_ID = "chaos"
 
 
@@ -55,7 +55,7 @@ async def test_a_search_survives_the_kill_of_anything(running: Stack, seed: int)
 @pytest.mark.parametrize("number", range(LONG_RUNS))
 async def test_a_long_search_survives_many_kills(running: Stack, seed: int, number: int) -> None:
     chance = random.Random(seed + number)
-    chosen = [*faults.EACH, *faults.ANY_MOMENT] * LONG_ROUNDS
+    chosen = [*faults.EACH, *faults.SLOW, *faults.ANY_MOMENT] * LONG_ROUNDS
     chance.shuffle(chosen)
     await survives(running, seed + number, chosen, 2 * len(chosen))
 
@@ -111,8 +111,9 @@ async def scene_of(running: Stack, seed: int) -> AsyncIterator[Scene]:
     ):
         history = History(log, topics, SEARCH_ID)
         following = group.create_task(history.follow())
-        chance = random.Random(seed)
-        yield Scene(running, history, log, client, topics, SEARCH_ID, chance, group)
+        with noticing.changes_of(folders_of(running.folder)) as changed:
+            chance = random.Random(seed)
+            yield Scene(running, history, log, client, topics, SEARCH_ID, chance, group, changed)
         following.cancel()
 
 
