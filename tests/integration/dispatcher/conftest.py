@@ -2,34 +2,20 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pytest
 
-from tests.processes import Service, service
+from tests.integration.dispatcher.publishing import Place, Publisher
+from tests.processes import service
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
 from trackside.eventlog.author import Author
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the dispatcher under test reads and writes."""
-
-    settings: StackSettings
-    dispatcher: Service
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of this dispatcher."""
-        return self.settings.topics
 
 
 async def _furnished(settings: StackSettings) -> None:
@@ -64,3 +50,9 @@ def place(stack: Servers, module_database: str, tmp_path_factory: pytest.TempPat
     }
     with service("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
         yield Place(settings, running)
+
+
+@pytest.fixture
+async def publisher(place: Place) -> AsyncIterator[Publisher]:
+    async with KafkaLog(place.settings.kafka_bootstrap, "publisher") as log:
+        yield Publisher(log, place)

@@ -1,29 +1,15 @@
 """Whatever is published, the dispatcher answers it by name, stays up, and obeys the next good command."""
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.conftest import Place
-from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered, Source
+from tests.integration.dispatcher.publishing import START, STOP, Place, Publisher, good
+from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Record
+from trackside.contracts.message import Json
 from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TooLargeError
-from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.log import Outgoing
-
-START = "trackside.start-search.v1"
-STOP = "trackside.stop-search.v1"
-Answer = CommandAccepted | CommandRefused
-
-
-def good() -> Json:
-    return {"task_type": "noop", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}, "max_trials": 1}
 
 
 def changed(**fields: Any) -> Json:
@@ -36,64 +22,6 @@ def parameter(**fields: Any) -> Json:
 
 def without(name: str) -> Json:
     return {key: value for key, value in good().items() if key != name}
-
-
-class Publisher:
-    """Publishes bytes as any client would, and looks for what became of them."""
-
-    def __init__(self, log: KafkaLog, place: Place) -> None:
-        self._log = log
-        self._place = place
-        self.records: list[Record] = []
-        events = place.topics.events
-        starts = {(events.name, partition): 0 for partition in range(events.partitions)}
-        self._reader = log.reader({**starts, (place.topics.dead_letters.name, 0): 0})
-
-    async def publish(
-        self, value: bytes | None, wire_type: str = START, stream: str = "", command_id: str = ""
-    ) -> Source:
-        headers = [
-            ("ce_specversion", b"1.0"),
-            ("ce_id", (command_id or new_id()).encode()),
-            ("ce_type", wire_type.encode()),
-            ("ce_source", b"test"),
-        ]
-        topic = self._place.topics.commands.name
-        key = (stream or new_id("s")).encode()
-        appended = await self._log.publish(topic, 3, Outgoing(key, value, headers))
-        return Source(topic=topic, partition=3, offset=appended.offset)
-
-    async def until(self, wanted: Callable[[Record], bool]) -> Record:
-        async with asyncio.timeout(30):
-            while True:
-                for record in self.records:
-                    if wanted(record):
-                        return record
-                entries = await self._reader.read(1.0)
-                decoded = [decode(entry) for entry in entries]
-                self.records += [known for known in decoded if known is not None]
-
-    async def answer(self, source: Source) -> Answer:
-        record = await self.until(
-            lambda record: isinstance(record.message, Answer) and record.message.source == source
-        )
-        assert isinstance(record.message, Answer)
-        return record.message
-
-    async def say(self, body: Json, wire_type: str = START, stream: str = "", command_id: str = "") -> Answer:
-        source = await self.publish(json.dumps(body).encode(), wire_type, stream, command_id)
-        return await self.answer(source)
-
-    async def assert_well(self) -> None:
-        """The next good command is accepted, by the process that was there before."""
-        assert isinstance(await self.say(good()), CommandAccepted)
-        assert self._place.dispatcher.process.poll() is None
-
-
-@pytest.fixture
-async def publisher(place: Place) -> AsyncIterator[Publisher]:
-    async with KafkaLog(place.settings.kafka_bootstrap, "publisher") as log:
-        yield Publisher(log, place)
 
 
 @pytest.mark.parametrize(

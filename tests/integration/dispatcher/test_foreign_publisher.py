@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dispatcher.conftest import Place
+from tests.integration.dispatcher.publishing import Place
 from trackside.contracts.ids import new_id
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "examples" / "publish" / "node"

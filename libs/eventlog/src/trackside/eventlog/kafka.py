@@ -237,6 +237,7 @@ class KafkaReader:
         self._consumer: AIOKafkaConsumer | None = None
         self._changed = True
         self._progress_s = monotonic_s()
+        self._behind_ends: dict[TopicPartition, int] = {}
 
     def assign(self, starts: Mapping[Place, int]) -> None:
         """Adds partitions to read, from the next `read` on."""
@@ -259,6 +260,7 @@ class KafkaReader:
             await self._check_stuck()
             return []
         self._progress_s = monotonic_s()
+        self._behind_ends = {}
         found: list[Entry] = []
         for place, messages in batches.items():
             found += [
@@ -288,6 +290,7 @@ class KafkaReader:
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
+                isolation_level="read_committed",  # what a publisher has aborted was never said
                 max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
             )
             try:
@@ -320,17 +323,22 @@ class KafkaReader:
             async with asyncio.timeout(ANSWER_S):
                 ends = await consumer.end_offsets(places)
                 starts = await consumer.beginning_offsets(places)
+                # The consumer's own, which also passes the markers of foreign transactions.
+                positions = {place: await consumer.position(place) for place in places}
         except (KafkaError, OSError, TimeoutError) as error:
             log.warning("reader got no answer; rebuilt", reason=str(error) or type(error).__name__)
             await self._rebuild()
             return
         for place, start in starts.items():
-            position = self._positions[place.topic, place.partition]
-            if position < start:
-                raise OffsetGoneError(f"{place.topic}-{place.partition} starts at {start}, need {position}")
-        if any(end > self._positions[place.topic, place.partition] for place, end in ends.items()):
+            if positions[place] < start:
+                raise OffsetGoneError(
+                    f"{place.topic}-{place.partition} starts at {start}, need {positions[place]}"
+                )
+        # A record may have come since the last read: stuck is who lacks what was there a check ago.
+        if any(positions[place] < end for place, end in self._behind_ends.items()):
             log.warning("reader stuck behind the end of the log; rebuilt")
             await self._rebuild()
+        self._behind_ends = ends
 
     async def _rebuild(self) -> None:
         consumer, self._consumer = self._consumer, None

@@ -330,8 +330,9 @@ class Reactor:
             return end
 
     async def _ends(self) -> dict[TopicPartition, int]:
+        """Gives where our own topics end now; what others write needn't be read before deciding."""
         goals: dict[TopicPartition, int] = {}
-        for topic in {place[0] for place in self._positions}:
+        for topic in {place[0] for place in self._positions} - self._raw:
             while True:
                 try:
                     ends = await self._log.ends(topic)

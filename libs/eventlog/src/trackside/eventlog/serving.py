@@ -14,7 +14,7 @@ from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.settings import StackSettings
-from trackside.telemetry.health import Health, measure_loop_lag, serve
+from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
 
 logger = structlog.get_logger("trackside.eventlog")
@@ -58,7 +58,6 @@ async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awai
         serve(health, settings.health_port) as port,
     ):
         logger.info("service started", service=role, health_port=port)
-        background.spawn(measure_loop_lag(health))
         author = Author(role, settings.instance)
         try:
             await run(Service(log, author, settings, health, background, stop))
