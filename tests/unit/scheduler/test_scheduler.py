@@ -130,7 +130,7 @@ def test_the_board_follows_a_task_through_its_life() -> None:
     assert [found.task_id for found in board.waiting()] == [task_id(0)]
     told.tell(assigned())
     board.update(STREAM, task)
-    assert (board.waiting(), board.taken()) == ([], {("w1", "cpu-0")})
+    assert (list(board.waiting()), board.taken()) == ([], {("w1", "cpu-0")})
     board.update(STREAM, task)
     assert list(board.placed) == [task_id(0)]
     told.tell(ended(AttemptEnd.LOST), role="scheduler")

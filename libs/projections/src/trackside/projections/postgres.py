@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar
 
@@ -207,8 +208,9 @@ def _named() -> Iterator[None]:
         raise
 
 
+@cache
 def sql(folder: str, name: str) -> str:
-    """Reads one of our .sql files."""
+    """Reads one of our .sql files, once: some are needed for every transaction."""
     return (resources.files("trackside.projections") / folder / f"{name}.sql").read_text("utf-8")
 
 

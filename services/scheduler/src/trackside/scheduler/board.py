@@ -1,6 +1,7 @@
 """Which tasks wait and which device each placed task has: an index over the folded streams, pure."""
 
 import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trackside.domain.task import Task, TaskState
@@ -39,9 +40,9 @@ class Board:
         else:
             self.placed[task_id] = task
 
-    def waiting(self) -> list[Task]:
-        """Gives the queued tasks, first come first."""
-        return [self.tasks[task_id] for _, task_id in self.queue]
+    def waiting(self) -> Iterator[Task]:
+        """Gives the queued tasks, first come first; one by one, as often only few are looked at."""
+        return (self.tasks[task_id] for _, task_id in self.queue)
 
     def taken(self) -> set[DeviceKey]:
         """Gives the devices that have a task."""
