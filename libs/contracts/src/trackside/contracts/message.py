@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +15,8 @@ class Message(BaseModel):
     """The body of a record: one pydantic model, JSON on the wire."""
 
     version: ClassVar[int] = 1
+    written_by: ClassVar[frozenset[str]] = frozenset()
+    """The roles whose word counts in the log; nobody's, for a command."""
 
     @classmethod
     def wire_type(cls) -> str:
@@ -31,12 +34,17 @@ class Event(Message):
     """A fact: it can't be refused, and readers pass over fields they don't know."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
-    written_by: ClassVar[frozenset[str]] = frozenset()
 
 
 def kebab(name: str) -> str:
     """Turns a class name into kebab case: `TaskAssigned` into `task-assigned`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+@lru_cache(maxsize=1_024)
+def _role(source: bytes) -> str:
+    parts = source.decode("utf-8", "replace").split("/")
+    return parts[1] if len(parts) == 3 and parts[0] == "trackside" else ""
 
 
 @dataclass(slots=True)
@@ -70,8 +78,7 @@ class Envelope:
     @property
     def role(self) -> str:
         """The service that wrote it, empty for a publisher from elsewhere."""
-        parts = self.source.split("/")
-        return parts[1] if len(parts) == 3 and parts[0] == "trackside" else ""
+        return _role(self.headers.get("ce_source", b""))
 
     @property
     def time(self) -> str:

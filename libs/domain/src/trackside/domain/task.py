@@ -6,7 +6,7 @@ queued -> placed -> active -> ended        an attempt that was refused goes back
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import (
@@ -35,6 +35,8 @@ TaskEvent = (
     | MetricReported
     | AttemptEnded
 )
+KINDS = frozenset(get_args(TaskEvent))
+"""The same, to ask quickly whether a message is one."""
 
 
 class TaskState(StrEnum):
@@ -122,23 +124,23 @@ def evolve(task: Task, record: Record) -> Outcome:
     event = record.message
     if task.state is TaskState.ENDED:
         return Outcome.OVERTAKEN
-    match event:
-        case TaskSubmitted():
-            return Outcome.DUPLICATE
-        case TaskStopRequested():
-            return _stop_requested(task, event, record)
-        case TaskAssigned():
-            return _assigned(task, event, record)
-        case TaskAccepted():
-            return _accepted(task, event, record)
-        case TaskRefused():
-            return _refused(task, event, record)
+    match event:  # the frequent ones first: a class pattern that doesn't match costs 0.3 us
         case TaskStatusChanged():
             return _status_changed(task, event)
         case MetricReported():
             return _reported(task, event)
+        case TaskAssigned():
+            return _assigned(task, event, record)
+        case TaskAccepted():
+            return _accepted(task, event, record)
         case AttemptEnded():
             return _attempt_ended(task, event, record)
+        case TaskSubmitted():
+            return Outcome.DUPLICATE
+        case TaskStopRequested():
+            return _stop_requested(task, event, record)
+        case TaskRefused():
+            return _refused(task, event, record)
         case _:
             return Outcome.OVERTAKEN
 
