@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings
 
 from trackside.contracts import codec, documents
 from trackside.contracts.message import Command, Event, Message
-from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
+from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
 from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
 from trackside.telemetry.names import METRICS
 
@@ -197,8 +197,11 @@ def refusals() -> str:
         "Refusals",
         introduction,
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in REFUSAL_CODES.items())),
+        "## Tasks\n",
+        "A worker that won't run a task says so with a `TaskRefused` event.\n",
+        table(("Code", "Why"), ((f"`{code}`", why) for code, why in TASK_REFUSAL_CODES.items())),
         "## Dead letters\n",
-        "Records without a JSON object have no command to refuse; they are kept in the dead letters.\n",
+        "Records that can't be read name nobody to answer; they are kept in the dead letters.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in DEAD_LETTER_CODES.items())),
     )
 

@@ -14,8 +14,19 @@ DEAD_LETTER_CODES = {
     "not_utf8": "The value is not UTF-8.",
     "not_json": "The value is not JSON.",
     "not_object": "The value is JSON, but not an object.",
+    "not_valid": "The message has a type of ours, but not its fields.",
+    "unknown_type": "The message has a type that this release doesn't know.",
+    "unexpected_type": "The message doesn't belong in its topic.",
+    "tombstone": "The record of a topic that keeps everything has no value.",
 }
-"""Why a record of the commands topic is in the dead letters; the message gives the place."""
+"""Why a record is in the dead letters; the message gives the place."""
+
+TASK_REFUSAL_CODES = {
+    "unknown_task_type": "The worker's catalogue doesn't have this task type.",
+    "device_busy": "The device runs another task.",
+    "journal_unwritable": "The worker can't write its journal; the message says why.",
+}
+"""Why a worker refuses a task that was assigned to it; the scheduler places it again."""
 
 REFUSAL_CODES = {
     "duplicate_key": "A JSON object has one key twice.",

@@ -12,7 +12,6 @@ CounterName = Literal[
     "trackside.eventlog.appended.batches",
     "trackside.eventlog.appended.events",
     "trackside.eventlog.append_retries.batches",
-    "trackside.eventlog.overtaken.decisions",
     "trackside.eventlog.ignored.events",
     "trackside.eventlog.dead_letters.records",
     "trackside.dispatcher.received.commands",
@@ -34,12 +33,10 @@ GaugeName = Literal[
     "trackside.health.loop_lag.seconds",
     "trackside.eventlog.open.streams",
     "trackside.dispatcher.lane_backlog.requests",
-    "trackside.dispatcher.open.searches",
     "trackside.scheduler.queue.tasks",
     "trackside.scheduler.busy.devices",
     "trackside.scheduler.free.devices",
     "trackside.worker.running.tasks",
-    "trackside.worker.spool.bytes",
     "trackside.projections.lag.records",
 ]
 HistogramName = Literal[
@@ -97,7 +94,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     _histogram(
         "trackside.eventlog.append.seconds", "From send to acknowledgement of a batch.", _FAST, "topic"
     ),
-    _counter("trackside.eventlog.overtaken.decisions", "Own decisions that another had come before."),
     _counter("trackside.eventlog.ignored.events", "Events that evolve ignored, by verdict.", "verdict"),
     _counter(
         "trackside.eventlog.dead_letters.records", "Records sent to the dead letters.", "topic", "reason"
@@ -107,7 +103,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.dispatcher.received.commands", "Commands recorded on their stream.", "type"),
     _counter("trackside.dispatcher.refused.commands", "Commands refused, by code.", "code"),
     _counter("trackside.dispatcher.ended.trials", "Trials ended, by status.", "status"),
-    _gauge("trackside.dispatcher.open.searches", "Searches that have not ended."),
     _gauge("trackside.dispatcher.lane_backlog.requests", "Requests waiting for tuners or assessors.", "lane"),
     _histogram("trackside.dispatcher.suggestion.seconds", "Time a tuner took to suggest.", _FAST, "tuner"),
     _gauge("trackside.scheduler.queue.tasks", "Tasks waiting for a device."),
@@ -118,7 +113,6 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter("trackside.scheduler.lost.workers", "Workers whose lease ran out."),
     _histogram("trackside.scheduler.queue_wait.seconds", "From queued to assigned.", _SLOW),
     _gauge("trackside.worker.running.tasks", "Tasks loading or training here."),
-    _gauge("trackside.worker.spool.bytes", "Reports on disk that wait for the broker."),
     _counter("trackside.worker.ended.tasks", "Attempts ended here, by status.", "status"),
     _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
     _counter(
