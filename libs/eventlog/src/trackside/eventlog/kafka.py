@@ -20,6 +20,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.log import TopicPartition as Place
+from trackside.eventlog.preflight import check_partitions, check_settings
 
 log = structlog.get_logger("trackside.eventlog")
 
@@ -116,8 +117,11 @@ class KafkaLog:
                 try:
                     found = {entry["topic"]: entry for entry in await admin.describe_topics()}
                     for topic in topics:
-                        _check_partitions(topic, found.get(topic.name))
-                    await _check_settings(admin, topics)
+                        known = found.get(topic.name)
+                        check_partitions(topic, None if known is None else len(known["partitions"]))
+                    settings = await _settings(admin, topics)
+                    for topic in topics:
+                        check_settings(topic, settings.get(topic.name, {}))
                 finally:
                     await admin.close()
         except (KafkaError, OSError, TimeoutError) as error:
@@ -383,26 +387,10 @@ def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
             raise TransientError(f"topic {name} could not be created: error {code} {text}")
 
 
-def _check_partitions(topic: Topic, found: Mapping[str, Any] | None) -> None:
-    if found is None:
-        raise PreflightError(f"topic {topic.name} does not exist; create it with `trackside up`")
-    count = len(found["partitions"])
-    if count != topic.partitions:
-        raise PreflightError(
-            f"topic {topic.name} has {count} partitions, expected {topic.partitions}: "
-            "the number is fixed when the topic is created, since keys would move"
-        )
-
-
-async def _check_settings(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
+async def _settings(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics]
-    wanted = {topic.name: topic.settings for topic in topics}
-    for response in await admin.describe_configs(resources):
-        for _code, _text, _kind, name, entries in response.resources:
-            have = {entry[0]: entry[1] for entry in entries}
-            for setting, value in wanted[name].items():
-                if have.get(setting) != value:
-                    raise PreflightError(
-                        f"topic {name}: {setting} is {have.get(setting)}, expected {value}; "
-                        "set it with your Kafka tools and start again"
-                    )
+    return {
+        name: {entry[0]: entry[1] for entry in entries}
+        for response in await admin.describe_configs(resources)
+        for _code, _text, _kind, name, entries in response.resources
+    }

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trackside.contracts.topics import MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import now_ms
-from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
+from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
+from trackside.eventlog.preflight import check_partitions, check_settings
 
 
 class MemoryLog:
@@ -59,17 +60,8 @@ class MemoryLog:
         """Checks that the topics are there with the settings they need."""
         for topic in topics:
             found = self._topics.get(topic.name)
-            if found is None:
-                raise PreflightError(f"topic {topic.name} does not exist; create it with `trackside up`")
-            if found.partitions != topic.partitions:
-                raise PreflightError(
-                    f"topic {topic.name} has {found.partitions} partitions, expected {topic.partitions}"
-                )
-            for name, wanted in topic.settings.items():
-                if found.settings.get(name) != wanted:
-                    raise PreflightError(
-                        f"topic {topic.name}: {name} is {found.settings.get(name)}, expected {wanted}"
-                    )
+            check_partitions(topic, None if found is None else found.partitions)
+            check_settings(topic, {} if found is None else found.settings)
 
     async def close(self) -> None:
         """Does nothing: memory has no connections."""
