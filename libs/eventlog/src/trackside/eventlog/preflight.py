@@ -1,0 +1,27 @@
+"""What a topic must be like before a service may start: pure, the same for every form of the log."""
+
+from collections.abc import Mapping
+
+from trackside.contracts.topics import Topic
+from trackside.eventlog.errors import PreflightError
+
+
+def check_partitions(topic: Topic, found: int | None) -> None:
+    """Compares the number of partitions, None for a topic that isn't there; raises PreflightError."""
+    if found is None:
+        raise PreflightError(f"topic {topic.name} does not exist; create it with `trackside up`")
+    if found != topic.partitions:
+        raise PreflightError(
+            f"topic {topic.name} has {found} partitions, expected {topic.partitions}: "
+            "the number is fixed when the topic is created, since keys would move"
+        )
+
+
+def check_settings(topic: Topic, found: Mapping[str, str | None]) -> None:
+    """Compares the settings that promises rest on; raises PreflightError."""
+    for name, wanted in topic.settings.items():
+        if found.get(name) != wanted:
+            raise PreflightError(
+                f"topic {topic.name}: {name} is {found.get(name)}, expected {wanted}; "
+                "set it with your Kafka tools and start again"
+            )
