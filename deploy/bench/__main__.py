@@ -44,7 +44,7 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "trials" in parts:
             console.print(f"{asked.trials} no-op trials, and as many bare forks")
             ceiling = await asyncio.to_thread(forks.measured, asked.trials)
-            found.append(await trials.measured(log, asked.trials, ceiling, append_ms))
+            found.append(await trials.measured(stack, log, asked.trials, ceiling, append_ms))
         if "answers" in parts:
             console.print(f"{asked.commands} commands")
             found.append(await answers.measured(log, asked.commands, searches=20))
@@ -76,7 +76,7 @@ def main() -> int:
     except MissingError as error:
         console.print(f"missing: {error}", style="bold red")
         return 1
-    ready = Figure("P15", "stack ready, nothing to download", seconds, "s", goal=Goal(20, 6, at_most=True))
+    ready = Figure("P15", "stack ready, no downloads", seconds, "s", goal=Goal(20, 6, at_most=True))
     figures = [ready, *(figure for findings in found for figure in findings.figures)]
     counted = [line for findings in found for line in findings.counted]
     details: dict[str, Any] = {}

@@ -112,14 +112,14 @@ async def measured(log: Log, commands: int, searches: int) -> Findings:
     raw = await appends(log, commands)
     answers = await refusals(log, commands)
     starts = await first_starts(log, searches)
-    beside, what = percentile(raw, 50), "append and read back"
+    beside, what = percentile(raw, 50), "append + read back"
     tail = percentile(raw, 99)
     median, late = Goal(20, 5, at_most=True), Goal(60, 15, at_most=True)
     answer, first = percentile(answers, 50), percentile(starts, 50)
     figures = [
-        Figure("P6", "command to its answer seen, idle, p50", answer, "ms", beside, what, median),
-        Figure("P6", "the same, p99", percentile(answers, 99), "ms", tail, f"{what}, p99", late),
-        Figure("-", "command to first task start, idle, p50", first, "ms", beside, what),
+        Figure("P6", "command -> answer, idle, p50", answer, "ms", beside, what, median),
+        Figure("P6", "the same, p99", percentile(answers, 99), "ms", tail, "the same, p99", late),
+        Figure("-", "command -> first start, p50", first, "ms", beside, what),
     ]
     counted = [
         equal("refusals", len(answers), commands),

@@ -87,7 +87,7 @@ async def measured(log: Log, dsn: str, points: int) -> Findings:
     finally:
         await connection.close()
     figure = Figure(
-        "P11", "metric points from Kafka to rows", rows / seconds, "/s", rows / copied_s, "COPY of the rows",
+        "P11", "metric points, Kafka to rows", rows / seconds, "/s", rows / copied_s, "COPY alone",
         Goal(0.25, 0.6, ratio=True),
     )  # fmt: skip
     return Findings([figure], counted)

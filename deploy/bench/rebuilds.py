@@ -60,7 +60,7 @@ async def measured(place: Place, events: int) -> Findings:
     ]
     rate, beside = total / min(rebuilt_s), history.events_of(searches) / min(raw_s)
     figure = Figure(
-        "P8", "rebuild of all projections, 1 process", rate, "/s", beside, "consume + decode + COPY",
+        "P8", "rebuild of all read models", rate, "/s", beside, "consume, decode, COPY",
         Goal(0.35, 0.7, ratio=True),
     )  # fmt: skip
     return Findings([figure], counted, {"raw_s": raw_s, "rebuild_s": rebuilt_s})

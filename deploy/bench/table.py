@@ -18,10 +18,10 @@ def shown(
     """Prints the table, the hops of a task, and the counts."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", no_wrap=True)
-    table.add_column("measure", max_width=29)
+    table.add_column("measure", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("beside it, in this run", max_width=24)
-    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("beside it, in this run", max_width=28)
+    table.add_column("", justify="right", no_wrap=True)
     table.add_column("floor", justify="right", no_wrap=True)
     table.add_column("aim", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -45,6 +45,9 @@ def shown(
     if hops := details.get("hops_ms"):
         console.print("\nfrom one task's end to the next one's start, medians in ms by the log's clock:")
         console.print("  " + "; ".join(f"{hop} {number(value)}" for hop, value in hops.items()))
+    if cpu_ms := details.get("cpu_ms"):
+        each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
+        console.print(f"\nprocessor time of one trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
     if pids := details.get("pids"):
         console.print(
             f"\nfresh pids: {', '.join(map(str, pids[:8]))} ... {pids[-1]} ({len(set(pids))} in all)"

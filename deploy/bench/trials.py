@@ -1,6 +1,6 @@
 """P1 and P4: a search whose tasks do nothing, through all services, by the log and by the tasks' clock."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -9,6 +9,7 @@ from bench.answers import publish, search
 from bench.figures import Figure, Findings, Goal, MissingError, equal, percentile
 from bench.forks import Forks
 from bench.place import SLOTS, TOPICS
+from bench.processor import spent, used_ms
 from bench.watching import Seen, watched
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
@@ -22,7 +23,9 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
+from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
 EVENTS_PER_TRIAL = 10
@@ -154,21 +157,40 @@ def checked(records: Sequence[Record], trials: int) -> list[str]:
         equal("first attempts finished", once, trials),
         equal("fresh pids", len(pids), trials),
         equal("events", len(applied), trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH),
-        f"{len(records) - len(applied)} repeated events ignored",
+        _ignored(records, outcomes),
     ]
 
 
-async def measured(log: Log, trials: int, forks: Forks, append_ms: Sequence[float]) -> Findings:
+def _ignored(records: Sequence[Record], outcomes: Sequence[tuple[Stream, Outcome]]) -> str:
+    """Says what had no effect: an answer given twice, a proposal that came too late."""
+    names = Counter(
+        f"{type(record.message).__name__} {outcome.value}"
+        for record, (_, outcome) in zip(records, outcomes, strict=True)
+        if outcome is not Outcome.APPLIED
+    )
+    listed = ", ".join(f"{count} {name}" for name, count in names.items())
+    return f"{names.total()} events without effect" + (f" ({listed})" if listed else "")
+
+
+async def measured(stack: Stack, log: Log, trials: int, forks: Forks, append_ms: Sequence[float]) -> Findings:
     """Measures a search of that many trials, after a small one that warms the services up."""
     await run(log, 2 * SLOTS, 120)
+    before = used_ms(stack)
     seen = await run(log, trials, 60 + trials)
+    cpu_ms = spent(before, used_ms(stack), trials)
     records = [each.record for each in seen]
     counted = checked(records, trials)
     found = courses(records)
     by_log, by_code = gaps(found)
     seconds = (records[-1].append_time_ms - records[0].append_time_ms) / 1000
     pids = sorted(course.pid for course in found.values())
-    details = {"pids": pids, "hops_ms": hops(found), "gap_ms": by_log, "code_gap_ms": by_code}
+    details = {
+        "pids": pids,
+        "hops_ms": hops(found),
+        "cpu_ms": cpu_ms,
+        "gap_ms": by_log,
+        "code_gap_ms": by_code,
+    }
     figures = _figures(trials / seconds, forks, (by_log, by_code), percentile(append_ms, 50))
     return Findings(figures, counted, details)
 
@@ -176,7 +198,7 @@ async def measured(log: Log, trials: int, forks: Forks, append_ms: Sequence[floa
 def _figures(
     rate: float, forks: Forks, found: tuple[list[float], list[float]], append_ms: float
 ) -> list[Figure]:
-    what = "append and read back"
+    what = "append + read back"
     median, tail = Goal(60, 20, at_most=True), Goal(250, 60, at_most=True)
     by_log, by_code = found
     ray = Goal(10 * RAY_TRIALS_PER_S, 40 * RAY_TRIALS_PER_S)
@@ -185,10 +207,10 @@ def _figures(
         return Figure("P4", title, percentile(values, percent), "ms", append_ms, what, goal)
 
     return [
-        Figure("P1", "no-op trials, a process each", rate, "/s", forks.bare, "bare forks", ray),
+        Figure("P1", "no-op trials, process each", rate, "/s", forks.bare, "bare forks", ray),
         Figure("P1", "the same", rate, "/s", forks.tasks, "same tasks, no log", ray),
-        gap("end to next start in a slot, by the log, p50", by_log, 50, median),
+        gap("end -> next start, log, p50", by_log, 50, median),
         gap("the same, p99", by_log, 99, tail),
-        gap("from task code to task code, p50", by_code, 50, median),
+        gap("end -> next start, code, p50", by_code, 50, median),
         gap("the same, p99", by_code, 99, tail),
     ]
