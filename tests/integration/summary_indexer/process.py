@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 
+from tests.waiting import until
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
@@ -200,13 +201,6 @@ async def reached(place: Place, records: int) -> None:
         return sum((await positions(place.dsn, place.topics.metrics.name)).values()) >= records
 
     await until(there)
-
-
-async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 30) -> None:
-    """Waits until something holds, looking again every 20 ms; TimeoutError after `within_s`."""
-    async with asyncio.timeout(within_s):
-        while not await holds():  # noqa: ASYNC110 - rows ring no bell
-            await asyncio.sleep(0.02)
 
 
 async def _read(dsn: str, query: str, *values: str) -> list[asyncpg.Record]:
