@@ -27,7 +27,7 @@ def shown(
     table.add_column("", no_wrap=True)
     for figure in figures:
         beside = (
-            "-" if figure.beside is None else f"{number(figure.beside)} {figure.unit} {figure.beside_what}"
+            "-" if figure.beside is None else f"{number(figure.beside)} {figure.beside_what}"
         )
         reached = figure.reached
         style = STYLES.get(reached, "")

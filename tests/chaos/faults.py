@@ -1,5 +1,6 @@
 """What is done to a running stack: each fault finds its moment in the log and ends when all is well again."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from trackside.domain.task import TaskState
 from trackside.embedded import programs
 
 Fault = Callable[[Scene], Awaitable[None]]
+PROGRAMS = ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
 READERS = ("dispatcher", "scheduler", "worker")
 GIVEN_UP = "reader got no answer"
 """What a service's log says when a consumer is made anew because the broker doesn't answer."""
@@ -185,6 +187,24 @@ def at_a_record(name: str) -> Fault:
     return fault
 
 
+async def two_at_once(scene: Scene) -> None:
+    """Kills two programs at some event of those that follow from the end of a trial."""
+    mark, number = scene.history.mark, scene.rise()
+    await scene.history.more(mark, scene.chance.randrange(1, AFTER_AT_MOST))
+    await asyncio.gather(*(scene.kill(name) for name in scene.chance.sample(PROGRAMS, 2)))
+    await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
+
+
+async def again_while_it_starts(scene: Scene) -> None:
+    """Kills a program, and what comes in its place as soon as that has a pid, before it is well."""
+    name = scene.chance.choice(PROGRAMS)
+    mark, number = scene.history.mark, scene.rise()
+    victim = await scene.strike(name)
+    await scene.until(f"{name} starts", lambda: scene.running.pid(name) not in (victim, None))
+    await scene.kill(name)
+    await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
+
+
 EACH: tuple[Fault, ...] = (
     dispatcher_with_an_end_unanswered,
     scheduler_with_a_task_unanswered,
@@ -198,9 +218,12 @@ EACH: tuple[Fault, ...] = (
     worker_silent_past_its_lease,
     dispatcher_silent_beside_a_rival,
 )
-SLOW: tuple[Fault, ...] = (broker_silent_until_readers_are_made_anew,)
-"""Faults that take 10 s or more, for the long runs only."""
-ANY_MOMENT: tuple[Fault, ...] = tuple(
-    at_a_record(name)
-    for name in ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
+ANY_MOMENT: tuple[Fault, ...] = tuple(at_a_record(name) for name in PROGRAMS)
+HARSH: tuple[Fault, ...] = (
+    broker_silent_until_readers_are_made_anew,
+    two_at_once,
+    two_at_once,
+    again_while_it_starts,
+    again_while_it_starts,
 )
+"""Faults that take longer, for the long runs."""

@@ -126,16 +126,20 @@ class Scene:
         self.say(f"SIGCONT {name} ({pid})")
 
     async def kill(self, name: str) -> None:
-        """Kills a program while attempts are in flight and a command is being published, and sees it back."""
-        assert self.history.in_flight, "nothing is in flight"
+        """Kills a program while a command is being published, and sees it back."""
         self.publish()
+        victim = await self.strike(name)
+        await self.until(f"{name} is back", lambda: self._is_back(name, victim))
+        self.say(f"{name} is back")
+
+    async def strike(self, name: str) -> int:
+        """Kills a program and gives the pid it had."""
         victim = await self.pid(name)
         os.kill(victim, signal.SIGKILL)
         self.kills[name] = self.kills.get(name, 0) + 1
         last = str(self.history.lines[-1])[:160]
         self.say(f"SIGKILL {name} ({victim}), {len(self.history.in_flight)} in flight, last read: {last}")
-        await self.until(f"{name} is back", lambda: self._is_back(name, victim))
-        self.say(f"{name} is back")
+        return victim
 
     def _is_back(self, name: str, victim: int) -> bool:
         found = stack.load(self.running.folder).status.processes[name]

@@ -55,7 +55,7 @@ async def test_a_search_survives_the_kill_of_anything(running: Stack, seed: int)
 @pytest.mark.parametrize("number", range(LONG_RUNS))
 async def test_a_long_search_survives_many_kills(running: Stack, seed: int, number: int) -> None:
     chance = random.Random(seed + number)
-    chosen = [*faults.EACH, *faults.SLOW, *faults.ANY_MOMENT] * LONG_ROUNDS
+    chosen = [*faults.EACH, *faults.HARSH, *faults.ANY_MOMENT] * LONG_ROUNDS
     chance.shuffle(chosen)
     await survives(running, seed + number, chosen, 2 * len(chosen))
 
@@ -97,6 +97,9 @@ async def prove(scene: Scene, trials: int) -> None:
     proofs.something_was_at_stake(history)
     proofs.each_attempt_ran_once_at_most(scene)
     proofs.each_publication_was_answered(history, published)
+    for process in stack.load(scene.running.folder).status.processes.values():
+        unasked = process.restarts - scene.kills.get(process.name, 0)
+        scene.say(f"{process.name}: {process.restarts} restarts, {unasked} of itself")
     await proofs.rows_are_what_the_log_says(scene.log, scene.topics, scene.running.postgres_dsn)
 
 

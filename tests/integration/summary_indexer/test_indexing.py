@@ -20,8 +20,8 @@ from tests.integration.summary_indexer.process import (
     publish,
     published,
     reached,
-    until,
 )
+from tests.waiting import until
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing

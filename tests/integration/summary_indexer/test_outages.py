@@ -14,9 +14,9 @@ from tests.integration.summary_indexer.process import (
     placed,
     published,
     reached,
-    until,
 )
 from tests.stack import fresh_database
+from tests.waiting import until
 from trackside.embedded import stack as embedded
 from trackside.embedded.stack import Stack
 from trackside.eventlog.errors import TransientError
