@@ -26,9 +26,7 @@ def shown(
     table.add_column("aim", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for figure in figures:
-        beside = (
-            "-" if figure.beside is None else f"{number(figure.beside)} {figure.beside_what}"
-        )
+        beside = "-" if figure.beside is None else f"{number(figure.beside)} {figure.beside_what}"
         reached = figure.reached
         style = STYLES.get(reached, "")
         table.add_row(
