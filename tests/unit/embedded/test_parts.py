@@ -3,6 +3,7 @@
 import hashlib
 import socket
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -155,12 +156,12 @@ def test_a_pid_file_that_says_nothing_is_left_to_postgres(tmp_path: Path, text: 
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o711])
-def test_a_private_folder_is_seen_as_out_of_reach_and_stays_private(tmp_path: Path, mode: int) -> None:
-    home = tmp_path / "home"
-    home.mkdir(mode=mode)
+def test_a_private_folder_is_seen_as_out_of_reach_and_stays_private(mode: int) -> None:
     stranger = postgres.Account(uid=65_533, gid=65_533)
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        if folder.stat().st_mode & 0o001 == 0:
-            folder.chmod(0o711)
-    assert postgres._can_enter(home, stranger) == (mode == 0o711)
-    assert home.stat().st_mode & 0o777 == mode
+    with tempfile.TemporaryDirectory() as above:  # not tmp_path: pytest keeps that one to its owner
+        Path(above).chmod(0o711)
+        home = Path(above) / "home"
+        home.mkdir()
+        home.chmod(mode)
+        assert postgres._can_enter(home, stranger) == (mode == 0o711)
+        assert home.stat().st_mode & 0o777 == mode
