@@ -62,7 +62,7 @@ def test_ruff_and_mypy_know_every_member() -> None:
     roots = [f"{member}/src" for member in source.members()]
     tool = source.project()["tool"]
     assert tool["ruff"]["src"] == roots
-    assert tool["mypy"]["mypy_path"] == roots
+    assert tool["mypy"]["mypy_path"] == [*roots, "deploy"]
     assert [path for path in tool["mypy"]["files"] if path.endswith("/src")] == roots
     assert "tests" in tool["mypy"]["files"]
 

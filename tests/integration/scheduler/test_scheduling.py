@@ -197,14 +197,22 @@ async def test_a_worker_that_joins_anew_gives_its_tasks_back_at_once(hall: Hall)
     assert again.incarnation == anew
 
 
-async def test_a_placement_that_the_log_has_left_behind_is_stopped(hall: Hall) -> None:
-    incarnation = await hall.join("w1")
-    await hall.submit("a")
-    await hall.until(RunTask)
-    stray = RunningPlacement(stream=STREAM, task_id="old", attempt=1, placement=1, device_id="cpu-0")
-    await hall.beat("w1", incarnation, stray)
-    stop = await hall.until(StopTask)
-    assert (stop.task_id, stop.reason) == ("old", "stray")
+async def test_a_placement_that_the_log_has_left_behind_is_stopped_and_an_unknown_one_left_alone(
+    hall: Hall,
+) -> None:
+    incarnation = await hall.join("w1", slots=2)
+    await hall.submit("a", "b")
+    run = await hall.until(RunTask, lambda run: run.task_id == "a")
+    await hall.say("worker", accepted(run), finished(run))
+    await hall.beat("w1", incarnation, running("unheard-of"), running("b"), running("a"))
+    assert (await hall.until(StopTask)).task_id == "a"
+    await hall.beat("w1", incarnation, running("a"))
+    stops = [message for _, message in hall.seen if isinstance(message, StopTask)]
+    assert {(stop.task_id, stop.reason) for stop in stops} == {("a", "stray")}
+
+
+def running(task_id: str) -> RunningPlacement:
+    return RunningPlacement(stream=STREAM, task_id=task_id, attempt=1, placement=1, device_id="cpu-0")
 
 
 async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(hall: Hall) -> None:
