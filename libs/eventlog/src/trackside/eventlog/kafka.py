@@ -161,10 +161,8 @@ class KafkaLog:
 
     async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                await client.start()
+            await _begun(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
-            await _stopped(client)
             raise TransientError(f"no Kafka at {self._bootstrap}: {error or 'no answer'}") from error
 
     async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
@@ -212,8 +210,10 @@ class KafkaLog:
         )
         try:
             await admin.start()
-        except (KafkaError, OSError) as error:
+        except BaseException as error:
             await admin.close()
+            if not isinstance(error, KafkaError | OSError):
+                raise
             raise TransientError(f"no Kafka at {self._bootstrap}: {error}") from error
         return admin
 
@@ -268,16 +268,8 @@ class KafkaReader:
         found: list[Entry] = []
         for place, messages in batches.items():
             found += [
-                Entry(
-                    message.topic,
-                    message.partition,
-                    message.offset,
-                    message.timestamp,
-                    message.key,
-                    message.value,
-                    message.headers,
-                )
-                for message in messages
+                Entry(place.topic, place.partition, at.offset, at.timestamp, at.key, at.value, at.headers)
+                for at in messages
             ]
             self._positions[place.topic, place.partition] = messages[-1].offset + 1
         return found
@@ -298,10 +290,8 @@ class KafkaReader:
                 max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
             )
             try:
-                async with asyncio.timeout(max(max_wait_s, 1.0)):
-                    await consumer.start()
+                await _begun(consumer, max(max_wait_s, 1.0))
             except (KafkaError, OSError, TimeoutError):
-                await _stopped(consumer)
                 await asyncio.sleep(min(max_wait_s, 0.1))
                 return None
             self._consumer, self._changed = consumer, True
@@ -353,6 +343,16 @@ class KafkaReader:
 def _raise_if_gone(error: KafkaError) -> None:
     if type(error).__name__ == "OffsetOutOfRangeError":
         raise OffsetGoneError(f"the log no longer has the offsets asked for: {error}") from error
+
+
+async def _begun(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
+    """Starts a client; leaves nothing of it open if it can't, or if the caller's patience is shorter."""
+    try:
+        async with asyncio.timeout(within_s):
+            await client.start()
+    except BaseException:
+        await _stopped(client)
+        raise
 
 
 async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
