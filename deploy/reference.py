@@ -1,20 +1,23 @@
-"""Writes docs/reference from the code: messages, topics, settings, metrics, refusal codes, schemas.
+"""Writes docs/reference from the code: messages, topics, settings, metrics, refusals, commands, schemas.
 
 python deploy/reference.py            writes the files
 python deploy/reference.py --check    says which of them differ from the code, and exits with 1 if one does
 """
 
 import importlib
+import inspect
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
+from trackside.cli.app import app
 from trackside.contracts import codec, documents
 from trackside.contracts.message import Command, Event, Message
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
@@ -206,6 +209,41 @@ def refusals() -> str:
     )
 
 
+def command_line() -> str:
+    """Gives the page of the command `trackside`: every sub-command with its arguments and options."""
+    parts = []
+    for name, command in _commands("trackside", typer.main.get_command(app)):
+        shown = [parameter for parameter in command.params if "--help" not in parameter.opts]
+        needed = [_shown_name(parameter) for parameter in shown if not _is_option(parameter)]
+        usage = " ".join([name, *needed])
+        parts += [f"## `{usage}`\n", inspect.cleandoc(command.help or "").partition("\n\n")[0] + "\n"]
+        if shown:
+            parts.append(table(("Parameter", "Meaning"), map(_parameter, shown)))
+    introduction = "Exit 0: done. 1: failed. 2: bad usage, or refused. 130: interrupted."
+    return _page("The command `trackside`", introduction, *parts)
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for inner in command.commands:
+        yield from _commands(f"{name} {inner}", command.commands[inner])
+
+
+def _shown_name(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name).upper()
+
+
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
+
+
+def _parameter(parameter: Any) -> tuple[str, str]:
+    names = parameter.opts if _is_option(parameter) else [_shown_name(parameter)]
+    return ", ".join(f"`{name}`" for name in names), str(getattr(parameter, "help", "") or "")
+
+
 def files() -> dict[str, str]:
     """Gives every generated file by its path below docs/reference."""
     pages = {
@@ -214,6 +252,7 @@ def files() -> dict[str, str]:
         "settings.md": settings(),
         "metrics.md": metrics(),
         "refusals.md": refusals(),
+        "command-line.md": command_line(),
     }
     return pages | {f"messages/{name}": text for name, text in documents.files().items()}
 
