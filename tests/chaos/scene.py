@@ -25,6 +25,7 @@ from trackside.eventlog.log import Log
 from trackside.sdk import Client
 from trackside.sdk.publication import Publication
 
+LAST_WORDS = "service stopped"
 SLOTS = 3
 """As many as trials at once: the trial that the tide lets end next always has a device."""
 SETTINGS = {
@@ -140,6 +141,15 @@ class Scene:
         last = str(self.history.lines[-1])[:160]
         self.say(f"SIGKILL {name} ({victim}), {len(self.history.in_flight)} in flight, last read: {last}")
         return victim
+
+    def say_what_ended_of_itself(self) -> None:
+        """Notes which programs were started again although nobody killed them, and their last words."""
+        for process in stack.load(self.running.folder).status.processes.values():
+            unasked = process.restarts - self.kills.get(process.name, 0)
+            if unasked:
+                lines = Path(process.log).read_text("utf-8", "replace").splitlines()
+                words = [line[:2_000] for line in lines if LAST_WORDS in line]
+                self.say("\n".join([f"{process.name} ended of itself {unasked} times", *words]))
 
     def _is_back(self, name: str, victim: int) -> bool:
         found = stack.load(self.running.folder).status.processes[name]

@@ -97,9 +97,7 @@ async def prove(scene: Scene, trials: int) -> None:
     proofs.something_was_at_stake(history)
     proofs.each_attempt_ran_once_at_most(scene)
     proofs.each_publication_was_answered(history, published)
-    for process in stack.load(scene.running.folder).status.processes.values():
-        unasked = process.restarts - scene.kills.get(process.name, 0)
-        scene.say(f"{process.name}: {process.restarts} restarts, {unasked} of itself")
+    scene.say_what_ended_of_itself()
     await proofs.rows_are_what_the_log_says(scene.log, scene.topics, scene.running.postgres_dsn)
 
 
