@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.world import TOPICS, FaultyLog, Worker, dispatcher, scheduler
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStatus, StartSearch, TrialEnded
+from trackside.contracts.searches import SearchStatus, StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.samplers import SearchMemory
 from trackside.domain.outcome import Outcome
@@ -80,29 +80,30 @@ async def folded(log: FaultyLog, stream: str) -> tuple[Stream, list[Record]]:
                 return found, applied
 
 
-@pytest.mark.parametrize("round_", range(6))
-async def test_a_search_ends_right_through_faults_kills_and_rivals(seed: int, round_: int) -> None:
-    chance = random.Random(f"{seed}/{round_}")
+async def simulate(chance: random.Random, assessor: bool, limit_s: float, rivals: int = 2) -> None:
+    """Runs a search through faults and kills, with so many instances of each deciding service.
+
+    AssertionError if the log is wrong at the end, or if there is no end within `limit_s`.
+    """
     log = FaultyLog(chance, rate=0.03)
     await log.ensure(TOPICS.shared)
     workers = [Worker(log, f"w{number}", 2, chance) for number in range(2)]
     services = [
-        *(Again(dispatcher, log, str(at)) for at in range(2)),
-        *(Again(scheduler, log, str(at)) for at in range(2)),
+        *(Again(dispatcher, log, str(at)) for at in range(rivals)),
+        *(Again(scheduler, log, str(at)) for at in range(rivals)),
         *(Again(worker.run) for worker in workers),
     ]
-    command = Author("publisher", "test").single("s", search(round_ % 2 == 1), message_id=new_id("c"))
-    running = [
-        asyncio.create_task(killed_now_and_then(make(), make, KILLS, chance))
-        for at, make in enumerate(services)
-    ]
+    command = Author("publisher", "test").single("s", search(assessor), message_id=new_id("c"))
+    running = [asyncio.create_task(killed_now_and_then(make(), make, KILLS, chance)) for make in services]
     try:
         joined = await log.reader({(TOPICS.fleet.name, 0): 0}).read(10.0)
         assert joined, "no worker joined"
         await log.publish(TOPICS.commands.name, 2, command)
         await log.publish(TOPICS.commands.name, 0, command)
         watched = asyncio.create_task(folded(log, "s"))
-        done, _ = await asyncio.wait([watched, *running], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            [watched, *running], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+        )
         for task in done - {watched}:
             task.result()
         assert watched in done, f"the search did not end; faults so far: {dict(log.faults)}"
@@ -117,6 +118,11 @@ async def test_a_search_ends_right_through_faults_kills_and_rivals(seed: int, ro
     assert stream.last_offset >= len(applied), "nothing was overtaken"
 
 
+@pytest.mark.parametrize("round_", range(6))
+async def test_a_search_ends_right_through_faults_kills_and_rivals(seed: int, round_: int) -> None:
+    await simulate(random.Random(f"{seed}/{round_}"), assessor=round_ % 2 == 1, limit_s=60)
+
+
 def assert_right(stream: Stream, applied: list[Record], workers: list[Worker]) -> None:
     found = stream.search
     assert found is not None
@@ -129,5 +135,7 @@ def assert_right(stream: Stream, applied: list[Record], workers: list[Worker]) -
     for task in stream.tasks.values():
         assert [attempt.number for attempt in task.attempts] == list(range(1, len(task.attempts) + 1))
         assert all(attempt.end is not None for attempt in task.attempts)
+    for trial in found.trials:
+        assert trial.status in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED), "nobody asked for this end"
     for worker in workers:
         assert all(count == 1 for count in worker.ran.values()), "a placement ran twice"
