@@ -16,7 +16,7 @@ class MemoryLog:
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self._topics: dict[str, Topic] = {}
         self._entries: dict[TopicPartition, list[Entry]] = {}
-        self._changed = asyncio.Condition()
+        self._waiting: set[asyncio.Future[None]] = set()
         self._clock = clock
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
@@ -30,8 +30,10 @@ class MemoryLog:
         for at, record in enumerate(batch):
             headers = list(record.headers)
             entries.append(Entry(topic, partition, first + at, time, record.key, record.value, headers))
-        async with self._changed:
-            self._changed.notify_all()
+        for reader in self._waiting:
+            if not reader.done():
+                reader.set_result(None)
+        await asyncio.sleep(0)
         return Appended(first, time)
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
@@ -66,6 +68,15 @@ class MemoryLog:
     async def close(self) -> None:
         """Does nothing: memory has no connections."""
 
+    async def _next_append(self) -> None:
+        """Waits for an append, without a lock: one whose waiter is cancelled in time could stay taken."""
+        appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(appended)
+        try:
+            await appended
+        finally:
+            self._waiting.discard(appended)
+
     def _known(self, topic: str) -> Topic:
         if topic not in self._topics:
             raise TransientError(f"topic {topic} does not exist")
@@ -91,11 +102,10 @@ class MemoryReader:
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
         """Gives the next records, or an empty list after `max_wait_s`."""
-        changed = self._log._changed
         try:
-            async with asyncio.timeout(max_wait_s), changed:
+            async with asyncio.timeout(max_wait_s):
                 while not (found := self._take(max_records)):
-                    await changed.wait()
+                    await self._log._next_append()
                 return found
         except TimeoutError:
             return []

@@ -1,7 +1,8 @@
 """What the worker has to say, on its way to the log: a lane per partition, one batch in flight in each.
 
-What gathers while a batch is under way goes with the next one. A lane tries for ever: every event has an
-identity, so one that arrives twice counts once.
+What gathers while a batch is under way goes with the next one. What nobody waits for (a phase that begins)
+is patient: it goes with the next event, or after 20 ms, because every append wakes every reader of the log. A
+lane tries for ever: every event has an identity, so one that arrives twice counts once.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ log = structlog.get_logger("trackside.worker")
 MAX_BATCH_RECORDS = 1_000
 MAX_BATCH_BYTES = 393_216
 MAX_WAITING_SUMMARIES = 5_000
+PATIENCE_S = 0.02
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
@@ -45,16 +47,20 @@ class _Lane:
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._timer: asyncio.TimerHandle | None = None
         self.dropped = 0
 
-    def put(self, items: Sequence[_Item]) -> None:
+    def put(self, items: Sequence[_Item], patient: bool) -> None:
         self._items.extend(items)
         while self._limit is not None and len(self._items) > self._limit:
             self._items.popleft()
             self.dropped += 1
             metrics.counter("trackside.worker.dropped.batches").labels(topic=self._topic).inc()
-        self._filled.set()
         self._empty.clear()
+        if not patient:
+            self._filled.set()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._filled.set)
 
     async def drained(self) -> None:
         await self._empty.wait()
@@ -62,10 +68,15 @@ class _Lane:
     async def run(self) -> None:
         while True:
             await self._filled.wait()
+            self._filled.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             batch = self._next_batch()
+            if self._items:
+                self._filled.set()
             await self._append(batch)
             if not self._items:
-                self._filled.clear()
                 self._empty.set()
 
     def _next_batch(self) -> list[_Item]:
@@ -150,16 +161,16 @@ class Outbox:
         for task in self._tasks:
             task.cancel()
 
-    def event(self, topic: Topic, record: Outgoing, heard: Heard | None = None) -> int:
+    def event(self, topic: Topic, record: Outgoing, heard: Heard | None = None, patient: bool = False) -> int:
         """Sends an event to the partition of its key, behind all before it; gives the partition.
 
-        `heard` is called with its place once it is in the log.
+        `heard` is called with its place once it is in the log. A `patient` one may wait 20 ms for the next.
         """
-        return self._put(topic, record, heard, None)
+        return self._put(topic, record, heard, None, patient)
 
     def summary(self, topic: Topic, record: Outgoing) -> None:
         """Sends what is only looked at: while the log doesn't answer, the oldest are dropped and counted."""
-        self._put(topic, record, None, MAX_WAITING_SUMMARIES)
+        self._put(topic, record, None, MAX_WAITING_SUMMARIES, False)
 
     @property
     def dropped(self) -> int:
@@ -170,7 +181,9 @@ class Outbox:
         """Waits until everything that was sent so far is in the log."""
         await asyncio.gather(*(lane.drained() for lane in self._lanes.values()))
 
-    def _put(self, topic: Topic, record: Outgoing, heard: Heard | None, limit: int | None) -> int:
+    def _put(
+        self, topic: Topic, record: Outgoing, heard: Heard | None, limit: int | None, patient: bool
+    ) -> int:
         partition = partition_of((record.key or b"").decode(), topic.partitions)
         lane = self._lanes.get((topic.name, partition))
         if lane is None:
@@ -178,5 +191,5 @@ class Outbox:
             self._lanes[topic.name, partition] = lane
             task = self._group.create_task(lane.run(), name=f"outbox-{topic.name}-{partition}")
             self._tasks.add(task)
-        lane.put([_Item(record, heard)])
+        lane.put([_Item(record, heard)], patient)
         return partition

@@ -71,7 +71,8 @@ class Reporter:
 
     def accepted(self) -> TaskAccepted:
         """Says that the placement is in the journal."""
-        return self._event(TaskAccepted(**self._token, incarnation=self._placement.incarnation))
+        event = TaskAccepted(**self._token, incarnation=self._placement.incarnation)
+        return self._event(event, patient=True)
 
     def refused(self, code: str, message: str) -> TaskRefused:
         """Says that the placement won't run."""
@@ -83,7 +84,8 @@ class Reporter:
 
     def status(self, status: TaskStatus) -> None:
         """Says which phase begins."""
-        self._event(TaskStatusChanged(**self._token, incarnation=self._placement.incarnation, status=status))
+        event = TaskStatusChanged(**self._token, incarnation=self._placement.incarnation, status=status)
+        self._event(event, patient=True)
 
     def reports(self, items: Sequence[tuple[int, float | str, int]]) -> None:
         """Sends deciding values as events, and as points to look at too."""
@@ -177,19 +179,16 @@ class Reporter:
     def _metric(self, kind: Literal["PERIODICAL", "FINAL"], step: int, value: float | str) -> None:
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
-        self._event(
-            MetricReported.model_validate(
-                {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
-            )
-        )
+        said = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
+        self._event(MetricReported.model_validate(said), patient=kind == "FINAL")
 
-    def _event(self, event: Said) -> Said:
-        self._send(event, None)
+    def _event(self, event: Said, patient: bool = False) -> Said:
+        self._send(event, None, patient)
         return event
 
-    def _send(self, event: Event, heard: Callable[[Appended], None] | None) -> int:
+    def _send(self, event: Event, heard: Callable[[Appended], None] | None, patient: bool = False) -> int:
         record = self._voice.author.single(self._placement.stream, event, traceparent=self._traceparent)
-        return self._voice.outbox.event(self._voice.topics.events, record, heard)
+        return self._voice.outbox.event(self._voice.topics.events, record, heard, patient)
 
     def _summary(self, topic: Topic, event: Event) -> None:
         record = self._voice.author.single(self._placement.stream, event, traceparent=self._traceparent)
