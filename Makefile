@@ -5,8 +5,8 @@ WORKERS ?= 2
 CHAOS_RUNS ?= 5
 .DEFAULT_GOAL := help
 
-FAST_TESTS = $(wildcard tests/house tests/unit tests/histories tests/simulation)
-STACK_TESTS = $(wildcard tests/contract tests/integration)
+FAST_TESTS = $(wildcard tests/house tests/unit tests/histories)
+STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 

@@ -171,7 +171,7 @@ NEARLY = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     st.sampled_from([START, STOP, "trackside.start-search.v2"]) | CHARACTERS,
     st.dictionaries(FIELDS | CHARACTERS, NEARLY, max_size=6),
@@ -204,7 +204,7 @@ HEADERS = st.dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(HEADERS, st.none() | st.binary(max_size=8), VALUES)
 def test_whatever_arrives_is_read_or_undecodable(
     headers: dict[str, bytes], key: bytes | None, value: bytes | None
