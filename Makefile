@@ -45,7 +45,7 @@ types:
 	@$(RUN)/mypy
 
 unit:
-	@$(RUN)/pytest -q -n $(WORKERS) $(FAST_TESTS)
+	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(FAST_TESTS)
 
 stack-tests:
 	@$(if $(STACK_TESTS),$(RUN)/pytest -q -n $(WORKERS) $(STACK_TESTS) $(PYTEST_EXIT_OK))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.worker.rig import EXAMPLES, Rig, alive, of
 from tests.stack import Servers
-from tests.unit.worker.rig import EXAMPLES, Rig, alive, of
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
 from trackside.contracts.topics import Topics

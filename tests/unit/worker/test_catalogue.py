@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worker.rig import EXAMPLES
+from tests.integration.worker.rig import EXAMPLES
 from trackside.worker.catalogue import CatalogueError, read
 
 

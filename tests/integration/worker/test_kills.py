@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.unit.worker.rig import Rig, memory_log, of, running, settings_for
+from tests.integration.worker.rig import Rig, memory_log, of, running, settings_for
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.worker.devices import kill_holders, try_lock
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 @contextmanager
 def doomed(data_dir: Path, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """Starts a worker in a process of its own with one task."""
-    command = [sys.executable, "-m", "tests.unit.worker.doomed", str(data_dir), json.dumps(parameters)]
+    command = [sys.executable, "-m", "tests.integration.worker.doomed", str(data_dir), json.dumps(parameters)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process

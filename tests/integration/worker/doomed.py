@@ -1,4 +1,4 @@
-"""A process with a worker over a log in memory, to be killed: `python -m tests.unit.worker.doomed DIR JSON`.
+"""A process with a worker over a log in memory, to be killed: `python -m ...worker.doomed DIR JSON`.
 
 It sends the worker one task with the parameters given, and writes the pid that the task tells, or
 `withheld` once the task's ending is on disk and the log doesn't take it.
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.unit.worker.rig import running, settings_for
+from tests.integration.worker.rig import running, settings_for
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
