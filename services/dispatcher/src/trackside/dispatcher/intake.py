@@ -1,16 +1,14 @@
 """Takes in what publishers wrote: commands on their way into their streams, and dead letters."""
 
-import base64
-import hashlib
 from collections.abc import Mapping
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.domain.streams import Streams
+from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
 from trackside.eventlog.log import Entry, TopicPartition
 
-HEAD_BYTES = 4_096
 Place = tuple[int, int]
 
 
@@ -26,12 +24,12 @@ class Intake:
 
     def take(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
-        source = Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
+        source = source_of(entry)
         headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
         try:
             arrival = read_command(headers, entry.key, entry.value)
         except UndecodableError as error:
-            self.dead.append(dead_letter(source, entry.value or b"", error, "dispatcher"))
+            self.dead.append(dead_letter(entry, error, "dispatcher"))
             return
         event = _received(arrival, source)
         place = (entry.partition, entry.offset)
@@ -57,36 +55,20 @@ class Intake:
         return len(self._arrivals)
 
 
-def dead_letter(source: Source, value: bytes, error: UndecodableError, reader: str) -> RecordDeadLettered:
-    """Describes a record that could not be decoded, with its first 4 KiB."""
-    return RecordDeadLettered(
-        source=source,
-        code=error.code,
-        message=str(error)[:1_000],
-        reader=reader,
-        sha256=hashlib.sha256(value).hexdigest(),
-        head_base64=base64.b64encode(value[:HEAD_BYTES]).decode(),
-    )
-
-
 def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
     stream = streams.by_id.get(stream_id)
     command = stream.commands.get(event.command_id) if stream is not None else None
     return command is not None and any(found.source == event.source for found in command.publications)
 
 
-def _place(source: Source) -> str:
-    return f"{source.topic}-{source.partition}-{source.offset}"
-
-
 def _stream(arrival: Arrival, source: Source) -> str:
     """Gives the stream that a command is answered on: its own, else its command's, else its place's."""
-    return arrival.stream or arrival.command_id or f"commands/{_place(source)}"
+    return arrival.stream or arrival.command_id or f"commands/{place_of(source)}"
 
 
 def _received(arrival: Arrival, source: Source) -> CommandReceived:
     return CommandReceived(
-        command_id=arrival.command_id or _place(source),
+        command_id=arrival.command_id or place_of(source),
         command_type=arrival.command_type,
         body=arrival.body,
         digest=arrival.digest,

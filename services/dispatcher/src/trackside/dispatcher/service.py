@@ -1,11 +1,10 @@
 """The dispatcher as the reactor drives it: streams and fleet folded, decisions and questions given out."""
 
-import asyncio
 from collections.abc import Iterable
 
 import structlog
 
-from trackside.contracts.commands import CommandReceived, CommandRefused, RecordDeadLettered
+from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported
@@ -23,7 +22,7 @@ from trackside.domain.streams import Streams
 from trackside.domain.task import TaskState
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
-from trackside.eventlog.errors import TransientError
+from trackside.eventlog.dead_letters import bury
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
 from trackside.telemetry.metrics import counter, gauge
@@ -108,8 +107,9 @@ class Dispatcher:
             if stream.closed:
                 shrink(stream)
         self._unasked.clear()
+        letters = self._topics.dead_letters
         while self._intake.dead:
-            self._background.spawn(self._bury(self._intake.dead.pop()))
+            self._background.spawn(bury(self._log, letters, self._author, self._intake.dead.pop()))
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:
@@ -158,19 +158,6 @@ class Dispatcher:
         elif isinstance(message, TrialEnded) and stream.search is not None:
             counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
             self._advice.reported(stream, message.trial, ended(stream.search.trials[message.trial]))
-
-    async def _bury(self, letter: RecordDeadLettered) -> None:
-        topic = self._topics.dead_letters
-        source = letter.source
-        key = f"{source.topic}-{source.partition}-{source.offset}"
-        counter("trackside.eventlog.dead_letters.records").labels(source.topic, letter.code).inc()
-        while True:
-            try:
-                await self._log.publish(topic.name, 0, self._author.single(key, letter, message_id=key))
-                return
-            except TransientError as error:
-                log.warning("a dead letter waits for the log", reason=str(error))
-                await asyncio.sleep(0.2)
 
 
 def _kind(received: CommandReceived) -> str:

@@ -16,8 +16,9 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.log import Entry
-from trackside.summary_indexer.poison import letter_of, points_of
+from trackside.summary_indexer.poison import points_of
 from trackside.summary_indexer.store import Move
 from trackside.telemetry.metrics import counter, histogram
 
@@ -155,7 +156,7 @@ class Indexer:
             return points_of(entry)
         except UndecodableError as error:
             log.warning("record passed over", partition=entry.partition, offset=entry.offset, code=error.code)
-            await self._source.bury(letter_of(entry, error))
+            await self._source.bury(dead_letter(entry, error, "summary-indexer"))
             return None
 
     def _taken(self) -> Batch:

@@ -8,9 +8,9 @@ import structlog
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.topics import Topics
 from trackside.eventlog.author import Author
+from trackside.eventlog.dead_letters import bury
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Log
-from trackside.telemetry.metrics import counter
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -56,14 +56,4 @@ class Source:
 
     async def bury(self, letter: RecordDeadLettered) -> None:
         """Appends a dead letter; tries until the log has it."""
-        source = letter.source
-        key = f"{source.topic}-{source.partition}-{source.offset}"
-        counter("trackside.eventlog.dead_letters.records").labels(source.topic, letter.code).inc()
-        record = self._author.single(key, letter, message_id=key)
-        while True:
-            try:
-                await self._log.publish(self._topics.dead_letters.name, 0, record)
-                return
-            except TransientError as error:
-                log.warning("a dead letter waits for the log", reason=str(error))
-                await asyncio.sleep(RETRY_S)
+        await bury(self._log, self._topics.dead_letters, self._author, letter)

@@ -1,0 +1,58 @@
+"""Dead letters: what can't be decoded is described and kept, whoever read it."""
+
+import asyncio
+import base64
+import hashlib
+
+import structlog
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.topics import Topic
+from trackside.eventlog.author import Author
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry, Log
+from trackside.telemetry.metrics import counter
+
+log = structlog.get_logger("trackside.eventlog")
+
+HEAD_BYTES = 4_096
+MESSAGE_CHARACTERS = 1_000
+RETRY_S = 0.2
+
+
+def source_of(entry: Entry) -> Source:
+    """Gives the place of an entry."""
+    return Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
+
+
+def place_of(source: Source) -> str:
+    """Names a place: `topic-partition-offset`, the same each time, so a repeated letter is one letter."""
+    return f"{source.topic}-{source.partition}-{source.offset}"
+
+
+def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDeadLettered:
+    """Describes a record that was passed over, with its first 4 KiB."""
+    value = entry.value or b""
+    return RecordDeadLettered(
+        source=source_of(entry),
+        code=error.code,
+        message=str(error)[:MESSAGE_CHARACTERS],
+        reader=reader,
+        sha256=hashlib.sha256(value).hexdigest(),
+        head_base64=base64.b64encode(value[:HEAD_BYTES]).decode(),
+    )
+
+
+async def bury(into: Log, topic: Topic, author: Author, letter: RecordDeadLettered) -> None:
+    """Appends a dead letter; tries until the log has it."""
+    key = place_of(letter.source)
+    counter("trackside.eventlog.dead_letters.records").labels(letter.source.topic, letter.code).inc()
+    record = author.single(key, letter, message_id=key)
+    while True:
+        try:
+            await into.publish(topic.name, 0, record)
+            return
+        except TransientError as error:
+            log.warning("a dead letter waits for the log", reason=str(error))
+            await asyncio.sleep(RETRY_S)
