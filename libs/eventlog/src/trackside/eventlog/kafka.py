@@ -28,6 +28,7 @@ ANSWER_S = 5.0
 """How long an append waits for its acknowledgement before its outcome counts as unknown."""
 STUCK_S = 5.0
 """How long a reader may get nothing while the end of the log moves before its consumer is rebuilt."""
+LONG_POLL_MS = 500
 STOP_S = 1.0
 """How long a client may take to stop before it is torn down."""
 REPLICAS = 3
@@ -77,9 +78,9 @@ class KafkaLog:
         )
         return await self._acknowledged(producer, sent)
 
-    def reader(self, starts: Mapping[Place, int]) -> "KafkaReader":
-        """Opens a reader at the offsets given."""
-        reader = KafkaReader(self._bootstrap, self._client_id, dict(starts))
+    def reader(self, starts: Mapping[Place, int], gather_s: float = 0.0) -> "KafkaReader":
+        """Opens a reader at the offsets given; records may wait `gather_s` for others."""
+        reader = KafkaReader(self._bootstrap, self._client_id, dict(starts), gather_s)
         self._readers.add(reader)
         return reader
 
@@ -234,10 +235,11 @@ class KafkaLog:
 class KafkaReader:
     """Reads assigned partitions; rebuilds its consumer when that is broken or stuck."""
 
-    def __init__(self, bootstrap: str, client_id: str, positions: dict[Place, int]) -> None:
+    def __init__(self, bootstrap: str, client_id: str, positions: dict[Place, int], gather_s: float) -> None:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._positions = positions
+        self._gather_ms = int(gather_s * 1000)
         self._consumer: AIOKafkaConsumer | None = None
         self._changed = True
         self._progress_s = monotonic_s()
@@ -288,6 +290,8 @@ class KafkaReader:
                 auto_offset_reset="none",
                 isolation_level="read_committed",  # what a publisher has aborted was never said
                 max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
+                fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
+                fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
             )
             try:
                 await _begun(consumer, max(max_wait_s, 1.0))

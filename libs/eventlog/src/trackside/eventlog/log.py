@@ -73,8 +73,12 @@ class Log(Protocol):
         """Appends one record; many callers at once share requests, so it suits streams of small records."""
         ...
 
-    def reader(self, starts: Mapping[TopicPartition, int]) -> Reader:
-        """Opens a reader at the offsets given."""
+    def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> Reader:
+        """Opens a reader at the offsets given.
+
+        `gather_s` is for who is in no hurry: records may wait for others for so long, which spares the
+        broker and the reader a round for each.
+        """
         ...
 
     async def ends(self, topic: str) -> dict[int, int]:

@@ -40,7 +40,7 @@ class MemoryLog:
         """Appends one record."""
         return await self.append(topic, partition, [record])
 
-    def reader(self, starts: Mapping[TopicPartition, int]) -> "MemoryReader":
+    def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> "MemoryReader":
         """Opens a reader at the offsets given."""
         return MemoryReader(self, dict(starts))
 

@@ -33,6 +33,7 @@ from trackside.telemetry.metrics import counter, gauge, histogram
 
 CHECKPOINT_RECORDS = 2_000
 QUIET_S = 5.0
+GATHER_S = 0.1
 PACE_S = 0.05
 BATCH_RECORDS = 2_000
 LONGEST_WAIT_S = 1.0
@@ -42,8 +43,9 @@ Waiting = Callable[[str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often is written, in s: `between` transactions at least, `quiet` before a snapshot."""
+    """How often is written, in s: `gather` for reading, `between` transactions, `quiet` before a snapshot."""
 
+    gather_s: float = GATHER_S
     between_s: float = PACE_S
     quiet_s: float = QUIET_S
     checkpoint_records: int = CHECKPOINT_RECORDS
@@ -108,7 +110,7 @@ class Runner:
         while True:
             try:
                 folding = await self._recovered()
-                reader = self._log.reader(await self._starts(folding))
+                reader = self._log.reader(await self._starts(folding), self._pace.gather_s)
                 try:
                     await self._follow(folding, reader)
                 finally:
