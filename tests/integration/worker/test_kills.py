@@ -14,7 +14,7 @@ from typing import Any
 from tests.integration.worker.rig import Rig, memory_log, of, running, settings_for
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted
 from trackside.contracts.topics import Topics, partition_of
-from trackside.worker.devices import kill_holders, try_lock
+from trackside.worker.locks import kill_holders, try_lock
 
 ROOT = Path(__file__).parents[3]
 

@@ -22,9 +22,10 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
 from trackside.worker import catalogue as catalogues
 from trackside.worker.catalogue import Catalogue, CatalogueError
-from trackside.worker.devices import RETRY_S, Locks, Place, discover, try_lock
+from trackside.worker.devices import Place, discover
 from trackside.worker.incarnation import Incarnation
 from trackside.worker.journal import Journal
+from trackside.worker.locks import RETRY_S, Locks, try_lock
 from trackside.worker.outbox import Outbox
 from trackside.worker.processes import Forkserver, allowed_environment
 from trackside.worker.recovery import settle_debts

@@ -6,9 +6,9 @@ from functools import partial
 import structlog
 
 from trackside.eventlog.log import Appended
-from trackside.worker.devices import Locks
 from trackside.worker.endings import recovered
 from trackside.worker.journal import Journal, Placement
+from trackside.worker.locks import Locks
 from trackside.worker.reporter import Reporter, Voice
 
 log = structlog.get_logger("trackside.worker")

@@ -17,9 +17,10 @@ from trackside.contracts.message import Json
 from trackside.contracts.tasks import TaskStatus
 from trackside.worker.catalogue import TaskType
 from trackside.worker.child import LOCK_FOLLOWS
-from trackside.worker.devices import Locks, Place
+from trackside.worker.devices import Place
 from trackside.worker.endings import Ending, Why, judged, unstartable
 from trackside.worker.journal import Journal, Placement
+from trackside.worker.locks import Locks
 from trackside.worker.processes import Forkserver, ForkserverGoneError, Process, allowed_environment
 from trackside.worker.reporter import Reporter, Source
 

@@ -1,0 +1,70 @@
+"""Lock files of devices: held by a task's process itself, so that they outlive a worker that is killed."""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger("trackside.worker")
+
+RETRY_S = 0.02
+
+
+class Locks:
+    """A lock file per device, held by the task's process itself, so it outlives a worker that is killed.
+
+    The folder is one worker's own: whoever else has a lock file open is what is left of an earlier task.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    async def taken(self, device_id: str) -> int:
+        """Waits until the device's last task is gone and gives a descriptor that holds the lock."""
+        path = self._folder / f"{device_id}.lock"
+        while (descriptor := try_lock(path)) is None:
+            killed = kill_holders(path)
+            log.warning("device held by what is left of an earlier task", device=device_id, killed=killed)
+            await asyncio.sleep(RETRY_S)
+        return descriptor
+
+    async def free(self, device_id: str) -> None:
+        """Waits until the device's last task is gone."""
+        os.close(await self.taken(device_id))
+
+
+def try_lock(path: Path) -> int | None:
+    """Locks a file and gives the descriptor that holds the lock; None if another process has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return None
+        raise
+    return descriptor
+
+
+def kill_holders(path: Path) -> list[int]:
+    """Kills every other process that has the file open; gives their pids."""
+    wanted, killed = str(path.resolve()), []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid() and _has_open(process, wanted):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(process.name), signal.SIGKILL)
+                killed.append(int(process.name))
+    return killed
+
+
+def _has_open(process: Path, wanted: str) -> bool:
+    try:
+        return any(os.readlink(entry) == wanted for entry in (process / "fd").iterdir())  # noqa: PTH115
+    except OSError:  # it has ended, or belongs to somebody else
+        return False
