@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.nvml.standin import FakeNvml, build
 from tests.stack import (
     RUN_VARIABLE,
     SEED_VARIABLE,
@@ -77,3 +78,15 @@ def module_database(stack: Servers) -> Iterator[str]:
     """Gives the DSN of an empty database, dropped after the module's last test."""
     with fresh_database(stack.postgres_dsn) as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gives the stand-in of NVIDIA's library, compiled."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
+    """Gives four GPUs that a test may change while a process uses them."""
+    return FakeNvml(nvml_library, tmp_path)

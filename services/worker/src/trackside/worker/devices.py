@@ -1,11 +1,12 @@
 """The devices of this host: NVIDIA GPUs where the driver answers, and slots of the CPU."""
 
-import os
 from dataclasses import dataclass
 
 import structlog
 
 from trackside.contracts.fleet import Device
+from trackside.worker.nvml import Gpu, GpuError, Nvml
+from trackside.worker.usage import read_host
 
 log = structlog.get_logger("trackside.worker")
 
@@ -24,16 +25,30 @@ class Place:
         return self.device.device_id
 
 
-def discover(cpu_slots: int) -> list[Place]:
-    """Lists the GPUs and the CPU slots of this host; a missing or broken driver means no GPUs."""
-    return [*_gpus(), *_cpu_slots(cpu_slots)]
+def discover(cpu_slots: int, nvml: Nvml | None = None) -> list[Place]:
+    """Lists the GPUs and the CPU slots of this host; no library, no driver or a broken one means no GPUs."""
+    asked = nvml or Nvml()
+    try:
+        return [*gpu_places(asked), *cpu_places(cpu_slots, read_host().memory_bytes)]
+    finally:
+        if nvml is None:
+            asked.close()
 
 
-def _cpu_slots(count: int) -> list[Place]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def gpu_places(nvml: Nvml) -> list[Place]:
+    """Lists the GPUs; says in the log why there are none."""
+    try:
+        return [_gpu_place(gpu) for gpu in nvml.gpus()]
+    except GpuError as error:
+        log.info("no NVIDIA GPUs: tasks run on the CPU", reason=error.reason)
+        return []
+
+
+def cpu_places(count: int, memory_bytes: int) -> list[Place]:
+    """Gives the CPU slots, each with its share of the host's memory."""
     return [
         Place(
-            Device(device_id=f"cpu-{slot}", kind="cpu", name="CPU slot", memory_bytes=memory // count),
+            Device(device_id=f"cpu-{slot}", kind="cpu", name="CPU slot", memory_bytes=memory_bytes // count),
             cuda_visible_devices="",
             torch_name="cpu",
         )
@@ -41,34 +56,14 @@ def _cpu_slots(count: int) -> list[Place]:
     ]
 
 
-def _gpus() -> list[Place]:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception as error:  # noqa: BLE001 - no library, no driver, no GPU: all the same here
-        log.info("no NVIDIA devices", reason=f"{type(error).__name__}: {error}")
-        return []
-    try:
-        return [_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError as error:
-        log.warning("NVIDIA devices left out: the driver failed while they were listed", reason=str(error))
-        return []
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _gpu(nvml: object, index: int) -> Place:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)  # type: ignore[attr-defined]
+def _gpu_place(gpu: Gpu) -> Place:
     device = Device(
-        device_id=f"gpu-{index}",
+        device_id=f"gpu-{gpu.index}",
         kind="gpu",
-        name=_text(nvml.nvmlDeviceGetName(handle)),  # type: ignore[attr-defined]
-        memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),  # type: ignore[attr-defined]
+        name=gpu.name,
+        memory_bytes=gpu.memory_bytes,
+        index=gpu.index,
+        uuid=gpu.uuid,
     )
     # By UUID: CUDA numbers devices by speed unless told otherwise, NVML by their place on the bus.
-    return Place(device, _text(nvml.nvmlDeviceGetUUID(handle)), "cuda:0")  # type: ignore[attr-defined]
-
-
-def _text(name: str | bytes) -> str:
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+    return Place(device, cuda_visible_devices=gpu.uuid, torch_name="cuda:0")

@@ -1,0 +1,202 @@
+"""What a host and its tasks use, from the texts of /proc, and what of a device is others'."""
+
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.worker.nvml import GpuProcess, Reading
+from trackside.worker.usage import (
+    CpuTime,
+    Group,
+    HostMemory,
+    Usage,
+    cpu_percent,
+    foreign,
+    foreign_on_host,
+    host_cpu_percent,
+    parse_stat,
+    peak,
+    read_cpu,
+    read_groups,
+    read_host,
+    usage_of,
+)
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\n"
+
+
+def reading(used: int = 0, *processes: tuple[int, int | None], reserved: int = 0) -> Reading:
+    named = tuple(GpuProcess(pid, size) for pid, size in processes)
+    return Reading(used, 1000 - used, reserved, 0, named)
+
+
+def host(root: Path, **files: str) -> Path:
+    """Writes files, with `_` for `/` where a name has two, below a folder."""
+    for name, text in {"proc__meminfo": MEMINFO, **files}.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def process(
+    root: Path, pid: int, *, session: int, ticks: int = 0, pages: int = 0, name: str = "python"
+) -> None:
+    fields = [
+        "S",
+        "1",
+        str(session),
+        str(session),
+        *["0"] * 7,
+        str(ticks),
+        "0",
+        "0",
+        "0",
+        *["0"] * 6,
+        str(pages),
+    ]
+    host(root, **{f"proc__{pid}__stat": f"{pid} ({name}) {' '.join(fields)} 0 0\n"})
+
+
+def test_memory_is_the_hosts_where_no_cgroup_limits_it(tmp_path: Path) -> None:
+    assert read_host(host(tmp_path)) == HostMemory(1000 * 1024, 600 * 1024)
+
+
+def test_memory_is_the_cgroups_where_that_is_less_and_its_cache_is_not_in_use(tmp_path: Path) -> None:
+    root = host(
+        tmp_path,
+        proc__self__cgroup="0::/a/b\n",
+        **{
+            "sys__fs__cgroup__a__b__memory.max": "max\n",
+            "sys__fs__cgroup__a__b__memory.current": "5\n",
+            "sys__fs__cgroup__a__memory.max": "500000\n",
+            "sys__fs__cgroup__a__memory.current": "300000\n",
+            "sys__fs__cgroup__a__memory.stat": "anon 7\ninactive_file 100000\n",
+        },
+    )
+    assert read_host(root) == HostMemory(500_000, 300_000)
+
+
+def test_memory_is_limited_by_a_cgroup_of_the_first_version_at_the_mount_of_a_container(
+    tmp_path: Path,
+) -> None:
+    root = host(
+        tmp_path,
+        proc__self__cgroup="9:cpu:/x\n4:memory:/docker/abc\n0::/\n",
+        **{
+            "sys__fs__cgroup__memory__memory.limit_in_bytes": "400000\n",
+            "sys__fs__cgroup__memory__memory.usage_in_bytes": "500000\n",
+        },
+    )
+    assert read_host(root) == HostMemory(400_000, 0)
+
+
+def test_the_hosts_cpu_is_the_mean_since_the_last_reading(tmp_path: Path) -> None:
+    before = read_cpu(host(tmp_path, proc__stat="cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2\n"))
+    now = read_cpu(host(tmp_path, proc__stat="cpu  160 0 60 820 60 0 0 0 0 0\n"))
+    assert (before, now) == (CpuTime(150, 1000), CpuTime(220, 1100))
+    assert host_cpu_percent(before, now) == 70.0
+    assert host_cpu_percent(now, now) == 0.0
+    assert read_cpu(tmp_path / "nowhere") == CpuTime()
+
+
+def test_the_name_of_a_process_may_hold_any_character(tmp_path: Path) -> None:
+    process(tmp_path, 7, session=5, ticks=3 * TICKS_PER_S, pages=2, name="a) R 1 (b c")
+    stat = parse_stat((tmp_path / "proc/7/stat").read_text())
+    assert stat is not None
+    assert (stat.pid, stat.session, stat.cpu_s, stat.resident_bytes) == (7, 5, 3.0, 2 * PAGE)
+    assert parse_stat("") is None
+    assert parse_stat("7 (gone) Z 1 5 5 " + "0 " * 30) is None
+
+
+def test_a_group_is_all_processes_of_the_session(tmp_path: Path) -> None:
+    process(tmp_path, 5, session=5, ticks=TICKS_PER_S, pages=10)
+    process(tmp_path, 6, session=5, ticks=TICKS_PER_S, pages=20)
+    process(tmp_path, 7, session=7, pages=40)
+    process(tmp_path, 8, session=1, pages=80)
+    found = read_groups([5, 7, 9], tmp_path)
+    assert found[5] == Group(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
+    assert found.keys() == {5, 7}
+
+
+def test_pages_that_processes_of_a_group_share_count_once(tmp_path: Path) -> None:
+    for pid in (5, 6):
+        process(tmp_path, pid, session=5, pages=100)
+        host(
+            tmp_path,
+            **{f"proc__{pid}__smaps_rollup": "0-1 ---p 0 00:00 0 [rollup]\nRss: 400 kB\nPss: 200 kB\n"},
+        )
+    assert read_groups([5], tmp_path)[5].memory_bytes == 400 * 1024
+
+
+def test_the_most_that_one_process_had_is_seen_between_readings(tmp_path: Path) -> None:
+    process(tmp_path, 5, session=5, pages=1)
+    host(tmp_path, proc__5__status="Name: x\nVmHWM:    9999 kB\nVmRSS: 4 kB\n")
+    group = read_groups([5], tmp_path)[5]
+    assert (group.memory_bytes, group.peak_bytes) == (PAGE, 9999 * 1024)
+
+
+def test_nobody_is_looked_for_if_there_is_no_task(tmp_path: Path) -> None:
+    assert read_groups([], tmp_path / "nowhere") == {}
+
+
+def test_cpu_is_in_percent_of_a_core_and_never_negative() -> None:
+    assert cpu_percent(Group(cpu_s=1.0), Group(cpu_s=4.0), 2.0) == 150.0
+    assert cpu_percent(Group(cpu_s=4.0), Group(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(None, Group(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(Group(), Group(cpu_s=1.0), 0.0) == 0.0
+
+
+def test_a_task_has_the_device_memory_of_all_its_processes() -> None:
+    group = Group(pids=frozenset({1, 2}), memory_bytes=7)
+    readings = {
+        "gpu-0": reading(90, (1, 10), (2, 20), (3, 60)),
+        "gpu-1": reading(5, (3, 5)),
+        "gpu-2": reading(9, (1, None)),
+    }
+    assert usage_of(group, 50.0, readings) == Usage(7, {"gpu-0": 30}, 50.0)
+
+
+def test_a_peak_is_the_most_of_each_quantity() -> None:
+    first, second = Usage(5, {"a": 1, "b": 9}, 10.0), Usage(4, {"b": 3, "c": 2}, 20.0)
+    assert peak(first, second) == Usage(5, {"a": 1, "b": 9, "c": 2}, 20.0)
+    assert peak(None, first) == first
+
+
+def test_t18_what_others_have_is_theirs_and_the_drivers() -> None:
+    assert foreign(reading(100, (1, 30), (2, 40)), own_pids={1}) == 40
+    assert foreign(reading(110, (1, 30), (2, 40), reserved=40), own_pids={1}) == 80
+    assert foreign(reading(30, (1, 30)), own_pids={1}) == 0
+
+
+def test_t18_what_the_driver_does_not_tell_is_what_remains_without_ours() -> None:
+    assert foreign(reading(100, (1, 30), (2, None)), own_pids={1}) == 70
+    assert foreign(reading(100, (1, None)), own_pids={1}, claimed_bytes=80) == 20
+    assert foreign(reading(100), own_pids={1}) == 100
+    assert foreign(reading(10, (1, 30), (2, None)), own_pids={1}) == 0
+
+
+sizes = st.none() | st.integers(0, 1000)
+
+
+@given(
+    used=st.integers(0, 5000),
+    processes=st.lists(st.tuples(st.integers(1, 9), sizes), unique_by=lambda item: item[0]),
+    own=st.sets(st.integers(1, 9)),
+    claimed=st.integers(0, 5000),
+)
+def test_what_others_have_is_never_negative_and_never_more_than_is_there(
+    used: int, processes: list[tuple[int, int | None]], own: set[int], claimed: int
+) -> None:
+    total = max(used, sum(size or 0 for _, size in processes))
+    assert 0 <= foreign(reading(used, *processes), own, claimed) <= total
+
+
+def test_what_others_have_of_the_host_leaves_out_our_tasks() -> None:
+    memory = HostMemory(1000, 600)
+    assert foreign_on_host(memory, [Usage(100), Usage(50)]) == 250
+    assert foreign_on_host(memory, [Usage(900)]) == 0
