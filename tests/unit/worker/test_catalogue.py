@@ -1,6 +1,8 @@
 """What a catalogue may say, and how it is told what is wrong."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,35 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
         ("tasks: {'a b': {entry: 'm:C'}}", r"\$\.tasks\.a b: a task type is"),
         ("tasks: {a: {entry: 'm:C', environment: [TRACKSIDE_POSTGRES_DSN]}}", "may hold a secret"),
         ("tasks: {a: {entry: 'm:C', environment: [MY_API_TOKEN]}}", "may hold a secret"),
+        ("tasks: {a: {}}", r"\$\.tasks\.a: expected either entry .* or program"),
+        ("tasks: {a: {entry: 'm:C', program: [x]}}", r"\$\.tasks\.a: expected either entry .* or program"),
+        ("tasks: {a: {program: []}}", r"\$\.tasks\.a\.program: "),
+        ("tasks: {a: {program: python train.py}}", r"\$\.tasks\.a\.program: .*list"),
+        ("tasks: {a: {program: [python, 3]}}", r"\$\.tasks\.a\.program\[1\]: .*string"),
+        ("tasks: {a: {program: [python, '']}}", r"\$\.tasks\.a\.program: item 1 is empty"),
+        ('tasks: {a: {program: ["a\\0b"]}}', r"\$\.tasks\.a\.program: item 0 holds a NUL"),
+        (
+            "tasks: {a: {program: [x, '{gpu}']}}",
+            r"item 1: nothing is known to replace \{gpu\} with; .*\{device\}",
+        ),
+        ("tasks: {a: {program: [python, ./x.py]}}", r"item 1 \(\./x\.py\) is found from `path`"),
+        ("tasks: {a: {program: [bin/x]}}", r"item 0 \(bin/x\) is found from `path`"),
+        ("tasks: {a: {entry: 'm:C', parameters: 3}}", r"\$\.tasks\.a\.parameters: "),
+        (
+            "tasks: {a: {entry: 'm:C', parameters: {properties: {lr: {type: text}}}}}",
+            r"\$\.tasks\.a\.parameters: at \$\.properties\.lr\.type: 'text' is not",
+        ),
+        (
+            "tasks: {a: {entry: 'm:C', parameters: {$ref: 'https://example.org/s.json'}}}",
+            r"\$\.tasks\.a\.parameters: nothing is at \$ref 'https://example.org/s.json'",
+        ),
+        ("tasks: {a: {entry: 'm:C', parameters: {$ref: '#/$defs/x'}}}", r"nothing is at \$ref '#/\$defs/x'"),
+        ("tasks: {a: {entry: 'm:C', max_memory: 4Gb}}", r"\$\.tasks\.a\.max_memory: '4Gb' is no amount"),
+        ("tasks: {a: {entry: 'm:C', max_cuda_memory: 0}}", r"\$\.tasks\.a\.max_cuda_memory: "),
+        ("tasks: {a: {entry: 'm:C', runner: hot}}", r"\$\.tasks\.a\.runner: .*'process' or 'warm'"),
+        ("tasks: {a: {entry: 'm:C', max_tasks: 3}}", r"\$\.tasks\.a: max_tasks and max_growth are for"),
+        ("tasks: {a: {entry: 'm:C', runner: warm, max_tasks: 0}}", r"\$\.tasks\.a\.max_tasks: "),
+        ("tasks: {a: {program: [x], runner: warm}}", r"\$\.tasks\.a: runner: warm is for classes"),
     ],
 )
 def test_a_bad_catalogue_names_file_key_and_rule(tmp_path: Path, text: str, reason: str) -> None:
@@ -51,3 +82,64 @@ def test_a_bad_catalogue_names_file_key_and_rule(tmp_path: Path, text: str, reas
 def test_a_missing_catalogue_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(CatalogueError, match="TRACKSIDE_WORKER_CATALOGUE"):
         read(tmp_path / "none.yaml")
+
+
+def test_a_program_is_a_list_whose_relative_paths_are_found_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    text = "tasks: {a: {program: [python, ./train.py, '--to={workdir}/x', ../b, c], path: code}}"
+    task = read(write(tmp_path, text)).tasks["a"]
+    code = tmp_path / "code"
+    assert task.program == ("python", str(code / "train.py"), "--to={workdir}/x", str(code / "../b"), "c")
+    assert task.entry == ""
+    assert read(write(tmp_path, "tasks: {a: {program: [bin/x], path: code}}")).tasks["a"].program == (
+        str(code / "bin" / "x"),
+    )
+
+
+def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
+    text = (
+        "tasks: {a: {entry: 'm:C', max_memory: 4GiB, max_cuda_memory: 1.5GB, runner: warm, "
+        "max_tasks: 7, max_growth: 1000}, b: {entry: 'm:C'}}"
+    )
+    tasks = read(write(tmp_path, text)).tasks
+    warm, plain = tasks["a"], tasks["b"]
+    assert (warm.max_memory_bytes, warm.max_cuda_memory_bytes) == (4 * 2**30, 1_500_000_000)
+    assert (warm.runner, warm.max_tasks, warm.max_growth_bytes) == ("warm", 7, 1000)
+    assert (plain.runner, plain.max_tasks, plain.max_growth_bytes) == ("process", None, None)
+    assert (plain.max_memory_bytes, plain.max_cuda_memory_bytes, plain.parameters) == (None, None, None)
+
+
+SCHEMA = """tasks:
+  a:
+    entry: m:C
+    parameters:
+      type: object
+      required: [lr]
+      additionalProperties: false
+      properties: {lr: {$ref: '#/$defs/rate'}, name: {maxLength: 3}}
+      $defs: {rate: {type: number, exclusiveMinimum: 0}}
+  b: {entry: 'm:C'}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"lr": 0.1}, None),
+        ({"lr": 0}, r"\$\.lr: 0 is less than or equal to .* \(rule: exclusiveMinimum\)"),
+        ({"lr": "0.1"}, r"\$\.lr: '0.1' is not of type 'number' \(rule: type\)"),
+        ({}, r"\$: 'lr' is a required property \(rule: required\)"),
+        ({"lr": 1, "gamma": 1}, r"\$: .*'gamma' was unexpected\) \(rule: additionalProperties\)"),
+        ({"lr": 1, "name": "x" * 9_999}, r"\$\.name: x{3,}|'x+\.\.\. \(rule: maxLength\)"),
+    ],
+)
+def test_parameters_are_held_against_the_schema_of_their_type(
+    tmp_path: Path, parameters: dict[str, Any], reason: str | None
+) -> None:
+    catalogue = read(write(tmp_path, SCHEMA))
+    found = catalogue.violation_of("a", parameters)
+    if reason is None:
+        assert found is None
+    else:
+        assert found is not None and re.search(reason, found) and len(found) < 600
+    assert catalogue.violation_of("b", parameters) is None

@@ -1,0 +1,58 @@
+"""JSON Schemas of parameters: is one good, and what has it against some parameters. Pure."""
+
+from collections.abc import Iterable
+
+import jsonschema
+import referencing
+from jsonschema import exceptions
+from referencing.jsonschema import DRAFT202012
+
+from trackside.contracts.message import Json
+from trackside.contracts.refusals import json_path
+
+MAX_MESSAGE_CHARACTERS = 400
+_VALIDATOR = jsonschema.Draft202012Validator
+
+
+class BadSchemaError(Exception):
+    """A schema that can't be used; the message names the place within it and the rule."""
+
+
+def check_schema(schema: Json) -> None:
+    """Raises BadSchemaError for what is no JSON Schema (2020-12), or needs a document from elsewhere."""
+    try:
+        _VALIDATOR.check_schema(schema)
+    except exceptions.SchemaError as error:
+        raise BadSchemaError(f"at {json_path(error.absolute_path)}: {_short(error.message)}") from error
+    resolver = referencing.Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except referencing.exceptions.Unresolvable as error:
+            expected = "expected one within this schema, such as #/$defs/x"
+            raise BadSchemaError(f"nothing is at $ref {reference[:200]!r}: {expected}") from error
+
+
+def violation(schema: Json, parameters: Json) -> str | None:
+    """Says in a sentence, with path and rule, what a schema has against parameters; None if nothing."""
+    validator = _VALIDATOR(schema, registry=referencing.Registry())
+    error = exceptions.best_match(validator.iter_errors(parameters))
+    if error is None:
+        return None
+    return f"{json_path(error.absolute_path)}: {_short(error.message)} (rule: {error.validator})"
+
+
+def _references(schema: object) -> Iterable[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
