@@ -76,6 +76,20 @@ class ScreenChannel:
         return False
 
 
+class StopRequest:
+    """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once."""
+
+    def __init__(self) -> None:
+        self._seen: threading.Event | None = None
+
+    def seen(self) -> bool:
+        """Says it; the first call must come from the main thread."""
+        if self._seen is None:
+            seen = self._seen = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: seen.set())
+        return self._seen.is_set()
+
+
 class WorkerChannel:
     """Sends what a trial says to its worker, over a socket.
 
@@ -91,7 +105,7 @@ class WorkerChannel:
         self._points: list[tuple[str, int, int, float | str]] = []
         self._sent_at_s = -math.inf
         self._sender: threading.Thread | None = None
-        self._stop_seen: threading.Event | None = None
+        self._stop = StopRequest()
         self.said: list[tuple[int, float | str, int]] = []
         self.final_value: float | str | None = None
 
@@ -144,14 +158,8 @@ class WorkerChannel:
             self._write({"ended": True})
 
     def should_stop(self) -> bool:
-        """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once.
-
-        The first call must come from the main thread.
-        """
-        if self._stop_seen is None:
-            seen = self._stop_seen = threading.Event()
-            signal.signal(signal.SIGTERM, lambda *_: seen.set())
-        return self._stop_seen.is_set()
+        """Says whether SIGTERM came; see StopRequest."""
+        return self._stop.seen()
 
     def _send_or_wait(self) -> None:
         if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:

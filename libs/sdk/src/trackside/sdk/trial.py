@@ -1,15 +1,17 @@
 """What a running task calls: its parameters in, its metrics out.
 
-Inside a worker everything goes to the log; anywhere else it is printed, so a task class can be tried with
-`python my_task.py`.
+Inside a worker everything goes to the log, from a task class and from a program that a worker runs; anywhere
+else it is printed, so either can be tried with `python my_task.py`.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.sdk.channel import Channel, ScreenChannel
+from trackside.sdk.channel import Channel
+from trackside.sdk.descriptor import channel_of
 
-_channel: Channel = ScreenChannel()
+_channel: Channel | None = None
 _next_report = 0
 _next_point: dict[str, int] = {}
 
@@ -23,7 +25,7 @@ def connect(channel: Channel) -> None:
 
 def parameters() -> dict[str, Any]:
     """Gives the parameters of this trial."""
-    return _channel.parameters()
+    return _connected().parameters()
 
 
 def report(value: float | Mapping[str, float], step: int | None = None) -> None:
@@ -40,9 +42,9 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
     if at < _next_report:
         raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
     _next_report = at + 1
-    _channel.report(at, deciding)
+    _connected().report(at, deciding)
     if others:
-        _channel.points(at, others)
+        _connected().points(at, others)
 
 
 def result(value: float | Mapping[str, float]) -> None:
@@ -51,9 +53,9 @@ def result(value: float | Mapping[str, float]) -> None:
     Without it the last value of `report` is taken. A dict has it under `default`.
     """
     others = _others(value)
-    _channel.final(_number("result", value["default"] if isinstance(value, Mapping) else value))
+    _connected().final(_number("result", value["default"] if isinstance(value, Mapping) else value))
     if others:
-        _channel.points(_next_report, others)
+        _connected().points(_next_report, others)
 
 
 def log(step: int | None = None, **scalars: float) -> None:
@@ -66,7 +68,7 @@ def metric(tag: str, value: float, step: int | None = None) -> None:
     """Records one number under any tag, such as `loss/train`; decides nothing."""
     at = _next_point.get(tag, 0) if step is None else int(step)
     _next_point[tag] = at + 1
-    _channel.points(at, {tag: _number(tag, value)})
+    _connected().points(at, {tag: _number(tag, value)})
 
 
 def should_stop() -> bool:
@@ -74,7 +76,15 @@ def should_stop() -> bool:
 
     After the request a task that asks has the worker's grace time, 5 s by default, one that never asks none.
     """
-    return _channel.should_stop()
+    return _connected().should_stop()
+
+
+def _connected() -> Channel:
+    """Gives the channel of this process: the one it was connected to, or that of its environment."""
+    global _channel
+    if _channel is None:
+        _channel = channel_of(os.environ)
+    return _channel
 
 
 def _others(value: float | Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,71 @@
+"""What a trial says when it is a program of its own that a worker runs: lines of JSON on a descriptor.
+
+The worker gives TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
+`{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
+finite is `"nan"`, `"inf"` or `"-inf"`.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, wire
+
+DESCRIPTOR = "TRACKSIDE_METRICS_FD"
+PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
+
+
+def channel_of(environment: Mapping[str, str]) -> Channel:
+    """Gives the channel that a process's environment names, or the screen."""
+    descriptor = environment.get(DESCRIPTOR, "")
+    path = environment.get(PARAMETERS_FILE, "")
+    if path and descriptor.isdecimal() and _is_pipe(int(descriptor)):
+        return DescriptorChannel(int(descriptor), Path(path))
+    return ScreenChannel()
+
+
+def _is_pipe(descriptor: int) -> bool:
+    """Tells whether the descriptor is there: a program's own subprocess may not have been given it."""
+    try:
+        return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
+
+
+class DescriptorChannel:
+    """Writes what a trial says on a descriptor, a line at a time and at once."""
+
+    def __init__(self, descriptor: int, parameters: Path) -> None:
+        self._descriptor = descriptor
+        self._parameters = parameters
+        self._stop = StopRequest()
+
+    def parameters(self) -> dict[str, Any]:
+        """Gives the parameters that the task was submitted with."""
+        found: dict[str, Any] = json.loads(self._parameters.read_text("utf-8"))
+        return found
+
+    def report(self, step: int, value: float) -> None:
+        """Writes a value that decides."""
+        self._write({"report": wire(value), "step": step})
+
+    def final(self, value: float) -> None:
+        """Writes the value at the end; only the first one counts."""
+        self._write({"final": wire(value)})
+
+    def points(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes values to look at."""
+        for tag, value in values.items():
+            self._write({"metric": tag, "value": wire(value), "step": step})
+
+    def should_stop(self) -> bool:
+        """Says whether SIGTERM came; see StopRequest."""
+        return self._stop.seen()
+
+    def _write(self, said: Mapping[str, Any]) -> None:
+        line = json.dumps(said, allow_nan=False).encode() + b"\n"
+        while line:  # up to 4 KiB go at once, so that lines of several processes don't mix
+            line = line[os.write(self._descriptor, line) :]
