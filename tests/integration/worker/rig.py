@@ -43,6 +43,7 @@ class Rig:
         """Sends a RunTask for the current incarnation."""
         device, traceparent = more.pop("device", "cpu-0"), more.pop("traceparent", "")
         fields = {"attempt": 1, "placement": 1, "task_type": "noop", "incarnation": None, **more}
+        fields.setdefault("device_ids", [device])
         fields["incarnation"] = fields["incarnation"] or (await self.joined()).incarnation
         command = RunTask(stream=stream_of(task_id), task_id=task_id, parameters=parameters or {}, **fields)
         await self.send(command, device, traceparent)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
-from trackside.worker import phases
+from trackside.worker import leftovers, phases
 from trackside.worker.lifeline import die_with
 
 LOCK_FOLLOWS = b"L"
@@ -21,6 +21,7 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     """Runs one task and ends the process; `parent` is the forkserver's pid, the rest are descriptors."""
     os.setsid()
     die_with(parent)
+    leftovers.adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     _redirect(stdout, stderr)
@@ -48,12 +49,12 @@ def _redirect(stdout: int, stderr: int) -> None:
 
 def _assignment(connection: socket.socket) -> dict[str, Any]:
     """Reads what this process shall run; the device's lock comes with it and stays open to the end."""
-    mark, _locks, _, _ = socket.recv_fds(connection, 1, 1)
+    mark, locks, _, _ = socket.recv_fds(connection, 1, 1)
     if mark != LOCK_FOLLOWS:
         os._exit(0)  # the worker needs no task after all
     with connection.makefile("rb") as lines:
         found: dict[str, Any] = json.loads(lines.readline())
-    return found
+    return found | {"locks": locks}
 
 
 def _settle(assignment: Mapping[str, Any]) -> None:
@@ -62,7 +63,7 @@ def _settle(assignment: Mapping[str, Any]) -> None:
     os.chdir(assignment["workdir"])
     if assignment["path"]:
         sys.path.insert(0, assignment["path"])
-    sys.argv = [assignment["entry"]]
+    sys.argv = [assignment["entry"]] if assignment["entry"] else assignment["program"]
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:  # else all tasks would draw the numbers that the forkserver's state holds
         numpy_random.seed()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
 
 Ending = dict[str, Any]
-_FIELDS: Final = ("end", "result", "error", "load_time_ms", "train_time_ms")
+_FIELDS: Final = ("end", "result", "error", "load_time_ms", "train_time_ms", "exit_code", "leftovers")
 
 
 class Why(StrEnum):
@@ -28,7 +28,7 @@ def judged(written: Mapping[str, Any] | None, code: int | None, why: Why | None,
     A result that was written counts, whatever came after.
     """
     if written is not None and (written.get("end") == AttemptEnd.FINISHED or why is None):
-        return {name: written[name] for name in _FIELDS if name in written} | {"exit_code": code}
+        return {"exit_code": code} | {name: written[name] for name in _FIELDS if name in written}
     if why is Why.STOPPED:
         return {"end": AttemptEnd.CANCELLED, "exit_code": code}
     if why is Why.LEAVING or code is None:

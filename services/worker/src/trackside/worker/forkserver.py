@@ -4,9 +4,9 @@ It is asked over a Unix socket whose packets are small JSON objects:
 
     {"fork": 7} and three descriptors: channel, stdout, stderr     -> {"forked": 7, "pid": 4711}
     {"kill": 7, "signal": 15}                                       the process group, if it still lives
-                                                                    -> {"exited": 7, "status": 9}
+                                             -> {"exited": 7, "status": 9, "leftovers": ["4712 sh"]}
 It alone reaps tasks, so only it can know that a pid still means the task: it does the killing too.
-When a task's first process has ended, whatever is left of its process group is killed.
+When a task's first process has ended, whatever it has left is killed, and it has exited once that is gone.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from trackside.worker import child
+from trackside.worker import child, leftovers
 from trackside.worker.lifeline import die_with
 
 PACKET_BYTES = 65_536
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     control = socket.socket(fileno=int(descriptor))
+    leftovers.adopt_orphans()
     missing = preload(modules)
     gc.collect()
     gc.freeze()
@@ -57,6 +58,8 @@ class _Forkserver:
         self._control = control
         self._pids: dict[int, int] = {}
         self._woken, self._waker = os.pipe()
+        self._helpers = leftovers.children(os.getpid())  # of a module that was preloaded
+        self._going: list[tuple[list[int], dict[str, Any]]] = []
 
     def serve(self, missing: dict[str, str]) -> None:
         os.set_blocking(self._waker, False)
@@ -121,25 +124,45 @@ class _Forkserver:
                 os.kill(pid, number)
 
     def _reap(self) -> None:
-        tasks = {pid: task for task, pid in self._pids.items()}
-        while tasks:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if ended is None:
-                return
+        while ended := _ended():
+            task = next((number for number, pid in self._pids.items() if pid == ended), None)
+            if task is None:  # left by a task
+                os.waitpid(ended, 0)
+                continue
+            strays, names = self._kill_strays()
             # While it is a zombie nobody else can get its pid, nor a new group its number.
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(ended.si_pid, signal.SIGKILL)
-            _, status = os.waitpid(ended.si_pid, 0)
-            task = tasks.pop(ended.si_pid, None)
-            if task is not None:
-                del self._pids[task]
-                self._tell({"exited": task, "status": status})
+                os.killpg(ended, signal.SIGKILL)
+            _, status = os.waitpid(ended, 0)
+            del self._pids[task]
+            self._going.append((strays, {"exited": task, "status": status, "leftovers": names}))
+        if self._going:
+            self._going[-1][0].extend(self._kill_strays()[0])  # those that were forked meanwhile
+        self._tell_who_is_gone()
+
+    def _kill_strays(self) -> tuple[list[int], list[str]]:
+        return leftovers.kill_strays({*self._pids.values(), *self._helpers})
+
+    def _tell_who_is_gone(self) -> None:
+        """Tells of tasks of which nothing is left; the end of what is left wakes us again."""
+        going, self._going = self._going, []
+        for strays, packet in going:
+            if any(leftovers.is_there(pid) for pid in strays):
+                self._going.append((strays, packet))
+            else:
+                self._tell(packet)
 
     def _tell(self, packet: dict[str, Any]) -> None:
         self._control.send(json.dumps(packet).encode())
+
+
+def _ended() -> int | None:
+    """Gives a child that has ended and wasn't asked about yet."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Incarnation:
                 task_id=run.placement.task_id,
                 attempt=run.placement.attempt,
                 placement=run.placement.placement,
-                device_id=run.placement.device_id,
+                device_ids=[run.placement.device_id],
             )
             for run in self._runs.values()
         ]
@@ -143,6 +143,8 @@ class Incarnation:
 
     def _run(self, command: RunTask, device_id: str, traceparent: str) -> None:
         verdict = self._ledger.judge_run(command, device_id)
+        if verdict is Verdict.RUN:
+            verdict = self._judge_parameters(command)
         if verdict is Verdict.IGNORE:
             return
         placement = _placement(command, device_id, traceparent)
@@ -155,6 +157,10 @@ class Incarnation:
             self._answer_again(command.task_id, reporter)
         else:
             self._start(placement, command)
+
+    def _judge_parameters(self, command: RunTask) -> Verdict | Refusal:
+        reason = self._catalogue.violation_of(command.task_type, command.parameters)
+        return Verdict.RUN if reason is None else Refusal("bad_parameters", reason)
 
     def _start(self, placement: Placement, command: RunTask) -> None:
         older = self._run_of(command.task_id)

@@ -16,6 +16,8 @@ from typing import Any
 from trackside.contracts.tasks import MAX_RESULT_BYTES, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk.channel import WorkerChannel
+from trackside.worker import leftovers
+from trackside.worker.program import Program, ending_of
 from trackside.worker.synced import write_synced
 from trackside.worker.words import cut, printable, redact
 
@@ -42,9 +44,13 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel) -> None:
         result = _phases(assignment, channel, times)
         ending = {"end": "finished", "result": result}
     except _Failure as failure:
-        ending = {"end": "failed", "error": described(failure.stage, failure.cause)}
+        ending = ending_of(failure.cause) or {
+            "end": "failed",
+            "error": described(failure.stage, failure.cause),
+        }
         sys.stderr.write(ending["error"]["traceback"])
     channel.flush()
+    ending["leftovers"] = leftovers.end_descendants()
     ending |= times | {"reports": channel.said, "final": channel.final_value}
     write_synced(Path(assignment["ending"]), ending)
     channel.ended()
@@ -52,7 +58,7 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel) -> None:
 
 def _phases(assignment: Mapping[str, Any], channel: WorkerChannel, times: dict[str, int]) -> dict[str, Any]:
     channel.status(TaskStatus.AVAILABLE)
-    task = _staged("START", lambda: _made(assignment["entry"]))
+    task = _staged("START", lambda: _task(assignment, channel))
     channel.status(TaskStatus.LOADING)
     began = monotonic_s()
     _staged("LOAD", task.load)
@@ -71,6 +77,10 @@ def _staged(stage: str, step: Callable[[], Any]) -> Any:
         return step()
     except BaseException as error:  # SystemExit too: a task that leaves has not finished
         raise _Failure(stage, error) from error
+
+
+def _task(assignment: Mapping[str, Any], channel: WorkerChannel) -> Any:
+    return Program(assignment, channel) if assignment["program"] else _made(assignment["entry"])
 
 
 def _made(entry: str) -> Any:

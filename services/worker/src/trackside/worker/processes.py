@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -47,6 +47,8 @@ class Process:
     stdout: int
     stderr: int
     exited: asyncio.Future[int]
+    leftovers: list[str] = field(default_factory=list)
+    """Processes that were left of it and had to be killed, at most 10."""
 
     def close(self) -> None:
         """Closes our ends that nobody has taken over."""
@@ -69,6 +71,7 @@ class Forkserver:
         self._environment = dict(environment)
         self._started: dict[int, asyncio.Future[int]] = {}
         self._exited: dict[int, asyncio.Future[int]] = {}
+        self._leftovers: dict[int, list[str]] = {}
         self._next = 0
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -150,7 +153,9 @@ class Forkserver:
             theirs.close()
             os.close(stdout_end)
             os.close(stderr_end)
-        return Process(number, pid, ours, stdout, stderr, exited)
+        process = Process(number, pid, ours, stdout, stderr, exited)
+        self._leftovers[number] = process.leftovers
+        return process
 
     def kill(self, process: Process, number: int) -> None:
         """Sends a signal to the process group of a process, if it still lives."""
@@ -184,7 +189,8 @@ class Forkserver:
         match packet:
             case {"forked": int(number), "pid": int(pid)}:
                 _settle(self._started.pop(number), pid)
-            case {"exited": int(number), "status": int(status)}:
+            case {"exited": int(number), "status": int(status), "leftovers": list(names)}:
+                self._leftovers.pop(number, []).extend(names)
                 _settle(self._exited.pop(number), os.waitstatus_to_exitcode(status))
             case {"exited": int(number), "error": str(reason)}:
                 self._exited.pop(number).cancel()
@@ -211,6 +217,7 @@ class Forkserver:
         ]
         self._started.clear()
         self._exited.clear()
+        self._leftovers.clear()
         for future in waiting:
             if not future.done():
                 future.set_exception(ForkserverGoneError("the forkserver has died"))

@@ -20,6 +20,7 @@ from trackside.worker.child import LOCK_FOLLOWS
 from trackside.worker.devices import Place
 from trackside.worker.endings import Ending, Why, judged, unstartable
 from trackside.worker.journal import Journal, Placement
+from trackside.worker.leftovers import NAMED
 from trackside.worker.locks import Locks
 from trackside.worker.processes import Forkserver, ForkserverGoneError, Process, allowed_environment
 from trackside.worker.reporter import Reporter, Source
@@ -116,7 +117,8 @@ class Run:
             if self._deadline is not None:
                 self._deadline.cancel()
             process.close()
-        return judged(self._shop.journal.ending(self.placement), code, self._why, self._phase)
+        ending = judged(self._shop.journal.ending(self.placement), code, self._why, self._phase)
+        return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:NAMED]}
 
     async def _until_gone(self, process: Process, lock: int, reporter: Reporter, traceparent: str) -> int:
         if self._why is not None:  # asked to stop while the process was made: no task code has run in it
@@ -155,11 +157,13 @@ class Run:
             "TMPDIR": workdir,
             "TRACKSIDE_TASK_ID": placement.task_id,
             "TRACKSIDE_ATTEMPT": str(placement.attempt),
+            "TRACKSIDE_WORKDIR": workdir,
             "TRACEPARENT": traceparent,
             "CUDA_VISIBLE_DEVICES": self._place.cuda_visible_devices,
         }
         return {
             "entry": self._task_type.entry,
+            "program": self._task_type.program,
             "path": self._task_type.path,
             "parameters": self._parameters,
             "device": self._place.torch_name,

@@ -1,0 +1,134 @@
+"""What a program says on its metrics descriptor: lines of JSON, read one by one. Pure.
+
+    {"metric": "loss", "value": 0.1, "step": 3}      a number to look at; steps may be left out
+    {"report": 0.9, "step": 3}                       a value that decides
+    {"final": 0.93}                                  the value that the trial is judged by
+    {"result": {"accuracy": 0.93}}                   the result; the last one counts
+
+A number that isn't finite may be written as JSON doesn't know it (NaN) or as "nan", "inf", "-inf".
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MAX_LINE_BYTES = 1_048_576
+MAX_STEP = 2**63 - 1
+EXPECTED = 'expected an object such as {"metric": "loss", "value": 0.1, "step": 3}'
+
+
+class UnreadableLineError(Exception):
+    """A line that says nothing that can be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A number to look at."""
+
+    tag: str
+    value: float
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A value that decides."""
+
+    value: float
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The value that the trial is judged by."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result so far."""
+
+    result: dict[str, Any]
+
+
+Word = Point | Report | Final | Result
+
+
+class Lines:
+    """Cuts what arrives into lines; their numbers start at 1."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._rest = b""
+        self._too_long = False
+
+    def feed(self, octets: bytes) -> list[tuple[int, bytes | None]]:
+        """Takes what arrived; gives the lines that it completes, None for one over 1 MiB."""
+        *lines, self._rest = (self._rest + octets).split(b"\n")
+        found = [self._numbered(line) for line in lines]
+        if len(self._rest) > MAX_LINE_BYTES:
+            self._rest, self._too_long = b"", True
+        return found
+
+    def end(self) -> list[tuple[int, bytes | None]]:
+        """Gives the line that no end of line came for, if there is one."""
+        return self.feed(b"\n") if self._rest or self._too_long else []
+
+    def _numbered(self, line: bytes) -> tuple[int, bytes | None]:
+        self.number += 1
+        too_long, self._too_long = self._too_long or len(line) > MAX_LINE_BYTES, False
+        return self.number, None if too_long else line
+
+
+def read_line(line: bytes | None) -> Word | None:
+    """Reads one line; None if it is blank. Raises UnreadableLineError."""
+    if line is None:
+        raise UnreadableLineError(f"longer than {MAX_LINE_BYTES:,} bytes")
+    if not line.strip():
+        return None
+    try:
+        found = json.loads(line)
+    except UnicodeDecodeError as error:
+        raise UnreadableLineError("not UTF-8") from error
+    except ValueError as error:
+        raise UnreadableLineError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnreadableLineError("nested too deep") from error
+    if not isinstance(found, dict):
+        raise UnreadableLineError(EXPECTED)
+    return _word(found)
+
+
+def _word(found: dict[str, Any]) -> Word:
+    match found:
+        case {"metric": str(tag), "value": value, **rest}:
+            return Point(tag, _number("value", value), _step(rest))
+        case {"report": value, **rest}:
+            return Report(_number("report", value), _step(rest))
+        case {"final": value}:
+            return Final(_number("final", value))
+        case {"result": dict(result)}:
+            return Result(result)
+        case {"result": _}:
+            raise UnreadableLineError("result: expected an object")
+        case _:
+            raise UnreadableLineError(EXPECTED)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not (isinstance(value, int | float) or value in ("nan", "inf", "-inf")):
+        raise UnreadableLineError(f"{name}: expected a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise UnreadableLineError(f"{name}: the number is too large") from error
+
+
+def _step(fields: dict[str, Any]) -> int | None:
+    step = fields.get("step")
+    if step is None:
+        return None
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= MAX_STEP:
+        raise UnreadableLineError("step: expected a whole number from 0 on")
+    return step
