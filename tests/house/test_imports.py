@@ -107,7 +107,9 @@ def test_the_innermost_packages_import_almost_nothing(member: str) -> None:
 
 @pytest.mark.parametrize("member", source.members())
 def test_a_package_declares_what_it_imports(member: str) -> None:
-    declared = {_distribution(line) for line in source.project(member)["project"]["dependencies"]}
+    project = source.project(member)["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    declared = {_distribution(line) for lines in (project["dependencies"], *extras) for line in lines}
     declared.add("trackside-" + Path(member).name.replace("_", "-"))
     missing = set()
     for path in source.python_files(f"{member}/src"):

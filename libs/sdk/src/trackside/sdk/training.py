@@ -1,0 +1,296 @@
+"""Keeps what a training leaves behind: its history, its curves, checkpoints to go on from, the trained state.
+
+Files hold plain states and no code: each loads with `torch.load(path, weights_only=True)`. Each is written
+whole or not at all.
+"""
+
+import json
+import logging
+import math
+import os
+import re
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from trackside.sdk import trial
+from trackside.sdk.channel import wire
+
+log = logging.getLogger("trackside.sdk.training")
+
+HISTORY = "history.json"
+CURVES = "history.png"
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)\.pt")
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+_MAPPINGS = frozenset({dict, OrderedDict, Counter})
+_PANEL_INCHES = (6.0, 2.2)
+
+
+class Stateful(Protocol):
+    """What has a state to keep: a torch module, optimizer, scheduler or scaler."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Gives its state as tensors, numbers, texts, lists and dicts."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any:
+        """Takes a state that `state_dict` gave."""
+        ...
+
+
+class Training:
+    """One training of a model, in a folder of its own (made if it isn't there).
+
+        training = Training("run", model, optimizer, objective="accuracy")
+        for epoch in range(training.resume(), 20):
+            ...
+            training.record({"loss": loss, "accuracy": accuracy})
+        training.finish()
+
+    There are then history.json, history.png (where matplotlib is installed), model.pt, optimizer.pt and
+    checkpoint-000010.pt, one more every `checkpoint_every` epochs. `objective` names the metric that tuner
+    and assessor judge by; `others` are things with a state that must go on too, such as a scheduler. To be
+    found by a later attempt, the folder must outlive this one: a task's own folder doesn't.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        model: Stateful,
+        optimizer: Stateful | None = None,
+        *,
+        objective: str = "",
+        checkpoint_every: int = 10,
+        others: Mapping[str, Stateful] | None = None,
+    ) -> None:
+        if checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every: expected 1 epoch or more, got {checkpoint_every}")
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._objective = objective
+        self._every = checkpoint_every
+        self._parts = {"model": model} | ({} if optimizer is None else {"optimizer": optimizer})
+        self._parts |= _named(others or {})
+        self._draws = True
+        self.history: list[dict[str, float]] = []
+
+    def resume(self) -> int:
+        """Puts everything back as the last whole checkpoint has it; gives the number of epochs done, or 0.
+
+        A checkpoint that is damaged is passed over with a warning. Raises what `load_state_dict` raises for
+        a model that is not the one of the checkpoint.
+        """
+        for path in sorted(self._checkpoints(), reverse=True, key=_epochs_of):
+            if _is_whole(path):
+                self._restore(path)
+                return len(self.history)
+            log.warning("%s is damaged and passed over", path)
+        return 0
+
+    def record(self, metrics: Mapping[str, float]) -> None:
+        """Takes the metrics of an epoch that is over, reports them, and writes a checkpoint if one is due.
+
+        With an objective it is reported as the value that decides, the rest as values to look at. Raises
+        ValueError if the objective is missing, OSError if the disk is full.
+        """
+        if self._objective and self._objective not in metrics:
+            raise ValueError(
+                f"record: expected the objective {self._objective!r} among the metrics; got {sorted(metrics)}"
+            )
+        epoch = len(self.history)
+        found = {name: _number(value) for name, value in metrics.items()}
+        self.history.append(found)
+        _report(epoch, found, self._objective)
+        self._write_history()
+        if len(self.history) % self._every == 0:
+            self.checkpoint()
+
+    def checkpoint(self) -> Path:
+        """Writes a checkpoint of this moment and gives its path.
+
+        Raises OSError if the disk is full: the checkpoint before is whole then. Raises TypeError, naming the
+        place, for a state that isn't plain.
+        """
+        state = {
+            "history": self.history,
+            "states": {name: part.state_dict() for name, part in self._parts.items()},
+            "random": _random_state(),
+        }
+        path = self._folder / f"checkpoint-{len(self.history):06d}.pt"
+        self._save(path, state)
+        self._draw()
+        return path
+
+    def finish(self) -> None:
+        """Writes history, curves, and the state of each part: model.pt, optimizer.pt, and so on."""
+        self._write_history()
+        self._draw()
+        for name, part in self._parts.items():
+            self._save(self._folder / f"{name}.pt", part.state_dict())
+
+    def _checkpoints(self) -> list[Path]:
+        return [path for path in self._folder.iterdir() if _CHECKPOINT.fullmatch(path.name)]
+
+    def _restore(self, path: Path) -> None:
+        import torch
+
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        missing = self._parts.keys() ^ found["states"].keys()
+        if missing:
+            raise ValueError(
+                f"{path}: has the states {sorted(found['states'])}, expected {sorted(self._parts)}"
+            )
+        for name, part in self._parts.items():
+            part.load_state_dict(found["states"][name])
+        self.history = found["history"]
+        _set_random_state(found["random"])
+
+    def _save(self, path: Path, state: Mapping[str, Any]) -> None:
+        import torch
+
+        _check_plain(state, path.stem)
+        self._written(path, lambda file: torch.save(state, file))
+
+    def _write_history(self) -> None:
+        rows = [
+            {"epoch": epoch} | {name: wire(value) for name, value in metrics.items()}
+            for epoch, metrics in enumerate(self.history)
+        ]
+        text = json.dumps(rows, allow_nan=False).replace("}, {", "},\n {") + "\n"
+        self._written(self._folder / HISTORY, lambda file: file.write(text.encode()))
+
+    def _written(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+        try:
+            replace(path, write)
+        except OSError as error:
+            last = max(map(_epochs_of, self._checkpoints()), default=0)
+            left = f"the checkpoint after {last} epochs is whole" if last else "there is no checkpoint yet"
+            raise OSError(
+                error.errno, f"{path.name} can't be written: {error.strerror or error}; {left}", str(path)
+            ) from error
+
+    def _draw(self) -> None:
+        names = sorted({name for metrics in self.history for name in metrics})
+        if not names or not self._draws:
+            return
+        try:
+            import matplotlib.figure  # noqa: F401 - only to know whether it is there
+        except ImportError:
+            log.warning("no %s: matplotlib is not installed (pip install 'trackside-sdk[plot]')", CURVES)
+            self._draws = False
+        else:
+            self._written(self._folder / CURVES, lambda file: draw(file, names, self.history))
+
+
+def replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Writes a file whole or not at all: beside its place, to the disk, then into its place.
+
+    Raises OSError; what stood there before is untouched then, and nothing else is left.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def draw(file: BinaryIO, names: Sequence[str], history: Sequence[Mapping[str, float]]) -> None:
+    """Draws a curve for each metric over the epochs, one below the other, as PNG. Needs matplotlib."""
+    from matplotlib.figure import Figure
+
+    width, height = _PANEL_INCHES
+    figure = Figure(figsize=(width, height * len(names)), layout="constrained")
+    panels = figure.subplots(len(names), sharex=True, squeeze=False)
+    for (panel,), name in zip(panels, names, strict=True):
+        values = [metrics.get(name, math.nan) for metrics in history]
+        panel.plot(values, marker="." if len(values) < 50 else "")
+        panel.set_title(name.replace("$", r"\$"), loc="left", fontsize="medium")
+        panel.grid(alpha=0.3)
+    panels[-1][0].set_xlabel("epoch")
+    figure.savefig(file, format="png")
+
+
+def _named(others: Mapping[str, Stateful]) -> dict[str, Stateful]:
+    """Checks the names of further parts, which become file names."""
+    for name in others:
+        if not re.fullmatch(r"[A-Za-z]\w*", name) or name in ("model", "optimizer"):
+            raise ValueError(
+                f"others: {name!r} can't be a name; expected letters, digits and _, no model or optimizer"
+            )
+    return dict(others)
+
+
+def _epochs_of(path: Path) -> int:
+    found = _CHECKPOINT.fullmatch(path.name)
+    return int(found[1]) if found else 0
+
+
+def _is_whole(path: Path) -> bool:
+    """Reads a checkpoint through, every checksum of it: torch itself would not notice a changed byte."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except zipfile.BadZipFile:
+        return False
+
+
+def _number(value: Any) -> float:
+    """Reads a number, also one of torch: `float` of a loss that has a gradient would warn."""
+    return float(value.item() if hasattr(value, "item") else value)
+
+
+def _report(epoch: int, metrics: Mapping[str, float], objective: str) -> None:
+    others = {name: value for name, value in metrics.items() if name != objective}
+    if objective:
+        trial.report({"default": metrics[objective], **others}, step=epoch)
+        return
+    for name, value in others.items():
+        trial.metric(name, value, step=epoch)
+
+
+def _random_state() -> dict[str, Any]:
+    """Gives torch's random states, so that a resumed training draws what it would have drawn."""
+    import torch
+
+    on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return {"host": torch.get_rng_state(), "devices": list(on_devices)}
+
+
+def _set_random_state(state: Mapping[str, Any]) -> None:
+    import torch
+
+    torch.set_rng_state(state["host"])
+    if torch.cuda.is_available() and len(state["devices"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["devices"])
+
+
+def _check_plain(value: Any, place: str) -> None:
+    """Raises TypeError for what would only load by running code; subclasses of numbers are such, too."""
+    import torch
+
+    kind = type(value)
+    if kind in _SCALARS or isinstance(value, torch.Tensor):
+        return
+    if kind in _MAPPINGS:
+        for key, inner in value.items():
+            _check_plain(key, f"a key of {place}")
+            _check_plain(inner, f"{place}.{key}")
+    elif kind in (list, tuple, torch.Size):
+        for at, inner in enumerate(value):
+            _check_plain(inner, f"{place}[{at}]")
+    else:
+        raise TypeError(
+            f"{place} is a {kind.__module__}.{kind.__qualname__}, which loads only by running code; "
+            "expected tensors, plain numbers, texts, lists and dicts (float(x) makes a plain number)"
+        )
