@@ -159,7 +159,7 @@ def _begun(stream_id: str, trial: int) -> Iterator[Step]:
         ],
     )
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": INCARNATION}
-    device = {"worker_id": "bench", "device_id": f"cpu-{trial % 2}", "seen": 1}
+    device = {"worker_id": "bench", "device_ids": [f"cpu-{trial % 2}"], "seen": 1}
     yield SCHEDULER, [TaskAssigned.model_validate(token | device)]
     yield WORKER, [TaskAccepted.model_validate(token)]
     for status in STATUSES:

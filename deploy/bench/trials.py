@@ -61,7 +61,7 @@ def courses(records: Sequence[Record]) -> dict[str, Course]:
             case TaskSubmitted(task_id=task_id):
                 _note(found[task_id], "suggested", record)
                 found[task_id].follows = suggested.seen if suggested else -1
-            case TaskAssigned(task_id=task_id, device_id=device_id):
+            case TaskAssigned(task_id=task_id, device_ids=[device_id, *_]):
                 _note(found[task_id], "assigned", record)
                 found[task_id].device = device_id
             case TaskAccepted(task_id=task_id):

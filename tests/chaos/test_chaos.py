@@ -17,9 +17,9 @@ from tests.chaos import faults, noticing, proofs
 from tests.chaos.faults import Fault
 from tests.chaos.history import PATIENCE_S, History
 from tests.chaos.scene import SLOTS, Scene, folders_of, started
+from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.search_space import Choice, Uniform
 from trackside.contracts.searches import SearchSpec, StartSearch, Tuner
-from trackside.contracts.tasks import RetryPolicy
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.stack import Stack
@@ -150,6 +150,6 @@ def search(seed: int, trials: int) -> StartSearch:
         max_trials=trials,
         concurrency=SLOTS,
         seed=seed,
-        retry=RetryPolicy(lost=100, failed=100),
+        retry=RetryPolicy(lost=Retry(times=100), failed=Retry(times=100)),
     )
     return StartSearch(**spec.model_dump())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.contracts import commands, fleet, searches, summaries, tasks
+from trackside.contracts import batches, commands, fleet, resources, searches, summaries, tasks
 from trackside.contracts.codec import Draft
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
@@ -26,22 +26,50 @@ SPEC = searches.SearchSpec(
     max_trials=20,
     concurrency=2,
     seed=7,
-    retry=tasks.RetryPolicy(lost=3, failed=1),
+    retry=resources.RetryPolicy(lost=resources.Retry(times=3), failed=resources.Retry(times=1)),
 )
+BATCH = batches.BatchSpec(
+    name="compare",
+    groups=[
+        batches.GroupSpec(
+            name="warm-up",
+            tasks=[
+                batches.TaskSpec(name="small", task_type="digits", parameters={"epochs": 1}, priority=9),
+                batches.TaskSpec(task_type="digits", resources=resources.Resources(kind="gpu", devices=2)),
+            ],
+            estimate_memory=2_000_000_000,
+        )
+    ],
+    retry=resources.RetryPolicy(failed=resources.Retry(times=2, backoff_s=5.0)),
+    run_timeout_s=3_600.0,
+)
+RESERVED = tasks.Reservation(memory_bytes=2_000_000_000, cuda_memory_bytes=8_589_934_592, estimated_by="task")
 BODY = searches.StartSearch(**dict(SPEC)).model_dump(mode="json")
 TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, "incarnation": "w1-0a"}
 COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
 DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 GPU = fleet.Device(device_id="gpu-0", kind="gpu", name="Example GPU", memory_bytes=25_769_803_776)
 RUNNING = fleet.RunningPlacement(
-    stream="digits-1", task_id="digits-1.7", attempt=2, placement=1, device_id="gpu-0"
+    stream="digits-1", task_id="digits-1.7", attempt=2, placement=1, device_ids=["gpu-0"]
 )
 ERROR = tasks.TaskError(stage="TRAIN", type="ValueError", message="no such layer", traceback="Traceback ...")
 
 COMMANDS: list[Message] = [
     searches.StartSearch(**dict(SPEC)),
     searches.StopSearch(reason="good enough"),
-    tasks.RunTask(stream="digits-1", **TOKEN, task_type="digits", parameters=PARAMETERS),
+    batches.SubmitTasks(**dict(BATCH)),
+    batches.StopTasks(task="small", reason="not needed"),
+    tasks.RunTask(
+        stream="digits-1",
+        **TOKEN,
+        task_type="digits",
+        parameters=PARAMETERS,
+        device_ids=["gpu-0"],
+        reserved=RESERVED,
+        interrupts=2,
+        wait=True,
+    ),
+    tasks.RecallTask(stream="digits-1", **TOKEN),
     tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),
 ]
 SEARCH_EVENTS: list[Message] = [
@@ -71,11 +99,25 @@ SEARCH_EVENTS: list[Message] = [
     searches.SearchFailed(code="tuner_failed", message="trial 7: the tuner raised"),
     searches.SearchEnded(status=searches.SearchStatus.DONE, trials=20),
 ]
+BATCH_EVENTS: list[Message] = [
+    batches.BatchStarted(command_id="c-3", batch=BATCH),
+    batches.GroupEnded(group=0, ends={"finished": 1, "failed": 1}),
+    batches.BatchStopRequested(command_id="c-4", reason="not needed"),
+    batches.BatchEnded(status=batches.BatchStatus.DONE),
+]
 TASK_EVENTS: list[Message] = [
     tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, trial=7),
     tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
-    tasks.TaskAssigned(**TOKEN, worker_id="w1", device_id="gpu-0", seen=4),
+    tasks.TaskAssigned(**TOKEN, worker_id="w1", device_ids=["gpu-0"], seen=4),
+    tasks.TaskUnschedulable(
+        task_id="digits-1.7", attempt=2, message="needs 80 GiB on one device, the largest has 24 GiB"
+    ),
+    tasks.TaskPreemptionRequested(task_id="digits-1.7", attempt=2, placement=1, by="urgent-1.1.a"),
+    tasks.TaskRecallRequested(task_id="digits-1.7", attempt=2, placement=1, reason="another device is free"),
+    tasks.TimeLimitReached(task_id="digits-1.7", attempt=2, limit="run", due_ms=1_767_225_600_000),
     tasks.TaskAccepted(**TOKEN),
+    tasks.TaskReturned(**TOKEN),
+    tasks.TaskInterrupted(**TOKEN, interrupt=1, resource="device", reserved=RESERVED, error=ERROR),
     tasks.TaskRefused(**TOKEN, code="busy", message="the device runs digits-1.6"),
     tasks.TaskStatusChanged(**TOKEN, status=tasks.TaskStatus.TRAINING),
     tasks.MetricReported(**COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan"),
@@ -91,6 +133,7 @@ TASK_EVENTS: list[Message] = [
     ),
 ]
 OTHERS: list[Message] = [
+    fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
     fleet.WorkerJoined(
         worker_id="w1",
         incarnation="w1-0a",
@@ -128,7 +171,8 @@ OTHERS: list[Message] = [
     ),
 ]
 EXAMPLES: dict[str, Message] = {
-    message.wire_type(): message for message in (*COMMANDS, *SEARCH_EVENTS, *TASK_EVENTS, *OTHERS)
+    message.wire_type(): message
+    for message in (*COMMANDS, *SEARCH_EVENTS, *BATCH_EVENTS, *TASK_EVENTS, *OTHERS)
 }
 
 

@@ -187,7 +187,7 @@ class Worker:
         while True:
             running = [
                 RunningPlacement(
-                    stream=stream, task_id=token[0], attempt=token[1], placement=token[2], device_id=device
+                    stream=stream, task_id=token[0], attempt=token[1], placement=token[2], device_ids=[device]
                 )
                 for token, (stream, task, device) in self._running.items()
                 if not task.done()

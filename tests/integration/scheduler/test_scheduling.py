@@ -212,7 +212,7 @@ async def test_a_placement_that_the_log_has_left_behind_is_stopped_and_an_unknow
 
 
 def running(task_id: str) -> RunningPlacement:
-    return RunningPlacement(stream=STREAM, task_id=task_id, attempt=1, placement=1, device_id="cpu-0")
+    return RunningPlacement(stream=STREAM, task_id=task_id, attempt=1, placement=1, device_ids=["cpu-0"])
 
 
 async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(hall: Hall) -> None:

@@ -194,7 +194,7 @@ async def test_heartbeats_name_what_runs(rig: Rig) -> None:
         rig.topics.heartbeats, "w1", lambda all_: any(beat.running for beat in of(all_, WorkerHeartbeat))
     )
     running_now = of(beats, WorkerHeartbeat)[-1].running
-    assert [(each.task_id, each.device_id) for each in running_now] == [("a", "cpu-0")]
+    assert [(each.task_id, each.device_ids) for each in running_now] == [("a", ["cpu-0"])]
     await rig.stop(command)
     await rig.end("a")
 

@@ -24,6 +24,7 @@ from tests.unit.domain.given import (
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import REFUSAL_CODES, Problem
+from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.searches import (
     SearchEnded,
     SearchStarted,
@@ -34,7 +35,7 @@ from trackside.contracts.searches import (
     TrialEnded,
     TrialStatus,
 )
-from trackside.contracts.tasks import AttemptEnd, RetryPolicy, TaskStopRequested, TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.dispatcher import decide
 from trackside.domain.outcome import Outcome
 
@@ -286,7 +287,7 @@ def test_a_start_on_a_stream_whose_search_is_over_is_refused() -> None:
 def test_a_trial_ends_as_its_task_did(
     end: AttemptEnd, stop: Any, final: Any, expected: tuple[TrialStatus, float | None]
 ) -> None:
-    told = task_active(retry=RetryPolicy(lost=0))
+    told = task_active(retry=RetryPolicy(lost=Retry(times=0)))
     told.tell(report(1, 0.25))
     if final != "none":
         told.tell(report(1, final, final=True))
@@ -298,7 +299,7 @@ def test_a_trial_ends_as_its_task_did(
 
 
 def test_a_trial_whose_task_was_lost_too_often_has_failed() -> None:
-    told = task_active(retry=RetryPolicy(lost=0))
+    told = task_active(retry=RetryPolicy(lost=Retry(times=0)))
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     assert react(told) == [TrialEnded(trial=0, status=TrialStatus.FAILED, value=None)]
 
@@ -360,12 +361,15 @@ def test_a_running_search_without_trials_is_left_alone() -> None:
 
 
 def test_a_suggestion_brings_its_task_with_it() -> None:
-    told = search_running(queue="night", retry=RetryPolicy(lost=1, failed=2))
+    told = search_running(queue="night", retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)))
     events = decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
     assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
     assert isinstance(events[1], TaskSubmitted)
-    assert (events[1].task_id, events[1].queue, events[1].trial) == (task_id(0), "night", 0)
-    assert (events[1].retry, events[1].parameters) == (RetryPolicy(lost=1, failed=2), {"lr": 0.1})
+    assert (events[1].task_id, events[1].needs.queue, events[1].trial) == (task_id(0), "night", 0)
+    assert (events[1].needs.retry, events[1].parameters) == (
+        RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)),
+        {"lr": 0.1},
+    )
 
 
 def test_two_dispatchers_that_decide_at_once_change_the_log_once() -> None:

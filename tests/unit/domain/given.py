@@ -163,7 +163,7 @@ def assigned(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: 
         placement=placement,
         worker_id="w1",
         incarnation=incarnation,
-        device_id="cpu-0",
+        device_ids=["cpu-0"],
         seen=0,
     )
 
@@ -223,7 +223,7 @@ def search_running(**changed: Any) -> Told:
 def task_queued(**changed: Any) -> Told:
     """Tells the log up to the first suggestion."""
     told = search_running(**changed)
-    told.tell(suggested(0), submitted(0, retry=told.search.spec.retry))
+    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
     return told
 
 

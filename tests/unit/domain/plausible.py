@@ -115,7 +115,7 @@ class Chance:
         moves: list[Move] = []
         number = search.next_trial
         if number is not None:
-            moves += [[suggested(number), submitted(number, retry=search.spec.retry)]] * 3
+            moves += [[suggested(number), submitted(number, needs=search.spec.needs)]] * 3
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number)])
         elif not search.active:

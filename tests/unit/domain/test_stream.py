@@ -79,6 +79,7 @@ def test_what_is_no_event_of_a_stream_does_not_count_there() -> None:
             incarnation="i-1",
             task_type="digits",
             parameters={},
+            device_ids=["cpu-0"],
         ),
     ):
         assert told.tell(message, role="scheduler") == OVERTAKEN

@@ -16,10 +16,10 @@ from tests.unit.domain.given import (
     task_queued,
     token,
 )
+from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
-    RetryPolicy,
     TaskError,
     TaskRefused,
     TaskStatus,
@@ -58,7 +58,7 @@ def test_an_assigned_task_has_its_place() -> None:
     task = told.task()
     assert task.state is TaskState.PLACED
     assert task.place is not None
-    assert (task.place.worker_id, task.place.incarnation, task.place.device_id) == ("w1", "i-1", "cpu-0")
+    assert (task.place.worker_id, task.place.incarnation, task.place.device_ids) == ("w1", "i-1", ["cpu-0"])
     assert (task.attempt.placement, task.attempt.assigned_ms) == (1, FIRST_MS + 5)
 
 
@@ -244,12 +244,12 @@ def test_what_the_worker_of_a_lost_attempt_says_later_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("end", "policy", "attempts"),
     [
-        (AttemptEnd.LOST, RetryPolicy(lost=2), 3),
-        (AttemptEnd.LOST, RetryPolicy(lost=0, failed=5), 1),
-        (AttemptEnd.FAILED, RetryPolicy(failed=1), 2),
+        (AttemptEnd.LOST, RetryPolicy(lost=Retry(times=2)), 3),
+        (AttemptEnd.LOST, RetryPolicy(lost=Retry(times=0), failed=Retry(times=5)), 1),
+        (AttemptEnd.FAILED, RetryPolicy(failed=Retry(times=1)), 2),
         (AttemptEnd.FAILED, RetryPolicy(), 1),
-        (AttemptEnd.CANCELLED, RetryPolicy(lost=5, failed=5), 1),
-        (AttemptEnd.FINISHED, RetryPolicy(lost=5, failed=5), 1),
+        (AttemptEnd.CANCELLED, RetryPolicy(lost=Retry(times=5), failed=Retry(times=5)), 1),
+        (AttemptEnd.FINISHED, RetryPolicy(lost=Retry(times=5), failed=Retry(times=5)), 1),
     ],
 )
 def test_a_task_has_as_many_attempts_as_its_policy_allows(
@@ -266,7 +266,7 @@ def test_a_task_has_as_many_attempts_as_its_policy_allows(
 
 
 def test_lost_and_failed_attempts_are_counted_apart() -> None:
-    told = task_queued(retry=RetryPolicy(lost=1, failed=1))
+    told = task_queued(retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=1)))
     task = told.task()
     ends = [AttemptEnd.LOST, AttemptEnd.FAILED, AttemptEnd.FAILED]
     for number, end in enumerate(ends, 1):
@@ -312,7 +312,7 @@ def test_a_task_that_has_a_device_ends_by_its_worker_s_word(active: bool) -> Non
     ],
 )
 def test_a_task_told_to_stop_is_never_tried_again(end: AttemptEnd, expected: AttemptEnd) -> None:
-    told = task_queued(retry=RetryPolicy(lost=5, failed=5))
+    told = task_queued(retry=RetryPolicy(lost=Retry(times=5), failed=Retry(times=5)))
     told.tell(assigned())
     told.tell(begun())
     told.tell(stop())

@@ -171,7 +171,7 @@ def _attempt(
 ) -> Generator[Decision, None, list[float]]:
     token = {"task_id": task, "attempt": attempt, "placement": 1}
     here = {**token, "incarnation": "i1"}
-    assigned = {**here, "worker_id": "w1", "device_id": "cpu0", "seen": 0}
+    assigned = {**here, "worker_id": "w1", "device_ids": ["cpu0"], "seen": 0}
     yield [SCHEDULER.single(search, TaskAssigned.model_validate(assigned))]
     yield [WORKER.single(search, TaskAccepted.model_validate(here))]
     for status in (TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING):

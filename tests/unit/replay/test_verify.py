@@ -111,7 +111,7 @@ async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
 
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
-    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={})
+    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, trial=0)
     planned = list(decisions("s", trials=1))
     await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
     (found,) = await verify(log, TOPICS)
@@ -124,11 +124,11 @@ async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None
     [
         (TaskAccepted.model_validate(of()), "accepted twice"),
         (
-            TaskAssigned.model_validate(of(attempt=3, worker_id="w", device_id="d", seen=0)),
+            TaskAssigned.model_validate(of(attempt=3, worker_id="w", device_ids=["d"], seen=0)),
             "comes after attempt 1",
         ),
         (
-            TaskAssigned.model_validate(of(attempt=2, worker_id="w", device_id="d", seen=0)),
+            TaskAssigned.model_validate(of(attempt=2, worker_id="w", device_ids=["d"], seen=0)),
             "before the one before it has ended",
         ),
     ],

@@ -19,6 +19,7 @@ from tests.unit.domain.given import (
     token,
 )
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, RunTask, StopTask, TaskRefused, TaskStopRequested
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
@@ -64,7 +65,7 @@ def waiting(*tasks: tuple[str, str]) -> list[Task]:
     told = Told()
     told.tell(received())
     for number, (task_type, queue) in enumerate(tasks):
-        told.tell(submitted(None, task_id=f"t-{number}", task_type=task_type, queue=queue))
+        told.tell(submitted(None, task_id=f"t-{number}", task_type=task_type, needs=Needs(queue=queue)))
     return list(told.stream.tasks.values())
 
 
@@ -292,7 +293,7 @@ def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
 
 def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
     running = [
-        RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_id="cpu-0")
+        RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_ids=["cpu-0"])
         for trial in (0, 1)
     ]
     (due,) = decide.strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))

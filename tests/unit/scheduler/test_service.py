@@ -68,7 +68,7 @@ class Driven:
 
 def heartbeat() -> WorkerHeartbeat:
     """Gives the sign of life of a worker that runs attempt 1 of trial 0."""
-    runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_id="cpu-0")
+    runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"])
     return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
 
 

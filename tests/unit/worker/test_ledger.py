@@ -1,5 +1,7 @@
 """What a device command means, given what the worker knows."""
 
+from typing import Any
+
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, StopTask
@@ -10,8 +12,8 @@ def ledger() -> Ledger:
     return Ledger("now", {"cpu-0", "cpu-1"}, {"noop"})
 
 
-def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: str) -> RunTask:
-    fields = {"stream": "s", "incarnation": "now", "task_type": "noop", **more}
+def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -> RunTask:
+    fields = {"stream": "s", "incarnation": "now", "task_type": "noop", "device_ids": ["cpu-0"], **more}
     return RunTask(task_id=task_id, attempt=attempt, placement=placement, parameters={}, **fields)
 
 

@@ -10,15 +10,20 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from trackside.contracts import commands, fleet, searches, summaries, tasks
+from trackside.contracts import batches, commands, fleet, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
 
-COMMANDS: tuple[type[Command], ...] = (searches.StartSearch, searches.StopSearch)
-DEVICE_COMMANDS: tuple[type[Command], ...] = (tasks.RunTask, tasks.StopTask)
+COMMANDS: tuple[type[Command], ...] = (
+    searches.StartSearch,
+    searches.StopSearch,
+    batches.SubmitTasks,
+    batches.StopTasks,
+)
+DEVICE_COMMANDS: tuple[type[Command], ...] = (tasks.RunTask, tasks.RecallTask, tasks.StopTask)
 EVENTS: tuple[type[Event], ...] = (
     commands.CommandReceived,
     commands.CommandAccepted,
@@ -30,16 +35,31 @@ EVENTS: tuple[type[Event], ...] = (
     searches.SearchStopRequested,
     searches.SearchFailed,
     searches.SearchEnded,
+    batches.BatchStarted,
+    batches.GroupEnded,
+    batches.BatchStopRequested,
+    batches.BatchEnded,
     tasks.TaskSubmitted,
     tasks.TaskStopRequested,
     tasks.TaskAssigned,
+    tasks.TaskUnschedulable,
+    tasks.TaskPreemptionRequested,
+    tasks.TaskRecallRequested,
+    tasks.TimeLimitReached,
     tasks.TaskAccepted,
     tasks.TaskRefused,
+    tasks.TaskReturned,
+    tasks.TaskInterrupted,
     tasks.TaskStatusChanged,
     tasks.MetricReported,
     tasks.AttemptEnded,
 )
-FLEET_EVENTS: tuple[type[Event], ...] = (fleet.WorkerJoined, fleet.WorkerLeft, fleet.WorkerLost)
+FLEET_EVENTS: tuple[type[Event], ...] = (
+    fleet.WorkerJoined,
+    fleet.WorkerLeft,
+    fleet.WorkerLost,
+    fleet.DeviceUnhealthy,
+)
 HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
 METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)

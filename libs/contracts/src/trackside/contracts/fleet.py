@@ -8,13 +8,18 @@ from trackside.contracts.message import Event
 
 
 class Device(BaseModel):
-    """One device of a worker: a GPU, or a slot of a CPU."""
+    """One device of a worker: a GPU, or a slot of a CPU, whose memory is its share of the host's.
+
+    `index` is the driver's number of a GPU, `uuid` its name for it.
+    """
 
     model_config = ConfigDict(frozen=True)
     device_id: str
     kind: Literal["cpu", "gpu"]
     name: str
     memory_bytes: int
+    index: int = -1
+    uuid: str = ""
 
 
 class WorkerJoined(Event):
@@ -22,6 +27,7 @@ class WorkerJoined(Event):
 
     `after` maps a partition of the events topic, as text, to the offset behind the last ending that
     the worker appended before it joined. Nobody acts upon the join before having folded to there.
+    `memory_bytes` is what the host may give to tasks, `max_tasks` how many processes it takes (0: no limit).
     """
 
     written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
@@ -32,6 +38,8 @@ class WorkerJoined(Event):
     task_types: list[str]
     queues: list[str]
     after: dict[str, int]
+    memory_bytes: int = 0
+    max_tasks: int = 0
 
 
 class WorkerLeft(Event):
@@ -51,15 +59,37 @@ class WorkerLost(Event):
     silent_ms: int
 
 
+class DeviceUnhealthy(Event):
+    """A device has failed or vanished: nothing is placed on it until its worker joins anew."""
+
+    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    worker_id: str
+    incarnation: str
+    device_id: str
+    reason: str
+
+
+class DeviceReading(BaseModel):
+    """A device as its worker sees it now; `foreign_bytes` is used by processes that are no tasks of ours."""
+
+    model_config = ConfigDict(frozen=True)
+    device_id: str
+    used_bytes: int = 0
+    foreign_bytes: int = 0
+    utilisation: float | None = None
+
+
 class RunningPlacement(BaseModel):
-    """A placement that a worker is running now."""
+    """A placement that a worker has now, with the most memory it was seen to use."""
 
     model_config = ConfigDict(frozen=True)
     stream: str
     task_id: str
     attempt: int
     placement: int
-    device_id: str
+    device_ids: list[str]
+    peak_memory_bytes: int = 0
+    peak_cuda_memory_bytes: int = 0
 
 
 class WorkerHeartbeat(Event):
@@ -69,6 +99,9 @@ class WorkerHeartbeat(Event):
     worker_id: str
     incarnation: str
     running: list[RunningPlacement]
+    devices: tuple[DeviceReading, ...] = ()
+    available_bytes: int | None = None
+    cpu_percent: float | None = None
 
 
 class SchedulerHeartbeat(Event):

@@ -36,3 +36,8 @@ def new_id(prefix: str = "") -> str:
 def trial_task_id(search_id: str, trial: int) -> str:
     """Names the task that runs a trial: the search, a dot and the trial's number."""
     return f"{search_id}.{trial}"
+
+
+def batch_task_id(batch_id: str, group: int, name: str) -> str:
+    """Names a task of a batch: the batch, its group's number from 1, and its name in the group."""
+    return f"{batch_id}.{group + 1}.{name}"

@@ -23,7 +23,11 @@ DEAD_LETTER_CODES = {
 
 TASK_REFUSAL_CODES = {
     "unknown_task_type": "The worker's catalogue doesn't have this task type.",
+    "bad_parameters": "The parameters don't fit the schema that the catalogue has for this task type.",
     "device_busy": "The device runs another task.",
+    "unknown_device": "The worker doesn't have this device, or it has failed.",
+    "out_of_memory": "What the task reserves doesn't fit beside what runs.",
+    "too_many_tasks": "The worker runs as many processes as it may.",
     "journal_unwritable": "The worker can't write its journal; the message says why.",
 }
 """Why a worker refuses a task that was assigned to it; the scheduler places it again."""
@@ -52,9 +56,15 @@ REFUSAL_CODES = {
     "unknown_assessor": "No assessor has this name.",
     "bad_option": "A tuner or assessor doesn't have this option, or not with this value.",
     "unknown_task_type": "No worker's catalogue has this task type.",
-    "already_exists": "The stream has a search already.",
+    "unknown_device": "No worker has the fixed device that is asked for.",
+    "bad_memory": "A text is no amount of memory.",
+    "bad_resources": "What is asked for contradicts itself.",
+    "duplicate_task": "Two tasks of a group have one name.",
+    "already_exists": "The stream has a search or a batch already.",
     "unknown_search": "There is no search on this stream.",
-    "already_terminal": "The search is over.",
+    "unknown_batch": "There is no batch on this stream.",
+    "unknown_task": "The batch has no such task.",
+    "already_terminal": "What is to be stopped is over.",
     "idempotency_conflict": "The command id was used before, with another body.",
 }
 """Why a command is refused; besides these, a number beyond its bounds gives `<field>_range`."""

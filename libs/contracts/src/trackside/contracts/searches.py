@@ -5,10 +5,9 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.ids import Identifier
 from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.resources import Needs
 from trackside.contracts.search_space import Scalar, Space
-from trackside.contracts.tasks import RetryPolicy
 
 DISPATCHER = frozenset({"dispatcher"})
 
@@ -55,8 +54,8 @@ class Assessor(_Spec):
     options: dict[str, Scalar] = {}
 
 
-class SearchSpec(_Spec):
-    """Everything that defines a search; its id is the stream's."""
+class SearchSpec(Needs):
+    """Everything that defines a search; its id is the stream's. The needs are those of each trial's task."""
 
     name: str = Field(default="", max_length=200)
     task_type: str = Field(min_length=1, max_length=200)
@@ -67,8 +66,11 @@ class SearchSpec(_Spec):
     max_trials: int = Field(ge=1, le=1_000_000)
     concurrency: int = Field(default=1, ge=1, le=10_000)
     seed: int | None = Field(default=None, ge=0, le=2**53)
-    queue: Identifier = "default"
-    retry: RetryPolicy = RetryPolicy()
+
+    @property
+    def needs(self) -> Needs:
+        """What the task of each trial asks for."""
+        return Needs(**{name: getattr(self, name) for name in Needs.model_fields})
 
 
 class StartSearch(Command, SearchSpec):

@@ -3,9 +3,10 @@
 from enum import IntEnum, StrEnum
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.resources import Needs
 
 WORKER = frozenset({"worker"})
 SCHEDULER = frozenset({"scheduler"})
@@ -33,16 +34,14 @@ class AttemptEnd(StrEnum):
 
     FINISHED = "finished"
     FAILED = "failed"
+    OOM_HOST = "oom_host"
+    OOM_DEVICE = "oom_device"
     LOST = "lost"
+    PREEMPTED = "preempted"
+    TIMED_OUT_QUEUE = "timed_out_queue"
+    TIMED_OUT_RUN = "timed_out_run"
     CANCELLED = "cancelled"
-
-
-class RetryPolicy(BaseModel):
-    """How many more attempts a task gets after an attempt that was lost, or that failed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    lost: int = Field(default=3, ge=0, le=100)
-    failed: int = Field(default=0, ge=0, le=100)
+    REFUSED = "refused"
 
 
 class TaskError(BaseModel):
@@ -56,15 +55,16 @@ class TaskError(BaseModel):
 
 
 class TaskSubmitted(Event):
-    """A task waits for a device."""
+    """A task waits for a device. `group` and `name` are those of its batch."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
     task_type: str
     parameters: Json
     trial: int | None = None
-    queue: str = "default"
-    retry: RetryPolicy = RetryPolicy()
+    group: int | None = None
+    name: str = ""
+    needs: Needs = Needs()
 
 
 class TaskStopRequested(Event):
@@ -76,8 +76,20 @@ class TaskStopRequested(Event):
     seen: int | None = None
 
 
+class Reservation(BaseModel):
+    """Memory that is kept for an attempt: on the host in all, and on each of its devices."""
+
+    model_config = ConfigDict(frozen=True)
+    memory_bytes: int = 0
+    cuda_memory_bytes: int = 0
+    estimated_by: Literal["task", "group", "learned", "default", "raised"] = "default"
+
+
 class TaskAssigned(Event):
-    """A task has a device; `placement` counts the assignments of this attempt from 1."""
+    """A task has its devices; `placement` counts the assignments of this attempt from 1.
+
+    `behind` says that another task still has the device: this one waits at the worker for its turn.
+    """
 
     written_by: ClassVar[frozenset[str]] = SCHEDULER
     task_id: str
@@ -85,8 +97,49 @@ class TaskAssigned(Event):
     placement: int
     worker_id: str
     incarnation: str
-    device_id: str
+    device_ids: list[str]
+    reserved: Reservation = Reservation()
+    behind: bool = False
     seen: int
+
+
+class TaskUnschedulable(Event):
+    """No worker that is there could ever run this task; it waits for one that can, or for its time limit."""
+
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
+    task_id: str
+    attempt: int
+    message: str
+
+
+class TaskPreemptionRequested(Event):
+    """A running placement shall make room for a task of higher priority; it will run again later."""
+
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
+    task_id: str
+    attempt: int
+    placement: int
+    by: str
+
+
+class TaskRecallRequested(Event):
+    """A placement that waits behind another one shall be given back, if it hasn't begun."""
+
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
+    task_id: str
+    attempt: int
+    placement: int
+    reason: str
+
+
+class TimeLimitReached(Event):
+    """A task has waited, or an attempt has run, for as long as it may; void if written before `due_ms`."""
+
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
+    task_id: str
+    attempt: int
+    limit: Literal["queue", "run"]
+    due_ms: int
 
 
 class TaskAccepted(Event):
@@ -109,6 +162,33 @@ class TaskRefused(Event):
     incarnation: str
     code: str
     message: str
+
+
+class TaskReturned(Event):
+    """The worker gives a placement back that it was asked for and had not begun."""
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+
+
+class TaskInterrupted(Event):
+    """An attempt ran out of memory while it trained; it keeps its process and its data, and trains again.
+
+    `interrupt` counts these within the attempt from 1; `reserved` is what it shall have next time.
+    """
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    interrupt: int
+    resource: Literal["host", "device"]
+    reserved: Reservation
+    error: TaskError
 
 
 class TaskStatusChanged(Event):
@@ -150,10 +230,16 @@ class AttemptEnded(Event):
     train_time_ms: int = -1
     exit_code: int | None = None
     recovered: bool = False
+    peak_memory_bytes: int = 0
+    peak_cuda_memory_bytes: int = 0
+    leftovers: tuple[str, ...] = ()
 
 
 class RunTask(Command):
-    """Tells a device to run one placement of a task."""
+    """Tells a worker to run one placement of a task, or to keep it until its device is free (`wait`).
+
+    `interrupts` is how often the attempt may run out of memory in training before it ends.
+    """
 
     stream: str
     task_id: str
@@ -162,10 +248,29 @@ class RunTask(Command):
     incarnation: str
     task_type: str
     parameters: Json
+    device_ids: list[str]
+    reserved: Reservation = Reservation()
+    whole_device: bool = False
+    exclusive: bool = False
+    interrupts: int = 0
+    wait: bool = False
+
+
+class RecallTask(Command):
+    """Asks a worker to give one placement back, if it hasn't begun."""
+
+    stream: str
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
 
 
 class StopTask(Command):
-    """Tells a device to end one placement of a task."""
+    """Tells a worker to end one placement of a task.
+
+    `end` says as what: cancelled, preempted or timed out.
+    """
 
     stream: str
     task_id: str
@@ -173,3 +278,4 @@ class StopTask(Command):
     placement: int
     incarnation: str
     reason: str
+    end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"

@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import Device, DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
 from trackside.domain.outcome import Outcome
 
 
 @dataclass(slots=True)
 class Worker:
-    """A worker as its newest join describes it; `gone` says why it isn't there: left or lost."""
+    """A worker as its newest join describes it; `gone` says why it isn't there: left or lost.
+
+    `memory_bytes` is what its host gives to tasks, `max_tasks` how many it takes at once (0: no limit),
+    `unhealthy` maps the devices that have failed to the reason.
+    """
 
     worker_id: str
     incarnation: str
@@ -20,6 +24,9 @@ class Worker:
     queues: frozenset[str]
     after: dict[int, int]
     joined_ms: int
+    memory_bytes: int = 0
+    max_tasks: int = 0
+    unhealthy: dict[str, str] = field(default_factory=dict)
     gone: str = ""
     gone_ms: int = 0
 
@@ -60,6 +67,8 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
             return _gone(fleet, event, "left", record)
         case WorkerLost():
             return _gone(fleet, event, "lost", record)
+        case DeviceUnhealthy():
+            return _device_unhealthy(fleet, event)
         case _:
             return Outcome.OVERTAKEN
 
@@ -77,6 +86,8 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         queues=frozenset(event.queues),
         after=dict(_after(event)),
         joined_ms=record.append_time_ms,
+        memory_bytes=event.memory_bytes,
+        max_tasks=event.max_tasks,
     )
     return Outcome.APPLIED
 
@@ -95,4 +106,14 @@ def _gone(fleet: Fleet, event: WorkerLeft | WorkerLost, why: str, record: Record
         return Outcome.DUPLICATE
     worker.gone = why
     worker.gone_ms = record.append_time_ms
+    return Outcome.APPLIED
+
+
+def _device_unhealthy(fleet: Fleet, event: DeviceUnhealthy) -> Outcome:
+    worker = fleet.workers.get(event.worker_id)
+    if worker is None or worker.incarnation != event.incarnation or event.device_id not in worker.devices:
+        return Outcome.OVERTAKEN
+    if event.device_id in worker.unhealthy:
+        return Outcome.DUPLICATE
+    worker.unhealthy[event.device_id] = event.reason
     return Outcome.APPLIED

@@ -8,13 +8,16 @@ with it the rest of its decision.
 from dataclasses import dataclass, field
 from typing import cast
 
+from trackside.contracts.batches import BatchStarted
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import command, search, task
+from trackside.domain import batch, command, search, task_events
+from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
+from trackside.domain.task import Task, TaskState
 
 
 class UnsupportedRulesError(Exception):
@@ -33,12 +36,15 @@ class Stream:
     traceparent: str = ""
     commands: command.Commands = field(default_factory=dict)
     search: Search | None = None
-    tasks: dict[str, task.Task] = field(default_factory=dict)
+    batch: Batch | None = None
+    tasks: dict[str, Task] = field(default_factory=dict)
     ignored_decision: bytes = b""
 
     @property
     def closed(self) -> bool:
         """Says whether the root of the stream is over."""
+        if self.batch is not None:
+            return self.batch.status in batch.OVER
         return self.search is not None and self.search.status in search.OVER
 
     @property
@@ -53,8 +59,10 @@ class Stream:
 
 def shrink(stream: Stream) -> None:
     """Forgets the trials and tasks of a closed stream: nothing that arrives for it looks at them."""
-    if stream.closed and stream.search is not None:
-        stream.tasks.clear()
+    if not stream.closed:
+        return
+    stream.tasks.clear()
+    if stream.search is not None:
         stream.search.trials.clear()
         stream.search.opened.clear()
         stream.search.ends.clear()
@@ -83,7 +91,7 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     event = record.message
     if record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
-    of_task = type(event) in task.KINDS  # nine of ten events are, and each isinstance would cost 0.3 us
+    of_task = type(event) in task_events.KINDS  # nine of ten are, and each isinstance costs 0.3 us
     if not of_task and isinstance(event, CommandReceived):
         return _received(stream, event, record)
     if stream.rules == 0:
@@ -93,12 +101,23 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     if stream.closed:
         return Outcome.OVERTAKEN
     if of_task:
-        return _task_event(stream, cast(task.TaskEvent, event), record)
-    if isinstance(event, SearchStarted) and stream.search is None:
-        stream.search = search.started(stream.stream_id, event, record)
-        return Outcome.APPLIED
-    found = stream.search
-    return Outcome.OVERTAKEN if found is None else search.evolve(found, stream.tasks, record)
+        return _task_event(stream, cast(task_events.TaskEvent, event), record)
+    if stream.search is not None:
+        return search.evolve(stream.search, stream.tasks, record)
+    if stream.batch is not None:
+        return batch.evolve(stream.batch, record)
+    return _root_started(stream, record)
+
+
+def _root_started(stream: Stream, record: Record) -> Outcome:
+    match record.message:
+        case SearchStarted() as event:
+            stream.search = search.started(stream.stream_id, event, record)
+        case BatchStarted() as event:
+            stream.batch = batch.started(stream.stream_id, event, record)
+        case _:
+            return Outcome.OVERTAKEN
+    return Outcome.APPLIED
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:
@@ -114,14 +133,25 @@ def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome
     return command.received(stream.commands, event, record)
 
 
-def _task_event(stream: Stream, event: task.TaskEvent, record: Record) -> Outcome:
+def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) -> Outcome:
     known = stream.tasks.get(event.task_id)
     if known is not None:
-        return task.evolve(known, record)
-    if not isinstance(event, TaskSubmitted):
+        outcome = task_events.evolve(known, record)
+        if stream.batch is not None and known.state is TaskState.ENDED:
+            batch.note_ended(stream.batch, known)
+        return outcome
+    if not isinstance(event, TaskSubmitted) or not _may_submit(stream, event):
         return Outcome.OVERTAKEN
-    root = stream.search
-    if event.trial is not None and (root is None or event.trial != len(root.trials) - 1):
-        return Outcome.OVERTAKEN
-    stream.tasks[event.task_id] = task.submitted(event, record)
+    stream.tasks[event.task_id] = task_events.submitted(event, record)
+    if stream.batch is not None:
+        batch.note_submitted(stream.batch, event.task_id)
     return Outcome.APPLIED
+
+
+def _may_submit(stream: Stream, event: TaskSubmitted) -> bool:
+    """Says whether a task belongs to the newest trial of the search, or is the next one of the batch."""
+    if stream.batch is not None:
+        return batch.may_submit(stream.batch, event)
+    if event.trial is None:
+        return stream.search is None
+    return stream.search is not None and event.trial == len(stream.search.trials) - 1

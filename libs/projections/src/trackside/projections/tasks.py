@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from trackside.contracts.message import Event
 from trackside.domain.stream import Stream
-from trackside.domain.task import Attempt, Task, TaskEvent, TaskState
+from trackside.domain.task import Attempt, Task, TaskState
+from trackside.domain.task_events import TaskEvent
 from trackside.projections.cells import json_text, measured, moment, plain, whole
 from trackside.projections.projection import Key, Row, Table
 
@@ -23,7 +24,7 @@ class Tasks:
             "state",
             "attempts",
             "worker_id",
-            "device_id",
+            "device_ids",
             "ending",
             "result",
             "stop_reason",
@@ -48,12 +49,12 @@ class Tasks:
         return (
             *key,
             plain(task.task_type),
-            task.queue,
+            task.needs.queue,
             task.trial,
             task.state.value,
             len(task.attempts),
             attempt.worker_id or None,
-            attempt.device_id or None,
+            attempt.device_ids,
             None if task.end is None else task.end.value,
             json_text(task.result),
             task.stop_reason,
@@ -73,7 +74,7 @@ class Attempts:
             "attempt",
             "placement",
             "worker_id",
-            "device_id",
+            "device_ids",
             "status",
             "ending",
             "assigned_ms",
@@ -110,7 +111,7 @@ class Attempts:
             *key,
             attempt.placement,
             attempt.worker_id or None,
-            attempt.device_id or None,
+            attempt.device_ids,
             attempt.status.name,
             None if attempt.end is None else attempt.end.value,
             moment(attempt.assigned_ms),

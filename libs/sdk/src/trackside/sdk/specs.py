@@ -12,8 +12,8 @@ from trackside.contracts import search_space
 from trackside.contracts.codec import command_of
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.resources import RetryPolicy
 from trackside.contracts.searches import Assessor, StartSearch, Tuner
-from trackside.contracts.tasks import RetryPolicy
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.sdk.errors import SpecError
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml

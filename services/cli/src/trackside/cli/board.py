@@ -30,7 +30,7 @@ class Board:
         self.stream = stream
         for task in stream.tasks.values():
             if task.place is not None:
-                self.devices.add((task.place.worker_id, task.place.device_id))
+                self.devices |= {(task.place.worker_id, device_id) for device_id in task.place.device_ids}
 
     def render(self, now_ms: int) -> RenderableType:
         """Draws the board as it is now."""
@@ -59,9 +59,10 @@ def running_tasks(stream: Stream) -> dict[Device, Task]:
     """Gives the task that each device has now."""
     held = (TaskState.PLACED, TaskState.ACTIVE)
     return {
-        (task.place.worker_id, task.place.device_id): task
+        (task.place.worker_id, device_id): task
         for task in stream.tasks.values()
         if task.place is not None and task.state in held
+        for device_id in task.place.device_ids
     }
 
 

@@ -177,7 +177,7 @@ async def _show_task(models: Reads, task: Row, as_json: bool) -> None:
     cells = [
         [
             row["attempt"],
-            "/".join(part for part in (row["worker_id"], row["device_id"]) if part),
+            "/".join(part for part in (row["worker_id"], ",".join(row["device_ids"])) if part),
             row["status"],
             row["ending"],
             row["assigned_at"],

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
     SearchEnded,
     SearchExhausted,
@@ -25,7 +26,8 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, samplers
+from trackside.dispatcher import assessors, batches, samplers
+from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
@@ -43,16 +45,15 @@ class Answer:
     traceparent: str = ""
 
 
-def react(stream: Stream, task_types: frozenset[str]) -> list[Answer]:
-    """Gives what a stream lacks now: an answer to its oldest open command, ends of trials, its own end.
-
-    `task_types` are those that some worker's catalogue names.
-    """
+def react(stream: Stream, offer: Offer) -> list[Answer]:
+    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end."""
     lacking = []
-    answer = _answer(stream, task_types)
+    answer = _answer(stream, offer)
     if answer is not None:
         lacking.append(answer)
-    search = stream.search
+    search, batch = stream.search, stream.batch
+    if batch is not None and (found := batches.lacking(batch, stream.tasks)) is not None:
+        lacking.append(Answer(*found, stream.traceparent))
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks)
         lacking += _stopped_tasks(search, stream.tasks)
@@ -70,8 +71,7 @@ def suggestion(search: Search, number: int, parameters: dict[str, Any], seen: in
             task_type=spec.task_type,
             parameters=parameters,
             trial=number,
-            queue=spec.queue,
-            retry=spec.retry,
+            needs=spec.needs,
         ),
     ]
 
@@ -97,25 +97,23 @@ def default_seed(stream_id: str) -> int:
     return int.from_bytes(blake2b(stream_id.encode(), digest_size=6).digest(), "big")
 
 
-def _answer(stream: Stream, task_types: frozenset[str]) -> Answer | None:
+def _answer(stream: Stream, offer: Offer) -> Answer | None:
     for command in stream.commands.values():
         for publication in command.publications:
             if not publication.answered:
-                events = _decide(stream, command, publication, task_types)
+                events = _decide(stream, command, publication, offer)
                 return Answer("decide command", events, command.traceparent)
     return None
 
 
-def _decide(
-    stream: Stream, command: ReceivedCommand, publication: Publication, task_types: frozenset[str]
-) -> list[Event]:
+def _decide(stream: Stream, command: ReceivedCommand, publication: Publication, offer: Offer) -> list[Event]:
     accepted = CommandAccepted(command_id=command.command_id, source=publication.source)
     if publication.digest != command.digest:
         message = f"command id was used with another body at offset {command.offset} of its stream"
         return [_refusal(command, publication, Problem(code="idempotency_conflict", message=message))]
     if command.decided:
         return [accepted] if command.answer is None else [_refusal(command, publication, command.answer)]
-    decided = command.problem or _obeyed(stream, command, task_types)
+    decided = command.problem or _obeyed(stream, command, offer)
     if isinstance(decided, Problem):
         return [_refusal(command, publication, decided)]
     return [accepted, *decided]
@@ -131,15 +129,19 @@ def _refusal(command: ReceivedCommand, publication: Publication, problem: Proble
     )
 
 
-def _obeyed(stream: Stream, command: ReceivedCommand, task_types: frozenset[str]) -> list[Event] | Problem:
+def _obeyed(stream: Stream, command: ReceivedCommand, offer: Offer) -> list[Event] | Problem:
     read = command_of(command.command_type, command.body or {})
     match read:
         case Problem():
             return read
         case StartSearch():
-            return _start(stream, command, read, task_types)
+            return _start(stream, command, read, offer)
         case StopSearch():
             return _stop(stream, command, read)
+        case SubmitTasks():
+            return batches.start(stream, command.command_id, read, offer)
+        case StopTasks():
+            return batches.stop(stream, command.command_id, read)
         case _:
             return Problem(
                 code="unknown_command", path="$type", message=f"{command.command_type} is not for us"
@@ -147,16 +149,15 @@ def _obeyed(stream: Stream, command: ReceivedCommand, task_types: frozenset[str]
 
 
 def _start(
-    stream: Stream, command: ReceivedCommand, wanted: StartSearch, task_types: frozenset[str]
+    stream: Stream, command: ReceivedCommand, wanted: StartSearch, offer: Offer
 ) -> list[Event] | Problem:
-    if stream.search is not None:
-        message = f"stream {stream.stream_id} has a search already; choose another id"
-        return Problem(code="already_exists", path="$partitionkey", message=message)
-    if wanted.task_type not in task_types:
-        known = ", ".join(sorted(task_types)) or "none: no worker has joined yet"
-        hint = nearest(wanted.task_type, task_types)
-        message = f"no catalogue has task type {wanted.task_type!r}; known: {known}{hint}"
-        return Problem(code="unknown_task_type", path="$.task_type", message=message)
+    unfit = (
+        batches.already_taken(stream)
+        or type_problem(offer, wanted.task_type, "$.task_type")
+        or device_problem(offer, wanted.resources.device, "$.resources.device")
+    )
+    if unfit is not None:
+        return unfit
     plain = wanted.model_dump(mode="json")
     fault = samplers.problem(plain["space"], plain["tuner"])
     if fault is not None:
@@ -181,7 +182,9 @@ def _fault_code(path: str) -> str:
 def _stop(stream: Stream, command: ReceivedCommand, wanted: StopSearch) -> list[Event] | Problem:
     search = stream.search
     if search is None:
-        return Problem(code="unknown_search", path="$partitionkey", message=f"no search {stream.stream_id!r}")
+        hint = "; it has a batch: stop that" if stream.batch is not None else ""
+        message = f"no search {stream.stream_id!r}{hint}"
+        return Problem(code="unknown_search", path="$partitionkey", message=message)
     if stream.closed:
         message = f"search {stream.stream_id} is over: {search.status.value}"
         return Problem(code="already_terminal", path="$partitionkey", message=message)

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.contracts.codec import COMMANDS
 from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
-from trackside.contracts.tasks import AttemptEnded, MetricReported
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskInterrupted
 from trackside.contracts.topics import Topics
 from trackside.dispatcher import decide
 from trackside.dispatcher.advice import Advice
@@ -15,6 +16,7 @@ from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import ended
 from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.lanes import Reported
+from trackside.dispatcher.offer import Offer, offer_of
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
@@ -29,6 +31,7 @@ from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
 
+_COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
 _CONCLUDES = (TrialSuggested, SearchExhausted, SearchFailed)
 
 
@@ -49,6 +52,7 @@ class Dispatcher:
         self._author = author
         self._streams = streams
         self._fleet = fleet.Fleet()
+        self._offer = Offer()
         self._advice = advice
         self._background = background
         self._intake = Intake()
@@ -58,7 +62,8 @@ class Dispatcher:
     def fold(self, record: Record) -> None:
         """Folds a record of the events or the fleet topic."""
         if record.topic == self._topics.fleet.name:
-            fleet.evolve(self._fleet, record)
+            if fleet.evolve(self._fleet, record) is Outcome.APPLIED:
+                self._offer = offer_of(self._fleet)
             return
         stream, outcome = self._streams.fold(record)
         message = record.message
@@ -86,7 +91,6 @@ class Dispatcher:
         yield from self._arrived(facts)
         yield from self._advised(facts)
         events = self._topics.events.name
-        types = self._fleet.task_types
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue
@@ -94,7 +98,7 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
-            for answer in decide.react(stream, types):
+            for answer in decide.react(stream, self._offer):
                 yield self._decision(stream_id, answer)
 
     def act(self, facts: Facts) -> None:
@@ -151,7 +155,7 @@ class Dispatcher:
             if task is not None and task.trial is not None and message.kind == "PERIODICAL":
                 item: Reported = ("reported", task.trial, message.step, message.value)
                 self._advice.reported(stream, task.trial, item)
-        elif isinstance(message, AttemptEnded):
+        elif isinstance(message, AttemptEnded | TaskInterrupted):
             task = stream.tasks.get(message.task_id)
             if task is not None and task.trial is not None and task.state is not TaskState.ENDED:
                 self._advice.reported(stream, task.trial, ("restarted", task.trial))
@@ -162,5 +166,4 @@ class Dispatcher:
 
 def _kind(received: CommandReceived) -> str:
     """Gives a command's type as a label: those we don't know share one, so that nobody can flood them."""
-    known = ("trackside.start-search.v1", "trackside.stop-search.v1")
-    return received.command_type if received.command_type in known else "unknown"
+    return received.command_type if received.command_type in _COMMANDS else "unknown"

@@ -20,7 +20,8 @@ from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.domain.task import TaskEvent, TaskState
+from trackside.domain.task import TaskState
+from trackside.domain.task_events import TaskEvent
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log, TopicPartition
@@ -187,7 +188,8 @@ class Verifier:
         attempt = stream.tasks[event.task_id].attempts[event.attempt - 1]
         use = _Use(record.append_time_ms, record, event.task_id)
         self._open[place] = use
-        self._uses.setdefault((attempt.worker_id, attempt.device_id), []).append(use)
+        for device_id in attempt.device_ids:
+            self._uses.setdefault((attempt.worker_id, device_id), []).append(use)
 
     def _over(self, books: _Books, record: Record) -> None:
         books.over = True

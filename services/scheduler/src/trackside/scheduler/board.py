@@ -47,7 +47,8 @@ class Board:
     def taken(self) -> set[DeviceKey]:
         """Gives the devices that have a task."""
         return {
-            (task.place.worker_id, task.place.device_id)
+            (task.place.worker_id, device_id)
             for task in self.placed.values()
             if task.place is not None
+            for device_id in task.place.device_ids
         }

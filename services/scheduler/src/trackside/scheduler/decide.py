@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from trackside.contracts.fleet import RunningPlacement, WorkerLost
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, StopTask, TaskAssigned
+from trackside.domain import retries
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.board import Board
@@ -80,7 +81,7 @@ def assigned(placement: Placement, seen: int) -> TaskAssigned:
         placement=task.attempt.placement + 1,
         worker_id=placement.worker_id,
         incarnation=placement.incarnation,
-        device_id=placement.device_id,
+        device_ids=[placement.device_id],
         seen=seen,
     )
 
@@ -92,14 +93,14 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
         stream = board.stream_of[task.task_id]
+        command: RunTask | StopTask
         if task.stop_reason:
-            yield DeviceCommand(
-                place.worker_id, place.device_id, stop_of(task, stream, place.incarnation), task.traceparent
-            )
+            command = stop_of(task, stream, place.incarnation)
         elif task.state is TaskState.PLACED:
-            yield DeviceCommand(
-                place.worker_id, place.device_id, _run_of(task, stream, place.incarnation), task.traceparent
-            )
+            command = _run_of(task, stream, place.incarnation)
+        else:
+            continue
+        yield DeviceCommand(place.worker_id, place.device_ids[0], command, task.traceparent)
 
 
 def strays(
@@ -120,7 +121,7 @@ def strays(
             incarnation=incarnation,
             reason="stray",
         )
-        yield DeviceCommand(worker_id, placement.device_id, command, "")
+        yield DeviceCommand(worker_id, placement.device_ids[0], command, "")
 
 
 def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:
@@ -144,4 +145,10 @@ def _run_of(task: Task, stream: str, incarnation: str) -> RunTask:
         incarnation=incarnation,
         task_type=task.task_type,
         parameters=task.parameters,
+        device_ids=task.attempt.device_ids,
+        reserved=task.attempt.reserved,
+        whole_device=task.needs.resources.whole_device,
+        exclusive=task.needs.exclusive,
+        interrupts=retries.interrupts_left(task.needs.retry, task.attempts),
+        wait=task.attempt.behind,
     )

@@ -36,7 +36,7 @@ def place(
         if not free:
             break
         for at, (worker, device_id) in enumerate(free):
-            if task.task_type in worker.task_types and task.queue in worker.queues:
+            if task.task_type in worker.task_types and task.needs.queue in worker.queues:
                 placements.append(Placement(task, worker.worker_id, worker.incarnation, device_id))
                 del free[at]
                 break

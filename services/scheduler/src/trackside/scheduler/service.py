@@ -142,8 +142,8 @@ class Scheduler:
     def _leave_alone(self, refused: TaskRefused, record: Record) -> None:
         attempt = self._board.placed.get(refused.task_id)
         if attempt is not None:
-            device = (attempt.attempt.worker_id, attempt.attempt.device_id)
-            self._avoid[device] = now_ms() + AVOID_MS
+            for device_id in attempt.attempt.device_ids:
+                self._avoid[attempt.attempt.worker_id, device_id] = now_ms() + AVOID_MS
 
     def _heard(self, record: Record) -> None:
         message = record.message
@@ -181,7 +181,7 @@ class Scheduler:
         for decision in facts.in_flight:
             for message in decision.messages:
                 if isinstance(message, TaskAssigned):
-                    taken.add((message.worker_id, message.device_id))
+                    taken |= {(message.worker_id, device_id) for device_id in message.device_ids}
         waiting = (
             task
             for task in self._board.waiting()

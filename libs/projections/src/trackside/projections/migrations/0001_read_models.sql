@@ -98,7 +98,7 @@ CREATE TABLE tasks (
     state text NOT NULL,
     attempts integer NOT NULL,
     worker_id text,
-    device_id text,
+    device_ids text[] NOT NULL,
     ending text,
     result jsonb,
     stop_reason text NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE tasks (
     PRIMARY KEY (task_id, stream_id)
 );
 
-CREATE INDEX tasks_on_devices ON tasks (worker_id, device_id) WHERE state IN ('placed', 'active');
+CREATE INDEX tasks_on_devices ON tasks (worker_id) WHERE state IN ('placed', 'active');
 
 CREATE TABLE attempts (
     task_id text COLLATE "C" NOT NULL,
@@ -115,7 +115,7 @@ CREATE TABLE attempts (
     attempt integer NOT NULL,
     placement integer NOT NULL,
     worker_id text,
-    device_id text,
+    device_ids text[] NOT NULL,
     status text NOT NULL,
     ending text,
     assigned_ms bigint,

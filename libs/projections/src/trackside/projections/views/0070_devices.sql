@@ -18,7 +18,7 @@ LEFT JOIN LATERAL (
         AND attempts.stream_id = tasks.stream_id
         AND attempts.attempt = tasks.attempts
     WHERE tasks.worker_id = devices.worker_id
-        AND tasks.device_id = devices.device_id
+        AND devices.device_id = ANY (tasks.device_ids)
         AND tasks.state IN ('placed', 'active')
     ORDER BY attempts.assigned_ms DESC, tasks.task_id
     LIMIT 1

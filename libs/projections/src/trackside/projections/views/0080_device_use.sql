@@ -3,5 +3,5 @@ SELECT
     worker_id, device_id, task_id, stream_id, attempt, ending,
     to_timestamp(assigned_ms / 1000.0) AS began_at,
     to_timestamp(ended_ms / 1000.0) AS ended_at
-FROM attempts
+FROM attempts, unnest(device_ids) AS device_id
 WHERE assigned_ms IS NOT NULL

@@ -1,0 +1,156 @@
+"""Batches: tasks that are submitted on their own, in groups that run one after another."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from trackside.contracts.ids import Identifier
+from trackside.contracts.memory import Memory
+from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, Timeout
+
+DISPATCHER = frozenset({"dispatcher"})
+MAX_TASKS = 10_000
+
+
+class BatchStatus(StrEnum):
+    """The states of a batch; a batch is DONE however its tasks ended."""
+
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    DONE = "DONE"
+    STOPPED = "STOPPED"
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TaskSpec(_Spec):
+    """One task of a group; what it leaves out comes from its group, then from its batch.
+
+    `name` is unique in its group; a task without one is called by its number, from 1.
+    """
+
+    name: Identifier | None = None
+    task_type: str = Field(min_length=1, max_length=200)
+    parameters: Json = {}
+    resources: Resources | None = None
+    retry: RetryPolicy | None = None
+    priority: Priority | None = None
+    preempt: bool | None = None
+    exclusive: bool | None = None
+    queue_timeout_s: Timeout | None = None
+    run_timeout_s: Timeout | None = None
+
+
+class GroupSpec(_Spec):
+    """Tasks that may run at once; a group begins when the one before it is over.
+
+    Device and estimates count for tasks that don't give their own. Without a name it is `group-N`, from 1.
+    """
+
+    name: Identifier | None = None
+    tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MAX_TASKS)]
+    device: str = Field(default="", max_length=260)
+    estimate_memory: Memory | None = None
+    estimate_cuda_memory: Memory | None = None
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "GroupSpec":
+        seen: set[str] = set()
+        for number, task in enumerate(self.tasks):
+            name = task_name(task, number)
+            if name in seen:
+                raise PydanticCustomError("duplicate_task", "two tasks are called {name}", {"name": name})
+            seen.add(name)
+        return self
+
+
+class BatchSpec(Needs):
+    """Everything that defines a batch; its id is the stream's. At most `concurrency` tasks are open."""
+
+    name: str = Field(default="", max_length=200)
+    groups: Annotated[list[GroupSpec], Field(min_length=1, max_length=1_000)]
+    concurrency: int = Field(default=10_000, ge=1, le=10_000)
+
+
+class SubmitTasks(Command, BatchSpec):
+    """Asks for tasks to be run, under the stream id of the command."""
+
+
+class StopTasks(Command):
+    """Asks a batch to start nothing more and to end its running tasks; or, with `task`, to end that one."""
+
+    task: Identifier | None = None
+    reason: str = Field(default="", max_length=1_000)
+
+
+class BatchStarted(Event):
+    """A batch has begun, with its first group."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    batch: BatchSpec
+
+
+class GroupEnded(Event):
+    """All tasks of a group are over; `ends` counts them by the way they ended."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    group: int
+    ends: dict[str, int]
+
+
+class BatchStopRequested(Event):
+    """A batch takes up no new tasks and ends those that run."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    reason: str
+
+
+class BatchEnded(Event):
+    """A batch is over: nothing of it runs any more."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    status: BatchStatus
+
+
+def task_name(task: TaskSpec, number: int) -> str:
+    """Gives a task's name within its group; `number` counts from 0."""
+    return task.name or str(number + 1)
+
+
+def group_name(group: GroupSpec, number: int) -> str:
+    """Gives a group's name; `number` counts from 0."""
+    return group.name or f"group-{number + 1}"
+
+
+def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
+    """Gives what a task asks for: its own word first, then its group's, then its batch's."""
+    own = {
+        name: value
+        for name in ("retry", "priority", "preempt", "exclusive", "queue_timeout_s", "run_timeout_s")
+        if (value := getattr(task, name)) is not None
+    }
+    wanted = task.resources or batch.resources
+    return Needs(
+        **{name: getattr(batch, name) for name in Needs.model_fields}
+        | own
+        | {"resources": _within(wanted, group)}
+    )
+
+
+def _within(wanted: Resources, group: GroupSpec) -> Resources:
+    """Fills in a group's device and estimates, the latter only where they make sense for what is wanted."""
+    given = {name: getattr(wanted, name) for name in Resources.model_fields}
+    if not wanted.device and wanted.devices == 1:
+        given["device"] = group.device
+    if wanted.estimate_memory is None:
+        given["estimate_memory"] = group.estimate_memory
+    if wanted.estimate_cuda_memory is None and wanted.kind != "cpu":
+        given["estimate_cuda_memory"] = group.estimate_cuda_memory
+    return Resources(**given)

@@ -1,0 +1,96 @@
+"""What a task asks for: devices, memory, time, more tries, and its place in the queue."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_serializer, model_validator
+from pydantic_core import PydanticCustomError
+
+from trackside.contracts.ids import Identifier
+from trackside.contracts.memory import Memory
+
+MAX_TIMEOUT_S = 30 * 24 * 3_600
+Timeout = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
+Priority = Annotated[int, Field(ge=0, le=9)]
+DEFAULT_PRIORITY = 5
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Resources(_Spec):
+    """The devices and the memory that a task needs; memory is per device, and for the host in all.
+
+    `device` is a fixed one: `gpu-1`, `cuda:1` for the same, or `w1/gpu-1` with its worker's id.
+    """
+
+    kind: Literal["any", "cpu", "gpu"] = "any"
+    devices: int = Field(default=1, ge=1, le=64)
+    device: str = Field(default="", max_length=260)
+    whole_device: bool = False
+    estimate_memory: Memory | None = None
+    estimate_cuda_memory: Memory | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Resources":
+        if self.device and self.devices > 1:
+            raise PydanticCustomError(
+                "bad_resources", "a fixed device is one device, not {n}", {"n": self.devices}
+            )
+        if self.kind == "cpu" and self.estimate_cuda_memory is not None:
+            raise PydanticCustomError(
+                "bad_resources", "a CPU slot has no CUDA memory: leave kind or the estimate out"
+            )
+        return self
+
+
+class Retry(_Spec):
+    """How often an attempt is tried again, and after how long: backoff_s, times `factor` each time.
+
+    The wait is drawn from 1 - jitter to 1 + jitter of that, with a seed that is the attempt's own.
+    """
+
+    times: int = Field(default=0, ge=0, le=100)
+    backoff_s: float = Field(default=0.0, ge=0, le=86_400, allow_inf_nan=False)
+    factor: float = Field(default=2.0, ge=1, le=100, allow_inf_nan=False)
+    max_backoff_s: float = Field(default=3_600.0, ge=0, le=86_400, allow_inf_nan=False)
+    jitter: float = Field(default=0.1, ge=0, le=1, allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _short(self, whole: Any) -> int | dict[str, Any]:
+        """Writes the number alone where there is nothing else to say."""
+        return self.times if self == Retry(times=self.times) else dict(whole(self))
+
+
+def _from_number(given: object) -> object:
+    return {"times": given} if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+RetryRule = Annotated[Retry, BeforeValidator(_from_number, json_schema_input_type=int | Retry)]
+
+
+class RetryPolicy(_Spec):
+    """How many more tries a task gets, by the way an attempt ended: a number, or a rule with a backoff."""
+
+    lost: RetryRule = Retry(times=3)
+    failed: RetryRule = Retry()
+    oom_host: RetryRule = Retry(times=2)
+    oom_device: RetryRule = Retry(times=2)
+    timed_out_run: RetryRule = Retry()
+
+
+class Needs(_Spec):
+    """All that a task asks of the scheduler. `preempt`: it may push aside tasks of lower priority.
+
+    `exclusive`: two copies must never run, not even for the seconds in which a worker that was taken for
+    lost may live on; its worker ends it when the log stops answering.
+    """
+
+    queue: Identifier = "default"
+    priority: Priority = DEFAULT_PRIORITY
+    preempt: bool = False
+    exclusive: bool = False
+    resources: Resources = Resources()
+    retry: RetryPolicy = RetryPolicy()
+    queue_timeout_s: Timeout | None = None
+    run_timeout_s: Timeout | None = None

@@ -1,0 +1,42 @@
+"""Which ends of attempts are followed by another attempt, and after how long: pure, from the log alone."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.task import Attempt
+
+_RESOURCES = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
+
+
+def allows(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd) -> bool:
+    """Says whether a task whose newest attempt has ended so gets another one."""
+    return _count(attempts, end) <= _rule(policy, end).times
+
+
+def interrupts_left(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:
+    """Gives how often the newest attempt may still run out of memory in training without ending."""
+    return min(_rule(policy, end).times - _count(attempts, end) for end in _RESOURCES)
+
+
+def wait_ms(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd, task_id: str) -> int:
+    """Gives how long the next attempt waits: exponential, with a jitter that every reader draws alike."""
+    rule = _rule(policy, end)
+    wait_s = min(rule.backoff_s * rule.factor ** (_count(attempts, end) - 1), rule.max_backoff_s)
+    digest = blake2b(f"{task_id}/{attempts[-1].number}".encode(), digest_size=8).digest()
+    drawn = int.from_bytes(digest, "big") / 2**64
+    return int(wait_s * (1 + rule.jitter * (2 * drawn - 1)) * 1000)
+
+
+def _rule(policy: RetryPolicy, end: AttemptEnd) -> Retry:
+    """Gives the rule of an end; ends that no policy names are never followed by another attempt."""
+    rule: Retry | None = getattr(policy, end.value, None)
+    return Retry() if rule is None else rule
+
+
+def _count(attempts: Sequence[Attempt], end: AttemptEnd) -> int:
+    """Counts the attempts that ended so; running out of memory in training counts without an end too."""
+    resource = _RESOURCES.get(end, "")
+    interrupts = sum(attempt.interrupts.get(resource, 0) for attempt in attempts)
+    return interrupts + sum(1 for attempt in attempts if attempt.end is end)
