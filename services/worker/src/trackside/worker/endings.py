@@ -9,6 +9,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
 
 Ending = dict[str, Any]
 _FIELDS: Final = ("end", "result", "error", "load_time_ms", "train_time_ms", "exit_code", "leftovers")
+_SEEN: Final = ("exit_code", "leftovers")
 
 
 class Why(StrEnum):
@@ -27,12 +28,14 @@ def judged(written: Mapping[str, Any] | None, code: int | None, why: Why | None,
     forkserver died with it), `why` what the worker did to it, `phase` the last one it told of.
     A result that was written counts, whatever came after.
     """
-    if written is not None and (written.get("end") == AttemptEnd.FINISHED or why is None):
-        return {"exit_code": code} | {name: written[name] for name in _FIELDS if name in written}
+    found = {name: written[name] for name in _FIELDS if name in written} if written is not None else {}
+    if found and (found.get("end") == AttemptEnd.FINISHED or why is None):
+        return {"exit_code": code} | found
+    seen = {"exit_code": code} | {name: found[name] for name in _SEEN if name in found}
     if why is Why.STOPPED:
-        return {"end": AttemptEnd.CANCELLED, "exit_code": code}
+        return {"end": AttemptEnd.CANCELLED} | seen
     if why is Why.LEAVING or code is None:
-        return {"end": AttemptEnd.LOST, "exit_code": code}
+        return {"end": AttemptEnd.LOST} | seen
     return {"end": AttemptEnd.FAILED, "exit_code": code, "error": died(code, phase)}
 
 

@@ -62,22 +62,22 @@ def kill_strays(known: Collection[int]) -> tuple[list[int], list[str]]:
     return strays, found
 
 
-def end_marked(workdirs: Collection[str], locks: Collection[Path]) -> dict[str, list[str]]:
+def end_marked(workdirs: Collection[str], locks: Collection[str]) -> dict[str, list[str]]:
     """Kills processes that an earlier worker left, and names them by the folder they were made for.
 
     They have the folder in their environment, or one of the lock files open; those that have only the lock
     are named under it.
     """
-    wanted = {str(path.resolve()) for path in locks}
+    wanted = set(locks)
     found: dict[str, list[int]] = {}
     for pid in _pids():
-        mark = _mark_of(pid)
         if pid == os.getpid() or not is_there(pid):
             continue
+        mark = _mark_of(pid)
         place = mark if mark in workdirs else next(iter(wanted & _open_files(pid)), None)
         if place is not None:
             found.setdefault(place, []).append(pid)
-    names = {place: named(pids) for place, pids in found.items()}
+    names = {place: named(pid for pid in pids if not _is_doomed(pid)) for place, pids in found.items()}
     for pids in found.values():
         kill(pids)
     return names

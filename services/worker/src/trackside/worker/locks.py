@@ -25,9 +25,13 @@ class Locks:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
+    def path(self, device_id: str) -> Path:
+        """Gives the lock file of a device."""
+        return self._folder / f"{device_id}.lock"
+
     async def taken(self, device_id: str) -> int:
         """Waits until the device's last task is gone and gives a descriptor that holds the lock."""
-        path = self._folder / f"{device_id}.lock"
+        path = self.path(device_id)
         while (descriptor := try_lock(path)) is None:
             killed = kill_holders(path)
             log.warning("device held by what is left of an earlier task", device=device_id, killed=killed)

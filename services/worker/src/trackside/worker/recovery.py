@@ -8,6 +8,7 @@ import structlog
 from trackside.eventlog.log import Appended
 from trackside.worker.endings import recovered
 from trackside.worker.journal import Journal, Placement
+from trackside.worker.leftovers import NAMED, end_marked
 from trackside.worker.locks import Locks
 from trackside.worker.reporter import Reporter, Voice
 
@@ -18,12 +19,13 @@ async def settle_debts(journal: Journal, locks: Locks, voice: Voice, keep_workdi
     """Appends the ends that are owed, once the processes are gone; gives partition to offset behind them.
 
     A placement whose process left an ending gets that one, with all its deciding values again (a repeated
-    event counts once); any other is lost.
+    event counts once); any other is lost. What its process has left is killed and named.
     """
     owed = journal.owed()
+    left = await asyncio.to_thread(_end_leftovers, journal, locks, owed)
     await asyncio.gather(*(locks.free(device_id) for device_id in {entry.device_id for entry in owed}))
     after: dict[str, int] = {}
-    heard = [_end(journal, voice, placement) for placement in owed]
+    heard = [_end(journal, voice, placement, left[placement.key]) for placement in owed]
     for placement, (partition, place) in zip(owed, heard, strict=True):
         offset = (await place).offset + 1
         after[str(partition)] = max(offset, after.get(str(partition), 0))
@@ -32,7 +34,20 @@ async def settle_debts(journal: Journal, locks: Locks, voice: Voice, keep_workdi
     return after
 
 
-def _end(journal: Journal, voice: Voice, placement: Placement) -> tuple[int, asyncio.Future[Appended]]:
+def _end_leftovers(journal: Journal, locks: Locks, owed: list[Placement]) -> dict[str, list[str]]:
+    """Gives by placement what was left of it and is killed now."""
+    workdirs = [str(journal.workdir(placement)) for placement in owed]
+    paths = [str(locks.path(placement.device_id).resolve()) for placement in owed]
+    names = end_marked(workdirs, paths) if owed else {}
+    return {
+        placement.key: [*names.get(workdir, []), *names.pop(path, [])]
+        for placement, workdir, path in zip(owed, workdirs, paths, strict=True)
+    }
+
+
+def _end(
+    journal: Journal, voice: Voice, placement: Placement, left: list[str]
+) -> tuple[int, asyncio.Future[Appended]]:
     place: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     written = journal.ending(placement)
     reporter = Reporter(voice, placement)
@@ -41,7 +56,9 @@ def _end(journal: Journal, voice: Voice, placement: Placement) -> tuple[int, asy
         reporter.reports([(step, value, time_ms) for step, value, time_ms in written.get("reports", [])])
         if written.get("final") is not None:
             reporter.final(written["final"])
-    event, partition = reporter.ended(recovered(written), partial(_settle, place))
+    ending = recovered(written)
+    ending["leftovers"] = [*ending.get("leftovers", []), *left][:NAMED]
+    event, partition = reporter.ended(ending, partial(_settle, place))
     log.info("recovered an attempt", task=placement.task_id, attempt=placement.attempt, end=event.end.value)
     return partition, place
 
