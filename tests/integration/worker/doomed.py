@@ -30,13 +30,16 @@ class DeafLog(MemoryLog):
         return await super().append(topic, partition, batch)
 
 
-async def main(data_dir: Path, parameters: dict[str, object]) -> None:
+async def main(
+    data_dir: Path, parameters: dict[str, object], catalogue: str = "", task_type: str = "noop"
+) -> None:
     """Runs until it is killed."""
     topics = Topics("t.")
     log = DeafLog()
     await log.ensure(topics.shared)
-    async with running(log, topics, settings_for(data_dir)) as rig:
-        command = await rig.run("a", parameters)
+    given = {"catalogue": Path(catalogue)} if catalogue else {}
+    async with running(log, topics, settings_for(data_dir, **given)) as rig:
+        command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         sys.stdout.write(f"{await rig.pid('a')}\n")
         sys.stdout.flush()
@@ -44,4 +47,4 @@ async def main(data_dir: Path, parameters: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2]), *sys.argv[3:]))

@@ -20,9 +20,10 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def doomed(data_dir: Path, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    """Starts a worker in a process of its own with one task."""
+def doomed(data_dir: Path, parameters: dict[str, Any], *task: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts a worker in a process of its own with one task: of `noop`, or of a catalogue and a type."""
     command = [sys.executable, "-m", "tests.integration.worker.doomed", str(data_dir), json.dumps(parameters)]
+    command += task
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process

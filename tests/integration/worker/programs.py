@@ -1,0 +1,47 @@
+"""Scripts that become tasks of a worker, for tests."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.integration.worker.rig import Rig, memory_log, running, settings_for
+from trackside.contracts.topics import Topics
+
+SAY = """
+import json, os, signal, sys, time
+def say(**word):
+    os.write(int(os.environ["TRACKSIDE_METRICS_FD"]), (json.dumps(word) + "\\n").encode())
+"""
+DAEMON = """
+def daemon(seconds=600):
+    "Starts a process that hides as well as one can, and gives its pid."
+    hears, tells = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(tells, str(os.getpid()).encode())
+            os.closerange(3, 256)
+            os.execve("/bin/sleep", ["sleep", str(seconds)], {})
+        os._exit(0)
+    os.wait()
+    return int(os.read(hears, 32))
+"""
+PYTHON = f"program: [{sys.executable}, ./script.py"
+
+
+def task_of(folder: Path, script: str = "", task: str = f"{PYTHON}]", more: str = "") -> Path:
+    """Writes a catalogue whose one task type `a` is a script, or what else is given."""
+    (folder / "script.py").write_text(SAY + DAEMON + script)
+    path = folder / "catalogue.yaml"
+    path.write_text(f"tasks: {{a: {{{task}, path: .{more}}}}}\n")
+    return path
+
+
+@asynccontextmanager
+async def started(folder: Path, catalogue: Path) -> AsyncIterator[Rig]:
+    """Runs a worker with a catalogue while the block runs."""
+    topics = Topics("t.")
+    settings = settings_for(folder / "worker", catalogue=catalogue)
+    async with running(await memory_log(topics), topics, settings) as rig:
+        yield rig

@@ -1,0 +1,89 @@
+"""Processes that a task leaves behind."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.programs import DAEMON, started, task_of
+from tests.integration.worker.rig import alive
+from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded
+from trackside.worker.leftovers import end_marked
+from trackside.worker.locks import try_lock
+
+HIDES = "say(report=daemon())\n"
+STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600']).pid)\n"
+
+
+@pytest.mark.parametrize("script", [HIDES, STAYS_IN_GROUP])
+async def test_what_a_program_leaves_behind_is_killed_and_named(tmp_path: Path, script: str) -> None:
+    """FM-16: also one with a session of its own, no environment and no file open."""
+    async with started(tmp_path, task_of(tmp_path, script)) as rig:
+        await rig.run("t", task_type="a")
+        pid, end = await rig.pid("t"), await rig.end("t")
+        assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, (f"{pid} sleep 600",))
+        assert not alive(pid)
+
+
+async def test_what_a_killed_program_leaves_behind_is_killed_and_named(tmp_path: Path) -> None:
+    """FM-16: the process of the task that would have named it is killed first."""
+    script = f"{HIDES}signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
+    async with started(tmp_path, task_of(tmp_path, script)) as rig:
+        command = await rig.run("t", task_type="a")
+        pid = await rig.pid("t")
+        await rig.stop(command)
+        end = await rig.end("t")
+        assert (end.end, end.leftovers) == (AttemptEnd.CANCELLED, (f"{pid} sleep 600",))
+        assert gone(pid)
+        await rig.run("u", task_type="a")
+        await rig.pid("u")
+
+
+async def test_what_a_class_leaves_behind_is_killed_and_named(tmp_path: Path) -> None:
+    """FM-16."""
+    script = "from trackside.sdk import Task, trial\nclass Leaves(Task):\n    def train(self, device):\n"
+    catalogue = task_of(tmp_path, f"{script}        trial.report(daemon())", "entry: 'script:Leaves'")
+    async with started(tmp_path, catalogue) as rig:
+        await rig.run("t", task_type="a")
+        pid, end = await rig.pid("t"), await rig.end("t")
+        assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, (f"{pid} sleep 600",))
+        assert not alive(pid)
+
+
+async def test_a_program_dies_with_its_worker_and_what_it_left_is_named_by_the_successor(
+    tmp_path: Path,
+) -> None:
+    """FM-16: nobody was there to adopt it; its environment says whose it is."""
+    marked = DAEMON.replace(", {})", ", dict(os.environ))")
+    script = f"{marked}\nleft = daemon()\nsay(report=os.getpid())\nsay(report=left)\ntime.sleep(600)"
+    catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
+    with doomed(data_dir, {}, str(catalogue), "a") as process:
+        incarnation, pid = said(process), int(said(process))
+        process.kill()
+        assert gone(pid)
+    _, story = await story_after_restart(data_dir)
+    end = story[-1]
+    assert isinstance(end, AttemptEnded)
+    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    (name,) = end.leftovers
+    assert name.endswith(" sleep 600") and gone(int(name.split()[0]))
+
+
+def test_what_has_the_mark_or_the_lock_is_found_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "cpu-0.lock"
+    lock = try_lock(path)
+    assert lock is not None
+    marked = {"TRACKSIDE_WORKDIR": "/w/1"}
+    with (
+        subprocess.Popen(["sleep", "601"], env=marked) as first,
+        subprocess.Popen(["sleep", "602"], env={}, pass_fds=[lock]) as second,
+        subprocess.Popen(["sleep", "603"], env={"TRACKSIDE_WORKDIR": "/w/11"}) as other,
+    ):
+        found = end_marked(["/w/1", "/w/2"], [str(path)])
+        assert found == {"/w/1": [f"{first.pid} sleep 601"], str(path): [f"{second.pid} sleep 602"]}
+        assert (first.wait(), second.wait(), other.poll()) == (-signal.SIGKILL, -signal.SIGKILL, None)
+        other.kill()
+    os.close(lock)

@@ -1,0 +1,287 @@
+"""Programs as tasks: what they are given, how they speak and how they end."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.programs import PYTHON, started, task_of
+from tests.integration.worker.rig import (
+    EXAMPLES,
+    Rig,
+    of,
+    stream_of,
+)
+from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import MetricPointsReported, OutputWritten
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskRefused,
+    TaskStatus,
+    TaskStatusChanged,
+)
+
+SPEAKS = """
+from pathlib import Path
+for step, loss in enumerate([0.5, 0.25]):
+    say(metric="loss", value=loss, step=step * 10)
+    say(report=1 - loss, step=step)
+say(metric="odd", value="nan")
+say(final=0.8)
+say(result={"thrown": "away"})
+say(result={
+    "parameters": json.loads(Path(os.environ["TRACKSIDE_PARAMETERS_FILE"]).read_text()),
+    "argv": sys.argv[1:],
+    "cwd": os.getcwd(),
+    "environment": sorted(os.environ),
+    "cuda": os.environ["CUDA_VISIBLE_DEVICES"],
+})
+print("done")
+"""
+SDK = """
+from trackside.sdk import trial
+rate = trial.parameters()["rate"]
+trial.log(loss=rate)
+trial.log(loss=float("inf"))
+trial.report({"default": rate * 2, "other": 1.0})
+trial.report(rate * 3)
+trial.result(rate * 4)
+"""
+MUMBLES = """
+fd = int(os.environ["TRACKSIDE_METRICS_FD"])
+os.write(fd, b'{"report": 0.5}\\nno json\\n[1]\\n\\n{"report": 0.4, "step": 0}\\n{"metric": "x"}\\n')
+os.write(fd, b'{"result": 1}\\n')
+os.write(fd, b'{"metric": "x", "value": "0.1"}\\n' + b"x" * 1_100_000 + b'\\n{"report": 0.75}')
+"""
+
+
+async def output(rig: Rig, task_id: str, enough: Callable[[str], bool]) -> str:
+    """Waits for a task's output, of both kinds."""
+
+    def text(messages: list[Message]) -> str:
+        return "\n".join(line for written in of(messages, OutputWritten) for line in written.lines)
+
+    return text(await rig.messages(rig.topics.logs, task_id, lambda all_: enough(text(all_))))
+
+
+async def points(rig: Rig, task_id: str, tags: int) -> dict[str, list[tuple[int, float | None]]]:
+    """Waits for a task's points under so many tags."""
+    found: dict[str, list[tuple[int, float | None]]] = {}
+
+    def enough(messages: list[Message]) -> bool:
+        found.clear()
+        for batch in of(messages, MetricPointsReported):
+            for series in batch.series:
+                found.setdefault(series.tag, []).extend(zip(series.steps, series.values, strict=True))
+        return len(found) >= tags
+
+    await rig.messages(rig.topics.metrics, task_id, enough)
+    return found
+
+
+def told(story: list[Message]) -> list[tuple[str, int, float | None]]:
+    """Gives the deciding values of a story."""
+    return [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
+
+
+async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgres://me:secret@host/db")
+    monkeypatch.setenv("ELSEWHERE", "1")
+    task = f"{PYTHON}, --in, '{{parameters_file}}', '--out={{workdir}}/x', '{{device}}', '$HOME; echo *']"
+    async with started(tmp_path, task_of(tmp_path, SPEAKS, task)) as rig:
+        await rig.run("t", {"lr": 0.1, "name": "é"}, task_type="a")
+        story = await rig.story("t")
+        assert await points(rig, "t", 3) == {
+            "loss": [(0, 0.5), (10, 0.25)],
+            "odd": [(0, None)],
+            "objective": [(0, 0.5), (1, 0.75)],
+        }
+        assert "done" in await output(rig, "t", bool)
+    assert [event.status for event in of(story, TaskStatusChanged)] == [
+        TaskStatus.AVAILABLE,
+        TaskStatus.LOADING,
+        TaskStatus.WAITING,
+        TaskStatus.TRAINING,
+    ]
+    assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75), ("FINAL", 2, 0.8)]
+    end = story[-1]
+    assert isinstance(end, AttemptEnded) and end.result is not None
+    assert (end.end, end.exit_code, end.leftovers) == (AttemptEnd.FINISHED, 0, ())
+    assert end.load_time_ms >= 0 and end.train_time_ms >= 0
+    result, cwd = end.result, end.result["cwd"]
+    assert result["parameters"] == {"lr": 0.1, "name": "é"}
+    assert result["argv"] == ["--in", f"{cwd}/parameters.json", f"--out={cwd}/x", "cpu", "$HOME; echo *"]
+    assert result["cuda"] == ""
+    assert {"TRACKSIDE_TASK_ID", "TRACKSIDE_ATTEMPT", "TRACEPARENT", "HOME"} <= set(result["environment"])
+    assert not {"TRACKSIDE_POSTGRES_DSN", "ELSEWHERE"} & set(result["environment"])
+
+
+async def test_the_sdk_speaks_through_the_descriptor(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, SDK)) as rig:
+        await rig.run("t", {"rate": 0.25}, task_type="a")
+        story = await rig.story("t")
+        assert await points(rig, "t", 3) == {
+            "loss": [(0, 0.25), (1, None)],
+            "objective": [(0, 0.5), (1, 0.75)],
+            "other": [(0, 1.0)],
+        }
+    assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75), ("FINAL", 2, 1.0)]
+    assert of(story, AttemptEnded)[0].result == {}
+
+
+async def test_a_program_need_not_say_anything(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, task="program: ['true']")) as rig:
+        await rig.run("t", task_type="a")
+        end = await rig.end("t")
+    assert (end.end, end.exit_code, end.result) == (AttemptEnd.FINISHED, 0, {})
+
+
+async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, MUMBLES)) as rig:
+        await rig.run("t", task_type="a")
+        story = await rig.story("t")
+        text = await output(rig, "t", lambda all_: "line 9" in all_)
+    assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75)]
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+    warned = {line.partition(" of the metrics")[0] for line in text.splitlines()}
+    assert warned == {f"trackside: line {number}" for number in (2, 3, 5, 6, 7, 8, 9)}
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "words"),
+    [
+        ("sys.stderr.write('much\\n' * 999 + 'the cause\\n'); sys.exit(3)", 3, "exit code 3; its last words"),
+        ("raise KeyError('lr')", 1, "KeyError: 'lr'"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -11, "killed by SIGSEGV"),
+        ("sys.exit('password=hunter2')", 1, "password=[redacted]"),
+    ],
+)
+async def test_another_exit_code_is_a_failure_with_the_last_words(
+    tmp_path: Path, script: str, code: int, words: str
+) -> None:
+    async with started(tmp_path, task_of(tmp_path, f"say(report=1)\n{script}")) as rig:
+        await rig.run("t", task_type="a")
+        story = await rig.story("t")
+    end = of(story, AttemptEnded)[0]
+    assert told(story) == [("PERIODICAL", 0, 1)]
+    assert end.error is not None
+    assert (end.end, end.exit_code, end.error.stage) == (AttemptEnd.FAILED, code, "TRAIN")
+    assert words in end.error.message and len(end.error.message) < 4_200
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("program: [no-such-program-anywhere]", "no such program in the folders of PATH"),
+        ("program: [./nothing]", "there is no such file"),
+        ("program: [./script.py]", "no executable file"),
+        ("program: [./orphan]", "No such file or directory"),
+        ("program: [./noise]", "Exec format error"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_fails_at_its_start(tmp_path: Path, task: str, words: str) -> None:
+    for name, content in (("orphan", b"#!/no/such/interpreter\n"), ("noise", b"\1\2\3")):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o700)
+    async with started(tmp_path, task_of(tmp_path, task=task)) as rig:
+        await rig.run("t", task_type="a")
+        end = await rig.end("t")
+    assert end.end is AttemptEnd.FAILED and end.error is not None
+    assert (end.error.stage, end.error.type) == ("START", "UnstartableError")
+    assert words in end.error.message and task[11:-1].removeprefix("./") in end.error.message
+
+
+async def test_a_result_too_large_to_keep_fails_at_the_report(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, "say(result={'a': 'x' * 70_000})")) as rig:
+        await rig.run("t", task_type="a")
+        end = await rig.end("t")
+    assert end.end is AttemptEnd.FAILED and end.error is not None and end.error.stage == "REPORT"
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("", -signal.SIGTERM),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))", 7),
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", -signal.SIGKILL),
+    ],
+)
+async def test_a_stop_reaches_the_program_and_kills_one_that_will_not_end(
+    tmp_path: Path, script: str, code: int
+) -> None:
+    """FM-15."""
+    async with started(
+        tmp_path, task_of(tmp_path, f"{script}\nsay(report=os.getpid())\ntime.sleep(600)")
+    ) as rig:
+        command = await rig.run("t", task_type="a")
+        pid = await rig.pid("t")
+        await rig.stop(command)
+        end = await rig.end("t")
+        assert (end.end, end.exit_code) == (AttemptEnd.CANCELLED, code)
+        assert gone(pid)
+
+
+async def test_parameters_against_the_schema_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    schema = ", parameters: {properties: {lr: {type: number, maximum: 1}}}"
+    async with started(tmp_path, task_of(tmp_path, "say(report=1)", more=schema)) as rig:
+        await rig.run("t", {"lr": 2}, task_type="a")
+        refused = await rig.first(TaskRefused, rig.topics.events, stream_of("t"))
+        assert (refused.code, refused.message[:5]) == ("bad_parameters", "$.lr:")
+        assert "maximum" in refused.message
+        await rig.run("t", {"lr": 1}, task_type="a", placement=2)
+        assert told(await rig.story("t")) == [("PERIODICAL", 0, 1)]
+
+
+async def test_a_program_holds_the_lock_of_its_device(tmp_path: Path) -> None:
+    script = "held = [os.path.realpath(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')]\n"
+    async with started(tmp_path, task_of(tmp_path, f"{script}say(result={{'held': held}})")) as rig:
+        await rig.run("t", task_type="a")
+        result = (await rig.end("t")).result
+    assert result is not None
+    assert [Path(name).name for name in result["held"] if "locks" in name] == ["cpu-0.lock"]
+
+
+async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
+    script = "say(report=os.getpid())\nsay(final=0.9)\nsay(result={'x': 1})"
+    catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
+    with doomed(data_dir, {}, str(catalogue), "a") as process:
+        incarnation, pid = said(process), float(said(process))
+        assert said(process) == "withheld"
+    _, story = await story_after_restart(data_dir)
+    assert told(story) == [("PERIODICAL", 0, pid), ("FINAL", 1, 0.9)]
+    (end,) = of(story, AttemptEnded)
+    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.FINISHED, True, incarnation)
+    assert (end.result, end.exit_code) == ({"x": 1}, None)
+
+
+async def test_the_example_of_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    async with started(tmp_path, EXAMPLES / "program" / "catalogue.yaml") as rig:
+        await rig.run("t", {"epochs": 3}, task_type="sgd")
+        story = await rig.story("t")
+        await rig.run("u", {"epochs": 0}, task_type="sgd")
+        refused = await rig.first(TaskRefused, rig.topics.events, stream_of("u"))
+    assert [kind for kind, _, _ in told(story)] == ["PERIODICAL"] * 3 + ["FINAL"]
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.FINISHED and end.result is not None
+    assert end.result["accuracy"] > 0.8
+    assert refused.code == "bad_parameters"
+
+
+async def test_a_pytorch_example_that_nobody_here_wrote_runs_unmodified(tmp_path: Path) -> None:
+    module = "torch.utils.benchmark.examples.simple_timeit"
+    pytest.importorskip("torch")
+    async with started(tmp_path, task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")) as rig:
+        await rig.run("t", task_type="a")
+        end = await rig.end("t")
+        text = await output(rig, "t", lambda all_: all_.count("autorange:") == 3)
+    assert (end.end, end.exit_code, end.leftovers) == (AttemptEnd.FINISHED, 0, ())
+    assert "Broadcasting add (4x8)" in text

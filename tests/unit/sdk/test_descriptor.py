@@ -1,0 +1,43 @@
+"""A program's words through the descriptor that its worker gave it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.descriptor import DescriptorChannel, channel_of
+
+
+def test_words_go_through_the_descriptor_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('{"lr": 0.1}')
+    hears, tells = os.pipe()
+    channel = channel_of(
+        {"TRACKSIDE_METRICS_FD": str(tells), "TRACKSIDE_PARAMETERS_FILE": str(tmp_path / "p.json")}
+    )
+    assert isinstance(channel, DescriptorChannel)
+    assert channel.parameters() == {"lr": 0.1}
+    channel.points(3, {"loss": float("nan"), "rate": 0.5})
+    channel.report(4, 0.25)
+    channel.final(0.75)
+    os.close(tells)
+    with os.fdopen(hears) as lines:
+        assert [json.loads(line) for line in lines] == [
+            {"metric": "loss", "value": "nan", "step": 3},
+            {"metric": "rate", "value": 0.5, "step": 3},
+            {"report": 0.25, "step": 4},
+            {"final": 0.75},
+        ]
+
+
+@pytest.mark.parametrize("descriptor", ["", "x", "-1", "99999"])
+def test_without_a_descriptor_that_is_there_words_go_to_the_screen(descriptor: str) -> None:
+    environment = {"TRACKSIDE_METRICS_FD": descriptor, "TRACKSIDE_PARAMETERS_FILE": "p.json"}
+    assert isinstance(channel_of(environment), ScreenChannel)
+
+
+def test_a_descriptor_that_means_something_else_by_now_is_left_alone(tmp_path: Path) -> None:
+    with (tmp_path / "model.bin").open("wb") as file:
+        environment = {"TRACKSIDE_METRICS_FD": str(file.fileno()), "TRACKSIDE_PARAMETERS_FILE": "p.json"}
+        assert isinstance(channel_of(environment), ScreenChannel)

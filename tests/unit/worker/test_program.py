@@ -1,0 +1,98 @@
+"""What a program says line by line, and what its failure is called."""
+
+import contextlib
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.worker.program import ProgramFailedError, UnstartableError, ending_of
+from trackside.worker.program_lines import (
+    MAX_LINE_BYTES,
+    Final,
+    Lines,
+    Point,
+    Report,
+    Result,
+    UnreadableLineError,
+    Word,
+    read_line,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        (b'{"metric": "loss", "value": 0.1, "step": 3}', Point("loss", 0.1, 3)),
+        (b'{"metric": "loss", "value": 1, "epoch": 7}\r', Point("loss", 1.0, None)),
+        (b'{"report": 0.9, "step": 0}', Report(0.9, 0)),
+        (b'{"report": "-inf"}', Report(-math.inf, None)),
+        (b'{"final": 0.93}', Final(0.93)),
+        (b'{"final": Infinity}', Final(math.inf)),
+        (b'{"result": {"a": [1]}}', Result({"a": [1]})),
+        (b"  \r", None),
+    ],
+)
+def test_a_line_says_one_thing(line: bytes, word: Word | None) -> None:
+    assert read_line(line) == word
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (None, "longer than 1,048,576 bytes"),
+        (b"loss: 0.1", "not JSON"),
+        (b"\xff", "not UTF-8|not JSON"),
+        (b"[1, 2]", "expected an object"),
+        (b'{"loss": 0.1}', "expected an object such as"),
+        (b'{"metric": 3, "value": 1}', "expected an object such as"),
+        (b'{"metric": "x", "value": "0.1"}', "value: expected a number"),
+        (b'{"report": true}', "report: expected a number"),
+        (b'{"report": null}', "report: expected a number"),
+        (b'{"final": 1' + b"0" * 400 + b"}", "final: the number is too large"),
+        (b'{"report": 1, "step": 1.5}', "step: expected a whole number"),
+        (b'{"report": 1, "step": -1}', "step: expected a whole number"),
+        (b'{"report": 1, "step": 9223372036854775808}', "step: expected a whole number"),
+        (b'{"result": [1]}', "result: expected an object"),
+        (b"[" * 100_000, "nested too deep|not JSON"),
+        (b'{"final": ' + b"1" * 5_000 + b"}", "not JSON"),
+    ],
+)
+def test_a_line_that_says_nothing_tells_why(line: bytes | None, reason: str) -> None:
+    with pytest.raises(UnreadableLineError, match=reason):
+        read_line(line)
+
+
+@given(st.binary(max_size=200))
+def test_no_line_does_harm(line: bytes) -> None:
+    with contextlib.suppress(UnreadableLineError):
+        read_line(line)
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line)), st.integers(1, 7))
+def test_lines_are_the_same_however_they_arrive(lines: list[bytes], piece: int) -> None:
+    octets = b"".join(line + b"\n" for line in lines)
+    cut = Lines()
+    found = [line for at in range(0, len(octets), piece) for line in cut.feed(octets[at : at + piece])]
+    assert found + cut.end() == list(enumerate(lines, start=1))
+
+
+def test_a_line_too_long_is_passed_over_and_counted_once() -> None:
+    cut, found = Lines(), []
+    for _ in range(5):
+        found += cut.feed(b"x" * (MAX_LINE_BYTES - 1))
+    found += cut.feed(b'\n{"report": 1}\n{"fin')
+    assert found == [(1, None), (2, b'{"report": 1}')]
+    assert cut.feed(b'al": 2}') + cut.end() == [(3, b'{"final": 2}')]
+    assert cut.end() == []
+
+
+def test_the_failures_of_a_program_become_endings() -> None:
+    failed = ending_of(ProgramFailedError(3, "exit code 3"))
+    assert failed is not None and json.loads(json.dumps(failed)) == failed
+    assert (failed["end"], failed["exit_code"], failed["error"]["stage"]) == ("failed", 3, "TRAIN")
+    unstarted = ending_of(UnstartableError("no such file"))
+    assert unstarted is not None and unstarted["error"]["stage"] == "START"
+    assert ending_of(ValueError()) is None
