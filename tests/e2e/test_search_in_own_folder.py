@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from trackside.eventlog.log import Outgoing
 pytestmark = pytest.mark.timeout(300)
 
 TASKS = """
+import sys
 import threading
+from pathlib import Path
 
 from trackside.sdk import Task, trial
 
@@ -36,12 +39,23 @@ class Endless(Task):
 class Broken(Task):
     def load(self):
         raise FileNotFoundError("no such data")
+
+
+class Chatty(Task):
+    def train(self, device):
+        print("begun")
+        here = Path(__file__).parent
+        (here / "begun").write_text("")
+        (here / "go-on").read_text()  # both are pipes: each end waits for the other
+        print("almost", file=sys.stderr)
+        print("done")
 """
 CATALOGUE = """
 tasks:
   parabola: {entry: mine:Parabola, path: .}
   endless: {entry: mine:Endless, path: .}
   broken: {entry: mine:Broken, path: .}
+  chatty: {entry: mine:Chatty, path: .}
 """
 SPEC = """
 kind: search
@@ -59,7 +73,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Fold
     folder = Folder(path, {"TRACKSIDE_WORKER_PRELOAD": "json"})
     (path / "mine.py").write_text(TASKS)
     (path / "catalogue.yaml").write_text(CATALOGUE)
-    for kind in ("parabola", "endless", "broken", "unknown"):
+    for kind in ("parabola", "endless", "broken", "unknown", "chatty"):
         (path / f"{kind}.yaml").write_text(SPEC.replace("TYPE", kind))
     folder.done("up", "--leash", str(leash))
     folder.done("submit", "parabola.yaml", "--id", "first", "--wait")
@@ -131,6 +145,28 @@ def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> N
     assert "no such data" in ends[0]["data"]["error"]["traceback"]
 
 
+def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(home: Folder) -> None:
+    text = (home.path / "chatty.yaml").read_text()
+    (home.path / "chatty.yaml").write_text(text.replace("max_trials: 6", "max_trials: 1"))
+    os.mkfifo(home.path / "begun")
+    os.mkfifo(home.path / "go-on")
+    home.done("submit", "chatty.yaml", "--id", "chatty-1")
+    (home.path / "begun").read_text()
+    with home.start("logs", "chatty-1.0", "-f") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "begun\n"
+        (home.path / "go-on").write_text("")
+        rest = following.stdout.read().splitlines()
+    assert following.returncode == 0 and sorted(rest) == ["almost", "done"]
+    lines = home.lines("logs", "chatty-1.0")
+    assert sorted((line["source"], line["number"], line["text"]) for line in lines) == [
+        ("stderr", 1, "almost"),
+        ("stdout", 1, "begun"),
+        ("stdout", 2, "done"),
+    ]
+    assert home.done("logs", "chatty-1.0", "--source", "stderr") == "almost\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
@@ -142,6 +178,8 @@ def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> N
         (("watch", "no-such"), 1, "there is no no-such"),
         (("show", "no-such"), 1, "no search or task no-such"),
         (("events", "no-such"), 1, "there is no no-such"),
+        (("logs", "first.99"), 1, "there is no task first.99"),
+        (("logs", "first"), 1, "give one of its tasks, such as first.0"),
         (("submit",), 2, "SPEC.yaml"),
         (("sbmit",), 2, "submit"),
     ],

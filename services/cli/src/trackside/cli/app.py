@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
-from trackside.cli import demo, looking, reading, replaying, screen, services, stacking, submitting
+from trackside.cli import demo, logs, looking, reading, replaying, screen, services, stacking, submitting
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
 
@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "ls": reading.ls,
         "show": reading.show,
         "watch": looking.watch,
+        "logs": logs.logs,
         "dead-letters": reading.dead_letters,
     },
     LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": replaying.verify_log},

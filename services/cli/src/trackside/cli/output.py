@@ -1,0 +1,154 @@
+"""The lines that a task has written, as the log has them: in order, each once, with what is missing named."""
+
+import re
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+
+from trackside.contracts.message import Record
+from trackside.contracts.summaries import OutputWritten
+from trackside.contracts.topics import partition_of
+from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.decode import decode
+from trackside.eventlog.errors import OffsetGoneError
+from trackside.eventlog.log import Entry, Log, Reader
+
+WAIT_S = 0.5
+LINGER_S = 1.0
+"""How long the last lines may take behind the event that a task has ended: their ways to the log differ."""
+REMEMBERED = 1_000
+_LEFT_OUT = re.compile(r"\[(\d+) more lines came too fast and were left out\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of output; `number` counts those of its attempt and source from 1."""
+
+    attempt: int
+    source: str
+    number: int
+    text: str
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Lines that are not in the log: the first one's number, and how many."""
+
+    attempt: int
+    source: str
+    number: int
+    count: int
+    time_ms: int
+
+
+@dataclass(slots=True)
+class Lines:
+    """Numbers the lines of one task, and notices what was sent twice and what was left out."""
+
+    _next: dict[tuple[int, str], int] = field(default_factory=dict)
+    _seen: dict[str, None] = field(default_factory=dict)
+
+    def of(self, record: Record) -> list[Line | Gap]:
+        """Gives the lines of a record of output, behind those missing before them; none if it is a repeat.
+
+        An attempt that was put back in the queue counts its lines from 1 again.
+        """
+        output, time_ms = record.message, record.append_time_ms
+        if not isinstance(output, OutputWritten) or self._is_repeat(record.envelope.id):
+            return []
+        attempt, source, first = output.attempt, output.source, output.first_line
+        expected = self._next.get((attempt, source), 1)
+        if first < expected:
+            expected = 1
+        found: list[Line | Gap] = []
+        if first > expected:
+            found.append(Gap(attempt, source, expected, first - expected, time_ms))
+        texts, left_out = _split(output.lines)
+        found += [Line(attempt, source, first + at, text, time_ms) for at, text in enumerate(texts)]
+        behind = first + len(texts)
+        if left_out:
+            found.append(Gap(attempt, source, behind, left_out, time_ms))
+        self._next[attempt, source] = behind + left_out
+        return found
+
+    def _is_repeat(self, record_id: str) -> bool:
+        if record_id in self._seen:
+            return True
+        self._seen[record_id] = None
+        if len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return False
+
+
+def _split(lines: list[str]) -> tuple[list[str], int]:
+    """Parts the lines from the worker's note behind them, which says how many more there were."""
+    note = _LEFT_OUT.fullmatch(lines[-1]) if lines else None
+    return (lines, 0) if note is None else (lines[:-1], int(note[1]))
+
+
+class Output:
+    """Reads what a task has written, from the first line kept on.
+
+    `oldest_ms` is the time of the oldest record of its partition, 0 while nothing of it has expired.
+    """
+
+    def __init__(self, log: Log, topic: str, task_id: str) -> None:
+        self._log = log
+        self._topic = topic
+        self._key = task_id.encode()
+        self._partition = 0
+        self._position = 0
+        self._reader: Reader | None = None
+        self.oldest_ms = 0
+
+    async def records(self, over: Callable[[], bool] | None = None) -> AsyncGenerator[Record, None]:
+        """Gives the records that are there now; with `over` also those to come until it says so.
+
+        Those that arrive up to a second later belong to them, for the last lines may be late.
+        """
+        self._partition = partition_of(self._key.decode(), len(await self._log.ends(self._topic)))
+        try:
+            while over is not None and not over():
+                for record in await self._read():
+                    yield record
+            deadline_s = monotonic_s() + (0.0 if over is None else LINGER_S)
+            while monotonic_s() < deadline_s:
+                for record in await self._read():
+                    yield record
+            end = (await self._log.ends(self._topic))[self._partition]
+            while await self._opened() and self._position < end:
+                for record in await self._read():
+                    yield record
+        finally:
+            await self._close()
+
+    async def _read(self) -> list[Record]:
+        reader = await self._opened()
+        try:
+            entries = await reader.read(WAIT_S)
+        except OffsetGoneError:  # what comes next has expired meanwhile: go on with what has not
+            await self._close()
+            return []
+        return [record for entry in entries if (record := self._taken(entry)) is not None]
+
+    async def _opened(self) -> Reader:
+        """Gives the reader, at first at the oldest record; if all have expired, whatever is over has too."""
+        if self._reader is None:
+            self._position = (await self._log.beginnings(self._topic))[self._partition]
+            self.oldest_ms = now_ms() if self._position else 0
+            self._reader = self._log.reader({(self._topic, self._partition): self._position})
+        return self._reader
+
+    async def _close(self) -> None:
+        if self._reader is not None:
+            await self._reader.close()
+            self._reader = None
+
+    def _taken(self, entry: Entry) -> Record | None:
+        self._position = entry.offset + 1
+        self.oldest_ms = min(self.oldest_ms, entry.append_time_ms)
+        if entry.key != self._key:
+            return None
+        record = decode(entry)
+        ours = record is not None and record.envelope.role in OutputWritten.written_by
+        return record if ours else None

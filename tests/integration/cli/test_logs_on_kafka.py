@@ -1,0 +1,83 @@
+"""`trackside logs` as a process on a real broker: afterwards, while the task runs, and too late."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+from tests.e2e.commands import Folder
+from tests.stack import Servers
+from tests.unit.cli.written import TASK, Written
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.kafka import KafkaLog
+
+
+@pytest.fixture
+async def written(stack: Servers, topic_prefix: str) -> AsyncIterator[Written]:
+    async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
+        made = Written(log, Topics(prefix=topic_prefix))
+        await made.queued()
+        await made.runs()
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, stack: Servers, topic_prefix: str) -> Folder:
+    addresses = {"TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap, "TRACKSIDE_TOPIC_PREFIX": topic_prefix}
+    return Folder(tmp_path, addresses)
+
+
+async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
+    written: Written, folder: Folder
+) -> None:
+    await written.lines(1, "before")
+    following = folder.start("logs", TASK, "-f")
+    assert following.stdout is not None
+    try:
+        assert await asyncio.to_thread(following.stdout.readline) == "before\n"
+        await written.lines(2, "while it runs")
+        assert await asyncio.to_thread(following.stdout.readline) == "while it runs\n"
+        assert following.poll() is None
+        await written.ends()
+        await written.lines(3, "late")
+        rest = await asyncio.to_thread(following.stdout.read)
+        assert (rest, await asyncio.to_thread(following.wait, 30)) == ("late\n", 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            following.kill()
+        following.stdout.close()
+    lines = await asyncio.to_thread(folder.lines, "logs", TASK)
+    assert [line["text"] for line in lines] == ["before", "while it runs", "late"]
+    assert [line["number"] for line in lines] == [1, 2, 3]
+
+
+async def test_lines_that_the_broker_has_thrown_away_are_said_to_have_expired(
+    written: Written, folder: Folder, stack: Servers
+) -> None:
+    await written.lines(1, "long ago")
+    await written.ends()
+    await _expire(stack.kafka_bootstrap, written.topics)
+    ended = await asyncio.to_thread(folder.run, "logs", TASK)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the lines of digits-1.0, attempt 1, have expired" in ended.stderr
+    assert "kept for 7 days" in ended.stderr and "Traceback" not in ended.stderr
+
+
+async def test_a_task_that_is_not_in_the_log_is_an_error(written: Written, folder: Folder) -> None:
+    ended = await asyncio.to_thread(folder.run, "logs", "digits-1.7", "-f")
+    assert ended.returncode == 1 and "there is no task digits-1.7 in the log" in ended.stderr
+
+
+async def _expire(bootstrap: str, topics: Topics) -> None:
+    """Does what the broker does after 7 days."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        place = TopicPartition(topics.logs.name, partition_of(TASK, topics.logs.partitions))
+        await admin.delete_records({place: RecordsToDelete(1)})
+    finally:
+        await admin.close()

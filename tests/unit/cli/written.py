@@ -1,0 +1,69 @@
+"""A log in which a task of a search runs and writes lines, told step by step to whatever reads it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.unit.domain import given
+from trackside.contracts.message import Event
+from trackside.contracts.summaries import OutputWritten
+from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Log
+
+TASK = given.task_id(0)
+WORKER = Author("worker", "w1")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A search `digits-1` with the task `digits-1.0`, in any log."""
+
+    log: Log
+    topics: Topics
+
+    async def tell(self, *messages: Event) -> None:
+        """Appends events of the search as one decision."""
+        author = Author(max(messages[0].written_by), "test")
+        place = (self.topics.events.name, partition_of(given.STREAM, self.topics.events.partitions))
+        await self.log.append(*place, author.decision(given.STREAM, messages))
+
+    async def queued(self) -> None:
+        """Tells the search up to its first task."""
+        await self.log.ensure(self.topics.shared)
+        await self.tell(given.received())
+        await self.tell(given.accepted(), given.started(retry={"failed": 1}))
+        search = given.spec(retry={"failed": 1})
+        await self.tell(given.suggested(0), given.submitted(0, needs=search.needs))
+
+    async def runs(self, attempt: int = 1) -> None:
+        """Gives the task a device."""
+        await self.tell(given.assigned(attempt=attempt))
+        await self.tell(given.begun(attempt=attempt))
+
+    async def ends(self, end: AttemptEnd = AttemptEnd.FINISHED, attempt: int = 1) -> None:
+        """Ends an attempt."""
+        await self.tell(given.ended(end, attempt=attempt))
+
+    async def lines(
+        self,
+        first: int,
+        *lines: str,
+        source: Literal["stdout", "stderr"] = "stdout",
+        attempt: int = 1,
+        task_id: str = TASK,
+        message_id: str = "",
+    ) -> None:
+        """Writes lines of output."""
+        output = OutputWritten(
+            stream=given.STREAM,
+            task_id=task_id,
+            attempt=attempt,
+            source=source,
+            first_line=first,
+            lines=list(lines),
+        )
+        record = WORKER.single(given.STREAM, output, message_id=message_id)
+        keyed = type(record)(task_id.encode(), record.value, record.headers)
+        place = (self.topics.logs.name, partition_of(task_id, self.topics.logs.partitions))
+        await self.log.append(*place, [keyed])
