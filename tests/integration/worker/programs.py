@@ -14,18 +14,24 @@ def say(**word):
     os.write(int(os.environ["TRACKSIDE_METRICS_FD"]), (json.dumps(word) + "\\n").encode())
 """
 DAEMON = """
-def daemon(seconds=600):
-    "Starts a process that hides as well as one can, and gives its pid."
+def daemon():
+    "Starts a process that hides as well as one can, waits until it has become `sleep`, and gives its pid."
     hears, tells = os.pipe()
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             os.write(tells, str(os.getpid()).encode())
-            os.closerange(3, 256)
-            os.execve("/bin/sleep", ["sleep", str(seconds)], {})
+            for descriptor in {*range(3, 256)} - {tells}:
+                try:
+                    os.close(descriptor)
+                except OSError:
+                    pass
+            os.execve("/bin/sleep", ["sleep", "600"], {})
         os._exit(0)
     os.wait()
-    return int(os.read(hears, 32))
+    os.close(tells)
+    with os.fdopen(hears) as told:
+        return int(told.read())
 """
 PYTHON = f"program: [{sys.executable}, ./script.py"
 
