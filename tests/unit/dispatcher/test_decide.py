@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.dispatcher.deciding import OFFER, SPEC, answered, published, react, refusal
 from tests.unit.domain.given import (
     STREAM,
     Told,
@@ -21,74 +22,30 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import REFUSAL_CODES, Problem
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.searches import (
     SearchEnded,
     SearchStarted,
     SearchStatus,
     SearchStopRequested,
-    StartSearch,
     StopSearch,
     TrialEnded,
     TrialStatus,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.dispatcher import decide
+from trackside.dispatcher.offer import Offer
 from trackside.domain.outcome import Outcome
 
-START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
-TYPES = frozenset({"digits", "faces"})
-SPEC: dict[str, Any] = {
-    "task_type": "digits",
-    "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
-    "max_trials": 20,
-}
-
-
-def published(
-    at: int, command_type: str = START, body: dict[str, Any] | None = None, **changed: Any
-) -> CommandReceived:
-    """Gives a publication that was read at an offset of the commands topic; `c-<at>` is its id."""
-    fields: dict[str, Any] = {
-        "command_id": f"c-{at}",
-        "command_type": command_type,
-        "body": SPEC if body is None else body,
-        "digest": f"digest-{at}",
-        "source": Source(topic="trackside.commands", partition=0, offset=at),
-        "publisher": "",
-        "rules": RULES,
-    }
-    return CommandReceived(**{**fields, **changed})
-
-
-def react(told: Told, types: frozenset[str] = TYPES) -> list[Event]:
-    """Lets the dispatcher decide once and appends what it says; all of that must count."""
-    events: list[Event] = []
-    for answer in decide.react(told.stream, types):
-        assert set(told.tell(*answer.events, role="dispatcher")) == {Outcome.APPLIED}
-        events += answer.events
-    return events
-
-
-def answered(told: Told, command: CommandReceived, types: frozenset[str] = TYPES) -> list[Event]:
-    told.tell(command)
-    return react(told, types)
-
-
-def refusal(events: list[Event]) -> tuple[str, str, int]:
-    (event,) = events
-    assert isinstance(event, CommandRefused)
-    assert event.code in REFUSAL_CODES or event.code.endswith("_range")
-    return event.code, event.path, event.source.offset
+STOP = StopSearch.wire_type()
 
 
 def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
     told = Told()
     told.tell(published(1, body={**SPEC, "seed": 5}))
-    (answer,) = decide.react(told.stream, TYPES)
+    (answer,) = decide.react(told.stream, OFFER)
     accepted_, begun_ = answer.events
     assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
     assert isinstance(begun_, SearchStarted)
@@ -158,7 +115,7 @@ def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there
     (event,) = answered(Told(), published(1, body={**SPEC, "task_type": "digit"}))
     assert isinstance(event, CommandRefused)
     assert "known: digits, faces; did you mean 'digits'?" in event.message
-    (event,) = answered(Told(), published(1), frozenset())
+    (event,) = answered(Told(), published(1), Offer())
     assert isinstance(event, CommandRefused)
     assert "no worker has joined yet" in event.message
 
@@ -243,7 +200,7 @@ def test_a_second_stop_is_accepted_and_changes_nothing() -> None:
     told = task_active()
     answered(told, published(2, STOP, {}))
     told.tell(published(3, STOP, {}))
-    answers = decide.react(told.stream, TYPES)
+    answers = decide.react(told.stream, OFFER)
     assert [type(event) for event in answers[0].events] == [CommandAccepted]
 
 
@@ -375,12 +332,12 @@ def test_a_suggestion_brings_its_task_with_it() -> None:
 def test_two_dispatchers_that_decide_at_once_change_the_log_once() -> None:
     told = task_active()
     told.tell(ended())
-    first, second = (decide.react(told.stream, TYPES) for _ in range(2))
+    first, second = (decide.react(told.stream, OFFER) for _ in range(2))
     assert first == second
     assert told.tell(*first[0].events) == [Outcome.APPLIED]
     assert told.tell(*second[0].events) == [Outcome.DUPLICATE]
     told.tell(published(2, STOP, {}))
-    answers = [decide.react(told.stream, TYPES)[0] for _ in range(2)]
+    answers = [decide.react(told.stream, OFFER)[0] for _ in range(2)]
     assert set(told.tell(*answers[0].events)) == {Outcome.APPLIED}
     assert Outcome.APPLIED not in told.tell(*answers[1].events)
     assert told.tell(over(0)) == [Outcome.DUPLICATE]

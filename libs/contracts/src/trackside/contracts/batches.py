@@ -28,22 +28,30 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def _nothing(value: object) -> bool:
+    return value is None or value == "" or value == {}
+
+
+# Left out where there is nothing to say: thousands of tasks have to fit one record.
+_Absent = Field(default=None, exclude_if=_nothing)
+
+
 class TaskSpec(_Spec):
     """One task of a group; what it leaves out comes from its group, then from its batch.
 
     `name` is unique in its group; a task without one is called by its number, from 1.
     """
 
-    name: Identifier | None = None
+    name: Identifier | None = _Absent
     task_type: str = Field(min_length=1, max_length=200)
-    parameters: Json = {}
-    resources: Resources | None = None
-    retry: RetryPolicy | None = None
-    priority: Priority | None = None
-    preempt: bool | None = None
-    exclusive: bool | None = None
-    queue_timeout_s: Timeout | None = None
-    run_timeout_s: Timeout | None = None
+    parameters: Json = Field(default={}, exclude_if=_nothing)
+    resources: Resources | None = _Absent
+    retry: RetryPolicy | None = _Absent
+    priority: Priority | None = _Absent
+    preempt: bool | None = _Absent
+    exclusive: bool | None = _Absent
+    queue_timeout_s: Timeout | None = _Absent
+    run_timeout_s: Timeout | None = _Absent
 
 
 class GroupSpec(_Spec):
@@ -52,11 +60,11 @@ class GroupSpec(_Spec):
     Device and estimates count for tasks that don't give their own. Without a name it is `group-N`, from 1.
     """
 
-    name: Identifier | None = None
+    name: Identifier | None = _Absent
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MAX_TASKS)]
-    device: str = Field(default="", max_length=260)
-    estimate_memory: Memory | None = None
-    estimate_cuda_memory: Memory | None = None
+    device: str = Field(default="", max_length=260, exclude_if=_nothing)
+    estimate_memory: Memory | None = _Absent
+    estimate_cuda_memory: Memory | None = _Absent
 
     @model_validator(mode="after")
     def _names_differ(self) -> "GroupSpec":
@@ -136,21 +144,22 @@ def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
         for name in ("retry", "priority", "preempt", "exclusive", "queue_timeout_s", "run_timeout_s")
         if (value := getattr(task, name)) is not None
     }
-    wanted = task.resources or batch.resources
     return Needs(
         **{name: getattr(batch, name) for name in Needs.model_fields}
         | own
-        | {"resources": _within(wanted, group)}
+        | {"resources": _resources(batch.resources, group, task.resources)}
     )
 
 
-def _within(wanted: Resources, group: GroupSpec) -> Resources:
-    """Fills in a group's device and estimates, the latter only where they make sense for what is wanted."""
+def _resources(of_batch: Resources, group: GroupSpec, own: Resources | None) -> Resources:
+    """Fills in device and estimates of group and batch, where they make sense for what is wanted."""
+    wanted = own or of_batch
     given = {name: getattr(wanted, name) for name in Resources.model_fields}
-    if not wanted.device and wanted.devices == 1:
-        given["device"] = group.device
-    if wanted.estimate_memory is None:
-        given["estimate_memory"] = group.estimate_memory
-    if wanted.estimate_cuda_memory is None and wanted.kind != "cpu":
-        given["estimate_cuda_memory"] = group.estimate_cuda_memory
+    sources = (own, group, of_batch)
+    if wanted.devices == 1:
+        given["device"] = next((found.device for found in sources if found and found.device), "")
+    for name in ("estimate_memory", "estimate_cuda_memory"):
+        if name == "estimate_memory" or wanted.kind != "cpu":
+            said = (getattr(found, name) for found in sources if found)
+            given[name] = next((amount for amount in said if amount is not None), None)
     return Resources(**given)

@@ -52,8 +52,8 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
     if answer is not None:
         lacking.append(answer)
     search, batch = stream.search, stream.batch
-    if batch is not None and (found := batches.lacking(batch, stream.tasks)) is not None:
-        lacking.append(Answer(*found, stream.traceparent))
+    if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
+        lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks)
         lacking += _stopped_tasks(search, stream.tasks)

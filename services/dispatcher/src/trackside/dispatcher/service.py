@@ -52,7 +52,7 @@ class Dispatcher:
         self._author = author
         self._streams = streams
         self._fleet = fleet.Fleet()
-        self._offer = Offer()
+        self._offer: Offer | None = None
         self._advice = advice
         self._background = background
         self._intake = Intake()
@@ -63,7 +63,7 @@ class Dispatcher:
         """Folds a record of the events or the fleet topic."""
         if record.topic == self._topics.fleet.name:
             if fleet.evolve(self._fleet, record) is Outcome.APPLIED:
-                self._offer = offer_of(self._fleet)
+                self._offer = None
             return
         stream, outcome = self._streams.fold(record)
         message = record.message
@@ -91,6 +91,8 @@ class Dispatcher:
         yield from self._arrived(facts)
         yield from self._advised(facts)
         events = self._topics.events.name
+        if self._offer is None:
+            self._offer = offer_of(self._fleet)
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue

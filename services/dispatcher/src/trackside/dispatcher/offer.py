@@ -1,0 +1,59 @@
+"""What the fleet has to give, as far as a command may ask for it: pure."""
+
+from dataclasses import dataclass
+
+from trackside.contracts.refusals import Problem, nearest
+from trackside.domain.fleet import Fleet
+
+LISTED = 20
+"""How many devices a refusal lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The task types of all catalogues, and the devices of the workers that are there, by all their names."""
+
+    task_types: frozenset[str] = frozenset()
+    devices: tuple[str, ...] = ()
+    device_names: frozenset[str] = frozenset()
+
+
+def offer_of(fleet: Fleet) -> Offer:
+    """Gives what a fleet offers; a catalogue counts even while its worker is away, a device doesn't."""
+    devices = sorted(
+        (worker.worker_id, device_id)
+        for worker in fleet.workers.values()
+        if not worker.gone
+        for device_id in worker.devices
+    )
+    names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
+    listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
+    return Offer(fleet.task_types, listed, frozenset(names))
+
+
+def type_problem(offer: Offer, task_type: str, path: str) -> Problem | None:
+    """Says that no catalogue has a task type, with the nearest one and those there are."""
+    if task_type in offer.task_types:
+        return None
+    known = ", ".join(sorted(offer.task_types)) or "none: no worker has joined yet"
+    hint = nearest(task_type, offer.task_types)
+    message = f"no catalogue has task type {task_type!r}; known: {known}{hint}"
+    return Problem(code="unknown_task_type", path=path, message=message)
+
+
+def device_problem(offer: Offer, device: str, path: str) -> Problem | None:
+    """Says that no worker has a fixed device, with the devices there are; an empty text asks for none."""
+    if not device or device in offer.device_names:
+        return None
+    known = ", ".join(offer.devices[:LISTED]) or "none: no worker is there"
+    more = len(offer.devices) - LISTED
+    beyond = f" and {more} more" if more > 0 else ""
+    message = f"no worker that is there has device {device!r}; there are: {known}{beyond}"
+    return Problem(code="unknown_device", path=path, message=message)
+
+
+def _names(worker_id: str, device_id: str) -> list[str]:
+    """Gives all names of a device: its own, torch's for a GPU, and both with its worker's id."""
+    kind, _, number = device_id.rpartition("-")
+    names = [device_id, f"cuda:{number}"] if kind == "gpu" else [device_id]
+    return names + [f"{worker_id}/{name}" for name in names]

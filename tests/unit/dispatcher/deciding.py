@@ -1,0 +1,61 @@
+"""Commands as they are published, and a dispatcher that decides once on a log that is told."""
+
+from typing import Any
+
+from tests.unit.domain.given import Told
+from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import REFUSAL_CODES
+from trackside.contracts.searches import StartSearch
+from trackside.dispatcher import decide
+from trackside.dispatcher.offer import Offer
+from trackside.domain.outcome import Outcome
+
+START = StartSearch.wire_type()
+OFFER = Offer(
+    frozenset({"digits", "faces"}),
+    ("w1/cpu-0", "w1/gpu-1"),
+    frozenset({"cpu-0", "w1/cpu-0", "gpu-1", "w1/gpu-1", "cuda:1", "w1/cuda:1"}),
+)
+SPEC: dict[str, Any] = {
+    "task_type": "digits",
+    "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
+    "max_trials": 20,
+}
+
+
+def published(
+    at: int, command_type: str = START, body: dict[str, Any] | None = None, **changed: Any
+) -> CommandReceived:
+    """Gives a publication that was read at an offset of the commands topic; `c-<at>` is its id."""
+    fields: dict[str, Any] = {
+        "command_id": f"c-{at}",
+        "command_type": command_type,
+        "body": SPEC if body is None else body,
+        "digest": f"digest-{at}",
+        "source": Source(topic="trackside.commands", partition=0, offset=at),
+        "publisher": "",
+        "rules": RULES,
+    }
+    return CommandReceived(**{**fields, **changed})
+
+
+def react(told: Told, offer: Offer = OFFER) -> list[Event]:
+    """Lets the dispatcher decide once and appends what it says; all of that must count."""
+    events: list[Event] = []
+    for answer in decide.react(told.stream, offer):
+        assert set(told.tell(*answer.events, role="dispatcher")) == {Outcome.APPLIED}
+        events += answer.events
+    return events
+
+
+def answered(told: Told, command: CommandReceived, offer: Offer = OFFER) -> list[Event]:
+    told.tell(command)
+    return react(told, offer)
+
+
+def refusal(events: list[Event]) -> tuple[str, str, int]:
+    (event,) = events
+    assert isinstance(event, CommandRefused)
+    assert event.code in REFUSAL_CODES or event.code.endswith("_range")
+    return event.code, event.path, event.source.offset

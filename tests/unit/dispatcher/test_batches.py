@@ -1,0 +1,336 @@
+"""Tasks that are submitted on their own: one group after another, at most so many at a time, stopped."""
+
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatcher.deciding import OFFER, answered, published, react, refusal
+from tests.unit.domain.given import STREAM, Told, search_running
+from trackside.contracts.batches import (
+    MAX_TASKS,
+    BatchEnded,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    StopTasks,
+    SubmitTasks,
+)
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.message import Event, Json
+from trackside.contracts.search_space import Uniform
+from trackside.contracts.searches import StartSearch
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskStopRequested,
+    TaskSubmitted,
+)
+from trackside.dispatcher.batches import MOST_TASKS
+from trackside.dispatcher.offer import Offer
+from trackside.domain.batch import Batch
+from trackside.domain.task import TaskState
+
+SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
+
+
+def tasks(*names: str, **more: Any) -> list[Json]:
+    return [{"name": name, "task_type": "digits", **more} for name in names]
+
+
+def body(*groups: list[Json], **more: Any) -> Json:
+    return {"groups": [{"tasks": listed} for listed in groups], **more}
+
+
+def begun(*groups: list[Json], **more: Any) -> Told:
+    """Tells the log up to the start of a batch, whose first tasks have not been submitted yet."""
+    told = Told()
+    assert isinstance(answered(told, published(1, SUBMIT, body(*groups, **more)))[-1], BatchStarted)
+    return told
+
+
+def batch(told: Told) -> Batch:
+    assert told.stream.batch is not None
+    return told.stream.batch
+
+
+def submitted(events: list[Event]) -> list[str]:
+    assert all(isinstance(event, TaskSubmitted) for event in events)
+    return [event.task_id for event in events if isinstance(event, TaskSubmitted)]
+
+
+def start_task(told: Told, task_id: str) -> Json:
+    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    told.tell(TaskAssigned.model_validate({**token, **placed}))
+    told.tell(TaskAccepted.model_validate(token))
+    return token
+
+
+def finish(told: Told, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED) -> None:
+    token = start_task(told, task_id)
+    told.tell(AttemptEnded.model_validate({**token, "end": end}), role="worker")
+    assert told.stream.tasks[task_id].state is TaskState.ENDED
+
+
+def test_t20_a_batch_is_accepted_and_started_in_one_decision() -> None:
+    told = Told()
+    accepted, started = answered(told, published(1, SUBMIT, body(tasks("a"), name="two")))
+    assert accepted == CommandAccepted(command_id="c-1", source=published(1).source)
+    assert isinstance(started, BatchStarted)
+    assert (started.command_id, started.batch.name) == ("c-1", "two")
+
+
+def test_t20_groups_run_strictly_one_after_another() -> None:
+    told = begun(tasks("a", "b"), tasks("a", "c"))
+    assert submitted(react(told)) == [f"{STREAM}.1.a", f"{STREAM}.1.b"]
+    finish(told, f"{STREAM}.1.b")
+    assert react(told) == []
+    finish(told, f"{STREAM}.1.a", AttemptEnd.FAILED)
+    assert react(told) == [GroupEnded(group=0, ends={"failed": 1, "finished": 1})]
+    assert submitted(react(told)) == [f"{STREAM}.2.a", f"{STREAM}.2.c"]
+    finish(told, f"{STREAM}.2.a")
+    finish(told, f"{STREAM}.2.c")
+    assert react(told) == [GroupEnded(group=1, ends={"finished": 2})]
+    assert react(told) == [BatchEnded(status=BatchStatus.DONE)]
+    assert react(told) == []
+
+
+def test_t20_tasks_without_a_name_are_called_by_their_number() -> None:
+    told = begun([{"task_type": "digits"}, {"task_type": "faces"}])
+    events = react(told)
+    assert submitted(events) == [f"{STREAM}.1.1", f"{STREAM}.1.2"]
+    assert [event.name for event in events if isinstance(event, TaskSubmitted)] == ["1", "2"]
+
+
+def test_t20_two_tasks_of_a_group_with_one_name_are_refused_and_of_two_groups_are_not() -> None:
+    events = answered(Told(), published(1, SUBMIT, body(tasks("b"), tasks("a", "a"))))
+    assert refusal(events) == ("duplicate_task", "$.groups[1]", 1)
+    begun(tasks("a"), tasks("a"))
+
+
+def test_t17_a_task_asks_for_what_it_says_itself_then_its_group_then_the_default() -> None:
+    own = {"resources": {"estimate_memory": "3GiB"}}
+    groups = [
+        {"tasks": tasks("own", **own) + tasks("groups"), "estimate_memory": "1GB", "device": "cpu-0"},
+        {"tasks": tasks("defaults"), "estimate_cuda_memory": 7},
+    ]
+    told = Told()
+    answered(told, published(1, SUBMIT, {"groups": groups}))
+    first = {event.name: event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted)}
+    assert (first["own"].estimate_memory, first["own"].device) == (3 * 2**30, "cpu-0")
+    assert (first["groups"].estimate_memory, first["groups"].device) == (10**9, "cpu-0")
+    for name in first:
+        finish(told, f"{STREAM}.1.{name}")
+    react(told)
+    (last,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
+    assert (last.estimate_memory, last.estimate_cuda_memory, last.device) == (None, 7, "")
+
+
+def test_t17_what_a_group_says_counts_before_what_the_batch_says() -> None:
+    told = Told()
+    wanted = {
+        "resources": {"estimate_memory": "5GB", "estimate_cuda_memory": "6GB", "device": "gpu-1"},
+        "groups": [{"tasks": tasks("a"), "estimate_memory": "1GB", "device": "cpu-0"}],
+    }
+    answered(told, published(1, SUBMIT, wanted))
+    (found,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
+    assert (found.estimate_memory, found.estimate_cuda_memory, found.device) == (10**9, 6 * 10**9, "cpu-0")
+
+
+def test_a_task_that_wants_a_processor_takes_no_estimate_for_a_gpu_from_its_group() -> None:
+    told = Told()
+    cpu = tasks("a", resources={"kind": "cpu"})
+    answered(told, published(1, SUBMIT, {"groups": [{"tasks": cpu, "estimate_cuda_memory": "1GB"}]}))
+    (found,) = (event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted))
+    assert found.estimate_cuda_memory is None
+
+
+def test_at_most_so_many_tasks_are_open_as_the_batch_allows() -> None:
+    told = begun(tasks("a", "b", "c"), concurrency=2)
+    assert submitted(react(told)) == [f"{STREAM}.1.a", f"{STREAM}.1.b"]
+    assert react(told) == []
+    finish(told, f"{STREAM}.1.b")
+    assert submitted(react(told)) == [f"{STREAM}.1.c"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "path"),
+    [
+        ({"task_type": "digit"}, "unknown_task_type", "$.groups[1].tasks[3].task_type"),
+        ({"resources": {"device": "gpu-7"}}, "unknown_device", "$.groups[1].tasks[3].resources.device"),
+        ({"resources": {"device": "w2/cpu-0"}}, "unknown_device", "$.groups[1].tasks[3].resources.device"),
+        ({"priority": 11}, "priority_range", "$.groups[1].tasks[3].priority"),
+        ({"resources": {"estimate_memory": "5Gb"}}, "bad_memory", None),
+        ({"resources": {"device": "cpu-0", "devices": 2}}, "bad_resources", None),
+        ({"parametres": {}}, "unknown_field", "$.groups[1].tasks[3].parametres"),
+    ],
+)
+def test_a_bad_task_is_named_by_its_place(changed: Json, code: str, path: str | None) -> None:
+    told = Told()
+    second = tasks("a", "b", "c") + tasks("d", **changed)
+    found, where, _ = refusal(answered(told, published(1, SUBMIT, body(tasks("a"), second))))
+    assert found == code
+    assert where == path if path else where.startswith("$.groups[1].tasks[3].resources")
+    assert told.stream.batch is None
+
+
+def test_a_task_type_that_nobody_has_is_refused_with_the_nearest() -> None:
+    (event,) = answered(Told(), published(1, SUBMIT, body(tasks("a", task_type="digit"))))
+    assert isinstance(event, CommandRefused)
+    assert "did you mean 'digits'?" in event.message
+
+
+@pytest.mark.parametrize("device", ["gpu-1", "cuda:1", "w1/gpu-1", "w1/cuda:1", "w1/cpu-0"])
+def test_a_fixed_device_is_known_by_all_its_names(device: str) -> None:
+    begun(tasks("a", resources={"device": device}))
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"resources": {"device": "cuda:9"}}, "$.resources.device"),
+        ({"groups": [{"device": "cuda:9", "tasks": tasks("a")}]}, "$.groups[0].device"),
+    ],
+)
+def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are(more: Json, path: str) -> None:
+    (event,) = answered(Told(), published(1, SUBMIT, {**body(tasks("a")), **more}))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, event.path) == ("unknown_device", path)
+    assert event.message.endswith("there are: w1/cpu-0, w1/gpu-1")
+
+
+def test_a_search_on_a_device_that_nobody_has_is_refused_too() -> None:
+    wanted = StartSearch.model_validate(
+        {
+            "task_type": "digits",
+            "max_trials": 1,
+            "space": {"x": Uniform(type="uniform", low=0.0, high=1.0)},
+            "resources": {"device": "gpu-2"},
+        }
+    )
+    events = answered(Told(), published(1, StartSearch.wire_type(), wanted.model_dump(mode="json")))
+    assert refusal(events)[:2] == ("unknown_device", "$.resources.device")
+
+
+def test_many_devices_are_not_all_listed() -> None:
+    names = tuple(f"w{number}/cpu-0" for number in range(100))
+    offer = Offer(frozenset({"digits"}), names, frozenset(names))
+    told = Told()
+    (event,) = answered(told, published(1, SUBMIT, body(tasks("a"), resources={"device": "x"})), offer)
+    assert isinstance(event, CommandRefused)
+    assert event.message.endswith("and 80 more")
+
+
+def test_a_stream_has_one_search_or_one_batch() -> None:
+    told = begun(tasks("a"))
+    again = answered(told, published(2, SUBMIT, body(tasks("a"))))
+    assert refusal(again)[0] == "already_exists"
+    assert refusal(answered(told, published(3)))[0] == "already_exists"
+    told = search_running()
+    assert refusal(answered(told, published(2, SUBMIT, body(tasks("a")))))[0] == "already_exists"
+    (event,) = answered(told, published(3, STOP, {}))
+    assert isinstance(event, CommandRefused) and "it has a search" in event.message
+
+
+def test_a_stopped_batch_ends_its_tasks_then_itself() -> None:
+    told = begun(tasks("a", "b"), tasks("c"))
+    react(told)
+    token = start_task(told, f"{STREAM}.1.a")
+    events = answered(told, published(2, STOP, {"reason": "enough"}))
+    assert events[1:] == [BatchStopRequested(command_id="c-2", reason="enough")]
+    stops = [TaskStopRequested(task_id=f"{STREAM}.1.{name}", reason="user") for name in "ab"]
+    assert react(told) == stops
+    assert react(told) == []
+    assert [type(event) for event in answered(told, published(3, STOP, {}))] == [CommandAccepted]
+    told.tell(AttemptEnded.model_validate({**token, "end": "cancelled"}), role="worker")
+    assert react(told) == [BatchEnded(status=BatchStatus.STOPPED)]
+    assert batch(told).ends == {"cancelled": 2}
+    (event,) = answered(told, published(4, STOP, {}))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, "STOPPED" in event.message) == ("already_terminal", True)
+
+
+def test_a_batch_that_is_stopped_when_all_is_over_is_done() -> None:
+    told = begun(tasks("a"))
+    react(told)
+    finish(told, f"{STREAM}.1.a")
+    react(told)
+    answered(told, published(2, STOP, {}))
+    assert react(told) == [BatchEnded(status=BatchStatus.DONE)]
+
+
+@pytest.mark.parametrize("name", ["a", f"{STREAM}.1.a"])
+def test_one_task_is_stopped_by_its_name_or_its_id_and_the_batch_goes_on(name: str) -> None:
+    told = begun(tasks("a", "b"))
+    react(told)
+    events = answered(told, published(2, STOP, {"task": name}))
+    assert events[1:] == [TaskStopRequested(task_id=f"{STREAM}.1.a", reason="user")]
+    assert batch(told).status is BatchStatus.RUNNING
+    assert batch(told).open == {f"{STREAM}.1.b"}
+    (event,) = answered(told, published(3, STOP, {"task": name}))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, event.path) == ("already_terminal", "$.task")
+    assert event.message.endswith("is over: cancelled")
+
+
+def test_a_task_that_is_being_stopped_is_not_stopped_again() -> None:
+    told = begun(tasks("a"))
+    react(told)
+    start_task(told, f"{STREAM}.1.a")
+    assert len(answered(told, published(2, STOP, {"task": "a"}))) == 2
+    assert [type(event) for event in answered(told, published(3, STOP, {"task": "a"}))] == [CommandAccepted]
+
+
+def test_a_name_that_two_groups_have_means_the_task_of_the_one_that_runs() -> None:
+    told = begun(tasks("a"), tasks("a"))
+    react(told)
+    finish(told, f"{STREAM}.1.a")
+    react(told)
+    react(told)
+    events = answered(told, published(2, STOP, {"task": "a"}))
+    assert events[1:] == [TaskStopRequested(task_id=f"{STREAM}.2.a", reason="user")]
+
+
+@pytest.mark.parametrize(("name", "said"), [("aa", "did you mean 'a'"), ("later", "has not had its turn")])
+def test_a_task_that_is_not_there_cannot_be_stopped(name: str, said: str) -> None:
+    told = begun(tasks("a"), tasks("later"))
+    react(told)
+    (event,) = answered(told, published(2, STOP, {"task": name}))
+    assert isinstance(event, CommandRefused)
+    assert (event.code, event.path) == ("unknown_task", "$.task")
+    assert said in event.message
+
+
+def test_a_stop_of_a_batch_that_is_not_there_is_refused() -> None:
+    assert refusal(answered(Told(), published(1, STOP, {})))[0] == "unknown_batch"
+
+
+def test_a_batch_that_grows_too_large_with_its_defaults_is_refused() -> None:
+    many = [{"task_type": "digits", "retry": {"lost": 1}}] * 9_000
+    events = answered(Told(), published(1, SUBMIT, body(many)))
+    assert refusal(events)[:2] == ("too_long", "$.groups")
+
+
+def test_a_batch_of_ten_thousand_tasks_is_submitted_and_stopped_in_decisions_of_a_hundred() -> None:
+    told = begun([{"task_type": "digits"}] * MAX_TASKS)
+    began = perf_counter()
+    sizes = [len(events) for events in iter(lambda: react(told), [])]
+    assert sizes == [MOST_TASKS] * (MAX_TASKS // MOST_TASKS)
+    answered(told, published(2, STOP, {}))
+    events = [event for listed in iter(lambda: react(told), []) for event in listed]
+    assert (len(events), events[-1]) == (MAX_TASKS + 1, BatchEnded(status=BatchStatus.STOPPED))
+    assert perf_counter() - began < 20
+
+
+def test_a_task_of_a_big_batch_ends_without_a_look_at_all_the_others() -> None:
+    told = begun([{"task_type": "digits"}] * MAX_TASKS)
+    while react(told):
+        pass
+    began = perf_counter()
+    for _ in range(1_000):
+        assert react(told, OFFER) == []
+    assert perf_counter() - began < 0.5, "10,000 open tasks looked at take 1 s and more"
