@@ -53,6 +53,29 @@ async def test_what_a_class_leaves_behind_is_killed_and_named(tmp_path: Path) ->
         assert not alive(pid)
 
 
+POOLS = """
+import multiprocessing, signal
+from trackside.sdk import Task
+class Pools(Task):
+    def load(self):
+        self.pool = multiprocessing.get_context("fork").Pool(2)
+    def train(self, device):
+        def fuss(*_): raise RuntimeError("a worker of mine has ended")
+        self.pool.map(abs, [1, 2])
+        signal.signal(signal.SIGCHLD, fuss)
+        return {"pids": [each.pid for each in multiprocessing.active_children()]}
+"""
+
+
+async def test_a_pool_of_processes_is_no_leftover_but_ends_too(tmp_path: Path) -> None:
+    async with started(tmp_path, task_of(tmp_path, POOLS, "entry: 'script:Pools'")) as rig:
+        await rig.run("t", task_type="a")
+        end = await rig.end("t")
+        assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, ())
+        assert end.result is not None and len(end.result["pids"]) == 2
+        assert not any(alive(pid) for pid in end.result["pids"])
+
+
 async def test_a_program_dies_with_its_worker_and_what_it_left_is_named_by_the_successor(
     tmp_path: Path,
 ) -> None:

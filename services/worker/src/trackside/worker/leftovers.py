@@ -10,9 +10,11 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.words import printable, redact
@@ -41,14 +43,25 @@ def adopt_orphans() -> None:
 def end_descendants() -> list[str]:
     """Kills all processes below this one, waits until they are gone, and names at most 10 of them.
 
-    What ends by itself within GRACE_S isn't named, nor are Python's own trackers of shared memory.
+    What ends by itself within GRACE_S isn't named, nor is what Python itself ends with a program: daemonic
+    processes of multiprocessing, such as those of a pool, and trackers of shared memory.
     """
     if not _below(()):
         return []
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a DataLoader's handler raises when its workers end
+    _end_pools()
     _wait_while(lambda: bool(_below(())), GRACE_S)
     found = named(_below(()))
     _wait_while(lambda: kill(_below(())), KILL_S)
     return found
+
+
+def _end_pools() -> None:
+    multiprocessing: Any = sys.modules.get("multiprocessing")
+    for process in multiprocessing.active_children() if multiprocessing is not None else ():
+        if process.daemon:
+            process.terminate()
 
 
 def kill_strays(known: Collection[int]) -> tuple[list[int], list[str]]:
