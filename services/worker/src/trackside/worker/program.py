@@ -21,6 +21,7 @@ from typing import Any
 
 from trackside.sdk import trial
 from trackside.sdk.channel import Channel
+from trackside.worker import leftovers
 from trackside.worker.lifeline import die_with
 from trackside.worker.program_lines import (
     Final,
@@ -97,6 +98,8 @@ class Program:
         Raises UnstartableError and ProgramFailedError.
         """
         trial.connect(self._channel)  # a program that is run again counts its steps anew
+        for name in leftovers.end_descendants():
+            sys.stderr.write(f"trackside: killed what the run before had left: {name}\n")
         listening, speaking = os.pipe()
         with _StopSignal() as stop:
             try:
