@@ -110,7 +110,10 @@ TASK_EVENTS: list[Message] = [
     tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
     tasks.TaskAssigned(**TOKEN, worker_id="w1", device_ids=["gpu-0"], seen=4),
     tasks.TaskUnschedulable(
-        task_id="digits-1.7", attempt=2, message="needs 80 GiB on one device, the largest has 24 GiB"
+        task_id="digits-1.7",
+        attempt=2,
+        number=1,
+        message="needs 80 GiB on one device, the largest has 24 GiB",
     ),
     tasks.TaskPreemptionRequested(task_id="digits-1.7", attempt=2, placement=1, by="urgent-1.1.a"),
     tasks.TaskRecallRequested(task_id="digits-1.7", attempt=2, placement=1, reason="another device is free"),
@@ -160,6 +163,8 @@ OTHERS: list[Message] = [
         source="stderr",
         first_line=1,
         lines=["epoch 1", "naïve 😀"],
+        placement=1,
+        left_out=0,
     ),
     commands.RecordDeadLettered(
         source=SOURCE,

@@ -44,7 +44,7 @@ def troubled(seed: int) -> Told:
 
 RECORDED: dict[str, Callable[[], Told]] = {
     "rules-1-whole-search": whole_search,
-    **{f"rules-1-troubled-{seed}": partial(troubled, seed) for seed in range(1, 7)},
+    **{f"rules-1-troubled-{seed}": partial(troubled, seed) for seed in range(1, 11)},
 }
 
 

@@ -1,6 +1,7 @@
 """Messages drawn by chance: a strategy for every class of the codec's table, made from its fields."""
 
 import types
+from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -8,9 +9,12 @@ from hypothesis.strategies import SearchStrategy
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from trackside.contracts import ids
+from trackside.contracts.batches import GroupSpec, TaskSpec
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Message
+from trackside.contracts.resources import Needs, Resources, Retry
 from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Uniform
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -48,6 +52,28 @@ PARAMETERS: SearchStrategy[BaseModel] = st.one_of(
 )
 
 
+MEMORY = st.none() | st.integers(1, 2**60)
+RESOURCES = st.one_of(
+    st.builds(
+        Resources,
+        kind=st.sampled_from(["any", "gpu"]),
+        devices=st.integers(1, 64),
+        whole_device=st.booleans(),
+        estimate_memory=MEMORY,
+        estimate_cuda_memory=MEMORY,
+    ),
+    st.builds(Resources, kind=st.just("cpu"), device=st.sampled_from(["", "cpu-0", "w1/cpu-1"])),
+)
+RETRIES = st.builds(
+    Retry,
+    times=st.integers(0, 100),
+    backoff_s=st.floats(0, 86_400),
+    factor=st.floats(1, 100),
+    jitter=st.floats(0, 1),
+)
+"""Fields that a class bounds in ways that its annotations don't tell."""
+
+
 def messages(kind: type[Message]) -> SearchStrategy[Any]:
     """Gives a strategy for one kind of message."""
     return models(kind)
@@ -65,8 +91,10 @@ def models(kind: type[BaseModel]) -> SearchStrategy[Any]:
 def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy[Any]:
     if name == "space":
         return st.dictionaries(TEXT, PARAMETERS, min_size=1, max_size=4)
-    if name == "queue" and kind.__name__ in ("StartSearch", "SearchSpec"):
+    if name == "queue" and issubclass(kind, Needs):
         return IDENTIFIERS
+    if name == "tasks" and kind is GroupSpec:
+        return st.lists(models(TaskSpec), min_size=1, max_size=3, unique_by=lambda task: task.name or "1")
     if name == "body" and kind is CommandReceived:
         return st.none() | JSON
     return _annotated(field.annotation, tuple(field.metadata))
@@ -75,21 +103,29 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _annotated(arguments[0], (*arguments[1:], *metadata))
+        return _annotated(arguments[0], (*_marks(arguments[1:]), *metadata))
     if origin in (Union, types.UnionType):
         return st.one_of([_annotated(part, metadata) for part in arguments])
     if origin is list:
-        return st.lists(_annotated(arguments[0], ()), max_size=3)
+        return st.lists(_annotated(arguments[0], ()), min_size=_least(metadata), max_size=3)
+    if origin is tuple:
+        return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
     if origin is dict:
         return (
             JSON if arguments[1] is Any else st.dictionaries(TEXT, _annotated(arguments[1], ()), max_size=3)
         )
+    if annotation is Resources:
+        return RESOURCES
+    if annotation is Retry:
+        return RETRIES
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return models(annotation)
+    if any(getattr(mark, "func", None) is ids.checked for mark in metadata):
+        return IDENTIFIERS
     if annotation is str:
         return st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
     if annotation is float:
-        return FINITE
+        return _bounded_float(metadata)
     return _bounded(annotation, metadata)
 
 
@@ -98,5 +134,22 @@ def _bounded(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     if annotation is not int:
         return st.from_type(annotation)
     low = next((mark.ge for mark in metadata if hasattr(mark, "ge")), -(2**53))
+    above = next((mark.gt + 1 for mark in metadata if hasattr(mark, "gt")), low)
     high = next((mark.le for mark in metadata if hasattr(mark, "le")), 2**53)
-    return st.integers(low, high)
+    return st.integers(above, high)
+
+
+def _marks(metadata: tuple[Any, ...]) -> Iterator[Any]:
+    """Gives the bounds themselves where a nested annotation wraps them in a field."""
+    for mark in metadata:
+        yield from mark.metadata if isinstance(mark, FieldInfo) else (mark,)
+
+
+def _bounded_float(metadata: tuple[Any, ...]) -> SearchStrategy[float]:
+    above = next((mark.gt for mark in metadata if hasattr(mark, "gt")), None)
+    high = next((mark.le for mark in metadata if hasattr(mark, "le")), None)
+    return FINITE if above is None else st.floats(above, high, exclude_min=True)
+
+
+def _least(metadata: tuple[Any, ...]) -> int:
+    return next((mark.min_length for mark in metadata if hasattr(mark, "min_length")), 0)

@@ -1,7 +1,7 @@
 """A log told event by event, folded as it goes: given these events, when this one, then that outcome."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
@@ -12,11 +12,17 @@ from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
+    Reservation,
     TaskAccepted,
     TaskAssigned,
+    TaskError,
+    TaskInterrupted,
+    TaskPreemptionRequested,
+    TaskRecallRequested,
     TaskStatus,
     TaskStatusChanged,
     TaskSubmitted,
+    TaskUnschedulable,
 )
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
@@ -92,6 +98,11 @@ class Told:
         self.records.append(record)
         self.outcomes.append(outcome)
         return outcome
+
+    @property
+    def now_ms(self) -> int:
+        """The append time that the next record will get."""
+        return FIRST_MS + self.next_offset
 
     @property
     def stream(self) -> Stream:
@@ -183,13 +194,19 @@ def begun(trial: int = 0, **which: Any) -> TaskAccepted:
     return TaskAccepted(**token(trial, **which))
 
 
-def status(value: TaskStatus, trial: int = 0, **which: Any) -> TaskStatusChanged:
+def status(value: TaskStatus, trial: int = 0, interrupts: int = 0, **which: Any) -> TaskStatusChanged:
     """Gives a phase of an attempt."""
-    return TaskStatusChanged(**token(trial, **which), status=value)
+    return TaskStatusChanged(**token(trial, **which), status=value, interrupts=interrupts)
 
 
 def report(
-    step: int, value: float | None, trial: int = 0, final: bool = False, attempt: int = 1, placement: int = 1
+    step: int,
+    value: float | None,
+    trial: int = 0,
+    final: bool = False,
+    attempt: int = 1,
+    placement: int = 1,
+    interrupts: int = 0,
 ) -> MetricReported:
     """Gives a report of an attempt."""
     return MetricReported(
@@ -199,12 +216,45 @@ def report(
         kind="FINAL" if final else "PERIODICAL",
         step=step,
         value=value,
+        interrupts=interrupts,
     )
 
 
 def ended(end: AttemptEnd = AttemptEnd.FINISHED, trial: int = 0, **which: Any) -> AttemptEnded:
     """Gives the end of an attempt."""
     return AttemptEnded(**token(trial, **which), end=end)
+
+
+def recall(
+    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
+) -> TaskRecallRequested:
+    """Gives the scheduler's wish to have a placement back; it names no incarnation."""
+    return TaskRecallRequested(task_id=task_id(trial), attempt=attempt, placement=placement, reason="free")
+
+
+def preemption(
+    trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = ""
+) -> TaskPreemptionRequested:
+    """Gives the scheduler's wish that a placement makes room; it names no incarnation."""
+    return TaskPreemptionRequested(task_id=task_id(trial), attempt=attempt, placement=placement, by="urgent")
+
+
+def interrupted(
+    number: int = 1, trial: int = 0, resource: Literal["host", "device"] = "device", **which: Any
+) -> TaskInterrupted:
+    """Gives the worker's word that an attempt ran out of memory in training and will train again."""
+    return TaskInterrupted(
+        **token(trial, **which),
+        interrupt=number,
+        resource=resource,
+        reserved=Reservation(memory_bytes=1_000, cuda_memory_bytes=3_000, estimated_by="raised"),
+        error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
+    )
+
+
+def unschedulable(trial: int = 0, attempt: int = 1, number: int = 1) -> TaskUnschedulable:
+    """Gives the scheduler's word that nothing there could run a task."""
+    return TaskUnschedulable(task_id=task_id(trial), attempt=attempt, number=number, message="no GPU")
 
 
 def over(trial: int, value: float | None = None, how: TrialStatus = TrialStatus.SUCCEEDED) -> TrialEnded:

@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from tests.unit.domain.given import (
+    FIRST_MS,
     STREAM,
     Told,
     accepted,
     assigned,
     begun,
     ended,
+    interrupted,
     over,
+    preemption,
+    recall,
     received,
     record_of,
     report,
@@ -21,8 +25,20 @@ from tests.unit.domain.given import (
     suggested,
     task_id,
     token,
+    unschedulable,
+)
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    needs_of,
+    task_name,
 )
 from trackside.contracts.commands import CommandRefused
+from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.searches import (
     SearchEnded,
@@ -32,12 +48,24 @@ from trackside.contracts.searches import (
     SearchStopRequested,
     TrialStatus,
 )
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskRefused, TaskStatus, TaskStopRequested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskRefused,
+    TaskReturned,
+    TaskStatus,
+    TaskStopRequested,
+    TaskSubmitted,
+    TimeLimitReached,
+)
+from trackside.domain.batch import Batch
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 Move = list[Message]
+RETRIED = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
+LIMITS = ("queue_timeout_s", "run_timeout_s")
 
 
 @dataclass
@@ -59,17 +87,17 @@ class Chance:
             if self.random.random() < 0.4:
                 self._stray(told, stream)
             else:
-                self._tell(told, self._permitted(stream))
+                self._tell(told, self._permitted(told, stream))
         return told
 
     def _tell(self, told: Told, move: Move) -> None:
         if move:
             ends = isinstance(move[0], AttemptEnded)
-            lost = getattr(move[0], "end", None) is AttemptEnd.LOST
+            lost = getattr(move[0], "end", None) in (AttemptEnd.LOST, AttemptEnd.REFUSED)
             role = "scheduler" if lost or (ends and self.random.random() < 0.1) else ""
             told.tell(*move, role=role)
 
-    def _permitted(self, stream: Stream | None) -> Move:
+    def _permitted(self, told: Told, stream: Stream | None) -> Move:
         if stream is None:
             return [self._received()]
         moves: list[Move] = []
@@ -81,7 +109,11 @@ class Chance:
             moves += self._of_search(stream.search)
             for trial in stream.search.active:
                 if task_id(trial) in stream.tasks:
-                    moves += self._of_task(stream.tasks[task_id(trial)])
+                    moves += self._of_task(stream.tasks[task_id(trial)], told.now_ms)
+        if stream.batch is not None and not stream.closed:
+            moves += self._of_batch(stream.batch)
+            for name in sorted(stream.batch.open):
+                moves += self._of_task(stream.tasks[name], told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
 
     def _received(self) -> Message:
@@ -101,15 +133,41 @@ class Chance:
         answer = accepted().model_copy(
             update={"command_id": command.command_id, "source": publication.source}
         )
-        if stream.search is None and self.random.random() < 0.9:
-            return [answer, started(max_trials=self.random.randint(1, 20), retry=self._retry())]
+        if stream.search is None and stream.batch is None and self.random.random() < 0.9:
+            if self.random.random() < 0.4:
+                return [answer, self._batch()]
+            return [answer, started(max_trials=self.random.randint(1, 20), **self._needs())]
         if self.random.random() < 0.5:
             return [answer]
         fields = answer.model_dump() | {"code": "already_exists", "path": "$", "message": ""}
         return [CommandRefused.model_validate(fields)]
 
-    def _retry(self) -> dict[str, int]:
-        return {"lost": self.random.randrange(3), "failed": self.random.randrange(3)}
+    def _needs(self) -> dict[str, Any]:
+        """Draws a policy of retries, with waits of a few records, and time limits of some."""
+        random = self.random
+        rules = {
+            end: {"times": random.randrange(3), "backoff_s": random.choice([0.0, 0.02])} for end in RETRIED
+        }
+        limits = {name: random.uniform(0.02, 0.2) for name in LIMITS if random.random() < 0.5}
+        return {"retry": rules, **limits}
+
+    def _batch(self) -> BatchStarted:
+        groups = [{"tasks": [{"task_type": "digits"}] * self.random.randint(1, 4)} for _ in range(3)]
+        asked = {"groups": groups, "concurrency": self.random.randint(1, 3), **self._needs()}
+        return BatchStarted(command_id="c-1", batch=BatchSpec.model_validate(asked))
+
+    def _of_batch(self, batch: Batch) -> list[Move]:
+        moves: list[Move] = []
+        if batch.next_task is not None:
+            moves += [[_next_of(batch, batch.next_task)]] * 3
+        if batch.group_is_over:
+            moves.append([GroupEnded(group=batch.group, ends=batch.ends)])
+        if batch.group == len(batch.spec.groups) or (batch.status is BatchStatus.STOPPING and not batch.open):
+            done = batch.group == len(batch.spec.groups)
+            moves.append([BatchEnded(status=BatchStatus.DONE if done else BatchStatus.STOPPED)])
+        if self.random.random() < 0.02:
+            moves.append([BatchStopRequested(command_id="c-1", reason="")])
+        return moves
 
     def _of_search(self, search: Search) -> list[Move]:
         moves: list[Move] = []
@@ -128,43 +186,68 @@ class Chance:
             moves.append([SearchFailed(code="tuner_failed", message="it raised")])
         return moves
 
-    def _of_task(self, task: Task) -> list[Move]:
-        trial, attempt = task.trial or 0, task.attempt.number
-        which: dict[str, Any] = {"attempt": attempt, "placement": task.attempt.placement}
-        incarnation = task.place.incarnation if task.place is not None else ""
+    def _of_task(self, task: Task, now_ms: int) -> list[Move]:
+        """Gives what may happen to a task next; what is told of a trial is told of this task."""
+        trial, attempt = task.trial or 0, task.attempt
+        where: dict[str, Any] = {
+            "attempt": attempt.number,
+            "placement": attempt.placement,
+            "incarnation": task.place.incarnation if task.place is not None else "",
+        }
         match task.state:
             case TaskState.QUEUED:
-                following = task.attempt.placement + 1
-                return [[assigned(trial, attempt, following, f"i-{self.random.randrange(3)}")]]
+                moves = self._of_queued(task, trial)
             case TaskState.PLACED:
-                where = {**which, "incarnation": incarnation}
-                stop = TaskStopRequested(task_id=task.task_id, reason="user")
-                refusal = TaskRefused(**token(trial, **where), code="busy", message="")
-                return [
-                    [begun(trial, **where)],
-                    [begun(trial, **where)],
-                    [refusal],
-                    self._end(trial, where),
-                    [stop],
-                ]
+                moves = self._of_placed(task, trial, where)
             case TaskState.ACTIVE:
-                where = {**which, "incarnation": incarnation}
-                step = task.reports[-1][0] + 1 if task.reports else 0
-                phase = TaskStatus(self.random.randint(task.attempt.status, 9))
-                stop = TaskStopRequested(task_id=task.task_id, reason="assessor")
-                moves: list[Move] = [
-                    [report(step, self.random.random(), trial, **which)],
-                    self._end(trial, where),
-                ]
-                if phase > task.attempt.status:
-                    moves.append([status(phase, trial, **where)])
-                if not task.has_final:
-                    moves.append([report(step, self.random.random(), trial, final=True, **which)])
-                return [*moves, [stop]] if self.random.random() < 0.1 else moves
+                moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
                 how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
                 return [[over(trial, task.final, how)]] * 2
-        return []
+        if task.due_ms is not None and now_ms >= task.due_ms:
+            moves += [[limit_of(task)]] * 2
+        return [[about(task.task_id, event) for event in move] for move in moves]
+
+    def _of_queued(self, task: Task, trial: int) -> list[Move]:
+        attempt, placement = task.attempt.number, task.attempt.placement
+        moves: list[Move] = [[assigned(trial, attempt, placement + 1, f"i-{self.random.randrange(3)}")]]
+        if self.random.random() < 0.2:
+            moves.append([unschedulable(trial, attempt, task.attempt.unschedulable + 1)])
+        if placement > 1:
+            given_up = ended(AttemptEnd.REFUSED, trial, attempt=attempt, placement=placement)
+            moves.append([given_up])
+        return moves
+
+    def _of_placed(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
+        moves: list[Move] = [
+            [begun(trial, **where)],
+            [begun(trial, **where)],
+            [TaskRefused(**token(trial, **where), code="busy", message="")],
+            [recall(trial, **where)],
+            self._end(trial, where),
+            [TaskStopRequested(task_id=task.task_id, reason="user")],
+        ]
+        if task.attempt.recalled:
+            moves += [[TaskReturned(**token(trial, **where))]] * 2
+        return moves
+
+    def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
+        interrupts = sum(task.attempt.interrupts.values())
+        at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
+        step = task.reports[-1][0] + 1 if task.reports else 0
+        phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
+        moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
+        if phase > task.attempt.reached:
+            moves.append([status(phase, trial, interrupts, **where)])
+        if not task.has_final:
+            moves.append([report(step, self.random.random(), trial, final=True, **at)])
+        if self.random.random() < 0.1:
+            moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
+        if self.random.random() < 0.2:
+            moves.append([preemption(trial, **where)])
+        if self.random.random() < 0.2:
+            moves.append([interrupted(interrupts + 1, trial, **where)])
+        return moves
 
     def _end(self, trial: int, where: dict[str, Any]) -> Move:
         end = self.random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, *AttemptEnd])
@@ -176,7 +259,7 @@ class Chance:
         if kind == 0 and told.records:
             told.fold(_copied(self.random.choice(told.records[-12:])))
         elif kind == 1:
-            self._foreign(told, self._permitted(stream))
+            self._foreign(told, self._permitted(told, stream))
         elif kind == 2:
             self._tell(told, [self._guess(stream)])
         else:
@@ -220,11 +303,31 @@ class Chance:
             begun(trial, **where),
             TaskRefused(**token(trial, **where), code="busy", message=""),
             status(TaskStatus(random.randrange(10)), trial, **where),
+            *[status(TaskStatus.TRAINING, trial, random.randrange(3), **where)] * 3,
             report(random.randrange(4), 0.5, trial, **at),
             report(random.randrange(4), 0.5, trial, final=True, **at),
             report(random.randrange(4), 0.5, trial, final=True, **at),
             ended(random.choice(list(AttemptEnd)), trial, **where),
+            recall(trial, **where),
+            TaskReturned(**token(trial, **where)),
+            preemption(trial, **where),
+            interrupted(random.randint(1, 2), trial, **where),
+            interrupted(random.randint(2, 4), trial, **where),
+            unschedulable(trial, where["attempt"]),
+            TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
         ]
+        if stream is not None and stream.batch is not None:
+            known = random.choice([*stream.tasks, "none"])
+            of_a_task = [about(known, event) for event in of_a_task]
+            guesses += [
+                GroupEnded(group=max(0, stream.batch.group - random.randrange(2)), ends={}),
+                BatchEnded(status=random.choice(list(BatchStatus))),
+                self._batch(),
+                BatchStopRequested(command_id="c-1", reason=""),
+                _next_of(stream.batch, 0),
+            ] * 6
+        elif root is None:
+            guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
         if random.random() < 0.1 or (root is not None and root.status is SearchStatus.STOPPING):
             guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
@@ -243,6 +346,33 @@ class Chance:
             "placement": placement + (beside == 1),
             "incarnation": "i-9" if beside == 2 else incarnation,
         }
+
+
+def about(task_id: str, event: Message) -> Message:
+    """Gives an event with another task's name."""
+    return event.model_copy(update={"task_id": task_id}) if hasattr(event, "task_id") else event
+
+
+def limit_of(task: Task) -> TimeLimitReached:
+    """Gives the word that a task's time limit is reached."""
+    limit: Literal["queue", "run"] = "queue" if task.state is TaskState.QUEUED else "run"
+    due_ms = task.due_ms or 0
+    return TimeLimitReached(task_id=task.task_id, attempt=task.attempt.number, limit=limit, due_ms=due_ms)
+
+
+def _next_of(batch: Batch, number: int) -> TaskSubmitted:
+    group = min(batch.group, len(batch.spec.groups) - 1)
+    number = min(number, len(batch.spec.groups[group].tasks) - 1)
+    task = batch.spec.groups[group].tasks[number]
+    name = task_name(task, number)
+    return TaskSubmitted(
+        task_id=batch_task_id(batch.batch_id, group, name),
+        task_type=task.task_type,
+        parameters=task.parameters,
+        group=group,
+        name=name,
+        needs=needs_of(batch.spec, batch.spec.groups[group], task),
+    )
 
 
 def _copied(record: Record) -> Record:

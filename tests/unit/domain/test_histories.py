@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
-from trackside.domain import command, search, stream, task
+from trackside.domain import batch, command, search, stream, task_events
+from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import OVER
 from trackside.domain.stream import Stream, shrink
@@ -22,12 +23,14 @@ from trackside.domain.streams import Streams, dump, load
 from trackside.domain.task import TaskState
 
 SEEDS = st.integers(0, 2**32)
-MODULES: tuple[ModuleType, ...] = (command, search, stream, task)
+MODULES: tuple[ModuleType, ...] = (batch, command, search, stream, task_events)
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
     ("search", "    if search.status in OVER:"),
     ("search", "        case _:"),
-    ("task", "        case _:"),
+    ("batch", "    if batch.status in OVER:"),
+    ("batch", "        case _:"),
+    ("task_events", "        case _:"),
 }
 
 
@@ -66,7 +69,7 @@ def counted(wanted: dict[tuple[str, int], str], hits: Counter[tuple[str, int]]) 
 
 def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     wanted, hits, outcomes = guards(), Counter[tuple[str, int]](), Counter[Outcome]()
-    for seed in range(500):
+    for seed in range(850):
         told = Chance(Random(seed)).history(250)
         outcomes.update(told.outcomes)
         streams = Streams()
@@ -142,6 +145,9 @@ def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:
 
 
 def keeps_its_promises(found: Stream) -> None:
+    keeps_promises_of_tasks(found)
+    if found.batch is not None:
+        keeps_promises_of_a_batch(found.batch)
     root = found.search
     if root is None:
         return
@@ -154,6 +160,9 @@ def keeps_its_promises(found: Stream) -> None:
     assert len(root.opened) == root.spec.concurrency + len(root.ends)
     assert [root.trials[number].ended_at for number in root.ends] == root.opened[root.spec.concurrency :]
     assert not (root.status in OVER and root.active)
+
+
+def keeps_promises_of_tasks(found: Stream) -> None:
     for known in found.tasks.values():
         holds = known.state in (TaskState.PLACED, TaskState.ACTIVE)
         assert holds == (known.place is not None)
@@ -161,13 +170,26 @@ def keeps_its_promises(found: Stream) -> None:
         assert (known.end is not None) == (known.state is TaskState.ENDED)
         assert [attempt.number for attempt in known.attempts] == list(range(1, len(known.attempts) + 1))
         assert all(attempt.end is not None for attempt in known.attempts[:-1])
+        assert len(known.attempt.past) <= known.attempt.placement
+        assert known.attempt.stopping is None or holds or known.state is TaskState.ENDED
+
+
+def keeps_promises_of_a_batch(found: Batch) -> None:
+    assert len(found.open) <= found.spec.concurrency
+    assert len(found.ended) == found.group <= len(found.spec.groups)
+    for ends, group in zip(found.ended, found.spec.groups, strict=False):
+        assert sum(ends.values()) == len(group.tasks)
+    assert sum(found.ends.values()) + len(found.open) == found.submitted
 
 
 def test_the_generator_tells_whole_searches() -> None:
     ends = Counter(_status(Chance(Random(seed)).history(400)) for seed in range(30))
     assert ends["DONE"] > 5
     assert ends["STOPPED"] > 0
+    assert ends["batch DONE"] > 0
 
 
 def _status(told: Told) -> str:
+    if told.stream.batch is not None:
+        return f"batch {told.stream.batch.status.value}"
     return told.stream.search.status.value if told.stream.search is not None else ""

@@ -16,7 +16,8 @@ def is_identifier(text: str) -> bool:
     return _IDENTIFIER.fullmatch(text) is not None and ".." not in text
 
 
-def _checked(text: str) -> str:
+def checked(text: str) -> str:
+    """Gives an identifier back; raises bad_identifier for what is none."""
     if not is_identifier(text):
         raise PydanticCustomError(
             "bad_identifier", "not an identifier: expected {rule}", {"rule": IDENTIFIER_RULE}
@@ -24,7 +25,7 @@ def _checked(text: str) -> str:
     return text
 
 
-Identifier = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_checked)]
+Identifier = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(checked)]
 
 
 def new_id(prefix: str = "") -> str:

@@ -28,7 +28,10 @@ class MetricPointsReported(Event):
 
 
 class OutputWritten(Event):
-    """Lines that an attempt wrote to its standard output or error."""
+    """Lines that an attempt wrote to its standard output or error.
+
+    Line numbers count within a placement, from 1. Behind these lines `left_out` more came too fast.
+    """
 
     written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
     stream: str
@@ -37,3 +40,5 @@ class OutputWritten(Event):
     source: Literal["stdout", "stderr"]
     first_line: int
     lines: list[str]
+    placement: int = 1
+    left_out: int = 0

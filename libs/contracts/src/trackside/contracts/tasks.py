@@ -104,11 +104,15 @@ class TaskAssigned(Event):
 
 
 class TaskUnschedulable(Event):
-    """No worker that is there could ever run this task; it waits for one that can, or for its time limit."""
+    """No worker that is there could ever run this task; it waits for one that can, or for its time limit.
+
+    `number` counts what was said about this attempt from 1.
+    """
 
     written_by: ClassVar[frozenset[str]] = SCHEDULER
     task_id: str
     attempt: int
+    number: int
     message: str
 
 
@@ -192,7 +196,7 @@ class TaskInterrupted(Event):
 
 
 class TaskStatusChanged(Event):
-    """An attempt has entered a phase."""
+    """An attempt has entered a phase, after so many `interrupts`."""
 
     written_by: ClassVar[frozenset[str]] = WORKER
     task_id: str
@@ -200,10 +204,14 @@ class TaskStatusChanged(Event):
     placement: int
     incarnation: str
     status: TaskStatus
+    interrupts: int = 0
 
 
 class MetricReported(Event):
-    """A value that decides: what a tuner or an assessor sees. What isn't finite has no value but a name."""
+    """A value that decides: what a tuner or an assessor sees. What isn't finite has no value but a name.
+
+    After an interrupt an attempt reports from the first step again; `interrupts` says which time it is.
+    """
 
     written_by: ClassVar[frozenset[str]] = WORKER
     task_id: str
@@ -213,6 +221,7 @@ class MetricReported(Event):
     step: int
     value: float | None
     non_finite: Literal["nan", "inf", "-inf"] | None = None
+    interrupts: int = 0
 
 
 class AttemptEnded(Event):

@@ -49,8 +49,10 @@ class PastPlacement:
 class Attempt:
     """One try of a task; times are the log's, in ms since 1970, 0 for not yet.
 
+    `reached` is the phase that it came to since its last interrupt: phases only go up from there.
     `stopping` is the end that the scheduler has asked its worker for; `recalled` says that the placement was
-    asked back, `behind` that it waits at the worker for another one's device.
+    asked back, `behind` that it waits at the worker for another one's device. `unschedulable` counts how often that was
+    said, `interrupts` by resource how often it ran out of memory and went on.
     """
 
     number: int
@@ -62,6 +64,8 @@ class Attempt:
     recalled: bool = False
     stopping: AttemptEnd | None = None
     status: TaskStatus = TaskStatus.INIT
+    reached: TaskStatus = TaskStatus.INIT
+    unschedulable: int = 0
     interrupts: dict[str, int] = field(default_factory=dict)
     past: list[PastPlacement] = field(default_factory=list)
     assigned_ms: int = 0

@@ -147,7 +147,7 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     attempt.behind = event.behind
     attempt.recalled = False
     attempt.stopping = None
-    attempt.status = TaskStatus.INIT
+    attempt.status = attempt.reached = TaskStatus.INIT
     attempt.assigned_ms = record.append_time_ms
     attempt.accepted_ms = 0
     return Outcome.APPLIED
@@ -191,7 +191,7 @@ def _requeue(task: Task, record: Record, end: str, code: str = "", message: str 
     )
     attempt.stopping = None
     attempt.recalled = attempt.behind = False
-    attempt.status = TaskStatus.INIT
+    attempt.status = attempt.reached = TaskStatus.INIT
     task.state = TaskState.QUEUED
     task.place = None
     _forget_reports(task)
@@ -236,8 +236,9 @@ def _time_limit_reached(task: Task, event: TimeLimitReached, record: Record) -> 
 def _unschedulable(task: Task, event: TaskUnschedulable) -> Outcome:
     if task.state is not TaskState.QUEUED or event.attempt != task.attempt.number:
         return Outcome.OVERTAKEN
-    if task.unschedulable == event.message:
+    if event.number <= task.attempt.unschedulable:
         return Outcome.DUPLICATE
+    task.attempt.unschedulable = event.number
     task.unschedulable = event.message
     return Outcome.APPLIED
 
@@ -245,11 +246,11 @@ def _unschedulable(task: Task, event: TaskUnschedulable) -> Outcome:
 def _status_changed(task: Task, event: TaskStatusChanged) -> Outcome:
     if not _is_current(task, event) or task.state is not TaskState.ACTIVE:
         return Outcome.OVERTAKEN
-    status = task.attempt.status
-    again = status is TaskStatus.INTERRUPT and event.status in (TaskStatus.WAITING, TaskStatus.TRAINING)
-    if event.status <= status and not again:
+    if event.interrupts != sum(task.attempt.interrupts.values()):
+        return Outcome.OVERTAKEN
+    if event.status <= task.attempt.reached:
         return Outcome.DUPLICATE
-    task.attempt.status = event.status
+    task.attempt.status = task.attempt.reached = event.status
     return Outcome.APPLIED
 
 
@@ -261,6 +262,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
         return Outcome.DUPLICATE
     attempt.interrupts[event.resource] = attempt.interrupts.get(event.resource, 0) + 1
     attempt.status = TaskStatus.INTERRUPT
+    attempt.reached = TaskStatus.LOADING
     attempt.reserved = task.raised = event.reserved
     _forget_reports(task)
     return Outcome.APPLIED
@@ -268,7 +270,8 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
 
 def _reported(task: Task, event: MetricReported) -> Outcome:
     attempt = task.attempt
-    current = attempt.number == event.attempt and attempt.placement == event.placement
+    said = (event.attempt, event.placement, event.interrupts)
+    current = said == (attempt.number, attempt.placement, sum(attempt.interrupts.values()))
     if task.state is not TaskState.ACTIVE or not current:
         return Outcome.OVERTAKEN
     if event.kind == "FINAL":

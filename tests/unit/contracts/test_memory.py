@@ -1,0 +1,104 @@
+"""T23: amounts of memory as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec, needs_of
+from trackside.contracts.memory import bytes_of, shown
+from trackside.contracts.refusals import field_names, problem_of
+from trackside.contracts.resources import Resources, Retry, RetryPolicy
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("789MiB", 789 * 2**20),
+        ("2GiB", 2 * 2**30),
+        ("1.5 GiB", 3 * 2**29),
+        ("1TiB", 2**40),
+        ("2KiB", 2048),
+        ("100", 100),
+        ("100B", 100),
+        ("1.5KB", 1_500),
+        ("3kB", 3_000),
+        ("2 GB", 2_000_000_000),
+        ("0.1TB", 100_000_000_000),
+        ("0.3B", 1),
+    ],
+)
+def test_t23_every_unit_of_1000_and_of_1024_is_read(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "GB", "2Gb", "-1GB", "1e3", "two GB", "2XB", "2iB", "1.5.2GB", "2 G", "NaN"]
+)
+def test_t23_what_is_no_amount_is_refused_with_what_is_expected(text: str) -> None:
+    with pytest.raises(ValueError, match="expected bytes, or a number with B, KB"):
+        bytes_of(text)
+
+
+def test_t23_bits_are_named_as_such() -> None:
+    with pytest.raises(ValueError, match="a small b would be bits"):
+        bytes_of("2Gb")
+
+
+@given(st.integers(1, 2**60))
+def test_t23_whole_bytes_come_back_as_they_were(size: int) -> None:
+    assert bytes_of(str(size)) == bytes_of(f"{size}B") == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (1536, "1.5 KiB"), (24 * 2**30, "24 GiB"), (2**41, "2 TiB")]
+)
+def test_an_amount_is_shown_in_the_largest_unit_that_fits(size: int, text: str) -> None:
+    assert shown(size) == text
+
+
+@pytest.mark.parametrize(
+    ("resources", "code", "path"),
+    [
+        ({"estimate_memory": "2 Gb"}, "bad_memory", "$.resources.estimate_memory"),
+        ({"estimate_memory": 0}, "estimate_memory_range", "$.resources.estimate_memory"),
+        ({"estimate_cuda_memory": "0 GiB"}, "estimate_cuda_memory_range", "$.resources.estimate_cuda_memory"),
+        ({"devices": 0}, "devices_range", "$.resources.devices"),
+        ({"devices": 2, "device": "gpu-1"}, "bad_resources", "$.resources"),
+        ({"kind": "cpu", "estimate_cuda_memory": 1}, "bad_resources", "$.resources"),
+        ({"kind": "tpu"}, "unknown_value", "$.resources.kind"),
+    ],
+)
+def test_what_a_task_cannot_ask_for_is_refused_with_its_place(
+    resources: object, code: str, path: str
+) -> None:
+    body = {"groups": [{"tasks": [{"task_type": "noop"}]}], "resources": resources}
+    with pytest.raises(ValidationError) as raised:
+        SubmitTasks.model_validate(body)
+    problem = problem_of(raised.value, field_names(SubmitTasks), body)
+    assert (problem.code, problem.path) == (code, path)
+
+
+def test_a_retry_is_a_number_or_a_rule_and_is_written_as_short_as_it_can_be() -> None:
+    policy = RetryPolicy.model_validate({"lost": 1, "failed": {"times": 2, "backoff_s": 5.0}})
+    assert policy.lost == Retry(times=1)
+    written = policy.model_dump(mode="json")
+    assert written["lost"] == 1
+    assert written["failed"]["backoff_s"] == 5.0
+    assert RetryPolicy.model_validate(written) == policy
+
+
+def test_t17_a_task_s_own_estimate_comes_before_its_group_s_and_that_before_its_batch_s() -> None:
+    own = TaskSpec(task_type="noop", resources=Resources(estimate_memory=1))
+    plain = TaskSpec(task_type="noop", priority=9)
+    group = GroupSpec(tasks=[own, plain], estimate_memory=2, estimate_cuda_memory=3, device="gpu-1")
+    batch = SubmitTasks(
+        groups=[group], resources=Resources(whole_device=True), priority=2, run_timeout_s=60.0
+    )
+    assert needs_of(batch, group, own).resources == Resources(
+        estimate_memory=1, estimate_cuda_memory=3, device="gpu-1"
+    )
+    needs = needs_of(batch, group, plain)
+    assert (needs.resources.estimate_memory, needs.resources.whole_device) == (2, True)
+    assert (needs.priority, needs_of(batch, group, own).priority) == (9, 2)
+    assert needs.run_timeout_s == 60.0

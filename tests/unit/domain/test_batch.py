@@ -1,0 +1,100 @@
+"""T20: groups of tasks run one after another; what is out of turn has no effect."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+)
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
+from trackside.domain.batch import Batch
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import shrink
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+
+
+def running(*sizes: int, **changed: Any) -> Told:
+    """Tells the log up to the start of a batch whose groups have so many tasks."""
+    groups = [{"tasks": [{"task_type": "digits"}] * size} for size in sizes]
+    told = Told()
+    told.tell(received())
+    batch = BatchSpec.model_validate({"groups": groups, **changed})
+    told.tell(accepted(), BatchStarted(command_id="c-1", batch=batch))
+    return told
+
+
+def of(told: Told) -> Batch:
+    assert told.stream.batch is not None
+    return told.stream.batch
+
+
+def task(group: int, number: int) -> TaskSubmitted:
+    return submitted(None, task_id=name(group, number), group=group, name=str(number))
+
+
+def name(group: int, number: int) -> str:
+    return batch_task_id(STREAM, group, str(number))
+
+
+def finish(told: Told, group: int, number: int, end: AttemptEnd = AttemptEnd.FINISHED) -> None:
+    life: list[Message] = [assigned(), begun(), ended(end)]
+    for event in life:
+        assert told.tell(event.model_copy(update={"task_id": name(group, number)})) == APPLIED
+
+
+def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:
+    told = running(2, 1)
+    assert told.tell(task(1, 1)) == OVERTAKEN
+    assert told.tell(task(0, 1)) == told.tell(task(0, 2)) == APPLIED
+    finish(told, 0, 2, AttemptEnd.FAILED)
+    assert told.tell(GroupEnded(group=0, ends={})) == OVERTAKEN
+    finish(told, 0, 1)
+    assert told.tell(task(1, 1)) == OVERTAKEN
+    assert told.tell(GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
+    assert told.tell(GroupEnded(group=0, ends={})) == DUPLICATE
+    assert of(told).ended == [{"failed": 1, "finished": 1}]
+    assert told.tell(task(1, 1)) == APPLIED
+    finish(told, 1, 1)
+    assert told.tell(GroupEnded(group=1, ends={"finished": 1})) == APPLIED
+    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == OVERTAKEN
+    assert told.tell(BatchEnded(status=BatchStatus.DONE)) == APPLIED
+    assert told.stream.closed
+    shrink(told.stream)
+    assert told.tell(BatchEnded(status=BatchStatus.DONE)) == OVERTAKEN
+
+
+def test_no_more_tasks_are_open_than_the_batch_allows() -> None:
+    told = running(3, concurrency=2)
+    assert told.tell(task(0, 1)) == told.tell(task(0, 2)) == APPLIED
+    assert told.tell(task(0, 3)) == OVERTAKEN
+    finish(told, 0, 1)
+    assert told.tell(task(0, 3)) == APPLIED
+
+
+@pytest.mark.parametrize("changed", [{"task_id": "digits-1.1.9"}, {"group": 1}, {"group": None, "trial": 0}])
+def test_a_task_that_is_not_the_next_one_has_no_effect(changed: dict[str, Any]) -> None:
+    told = running(3)
+    assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN
+
+
+def test_a_stopped_batch_submits_nothing_and_ends_when_its_open_tasks_have() -> None:
+    told = running(3, 1)
+    told.tell(task(0, 1))
+    stop = BatchStopRequested(command_id="c-2", reason="")
+    assert told.tell(stop) == APPLIED
+    assert told.tell(stop) == DUPLICATE
+    assert told.tell(task(0, 2)) == OVERTAKEN
+    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == OVERTAKEN
+    assert told.tell(TaskStopRequested(task_id=name(0, 1), reason="user")) == APPLIED
+    assert of(told).ends == {"cancelled": 1}
+    assert told.tell(BatchEnded(status=BatchStatus.STOPPED)) == APPLIED

@@ -1,0 +1,222 @@
+"""Which ends are followed by another attempt, when, and with how much memory."""
+
+import pytest
+
+from tests.unit.domain.given import (
+    FIRST_MS,
+    Told,
+    assigned,
+    begun,
+    ended,
+    interrupted,
+    preemption,
+    recall,
+    report,
+    status,
+    task_active,
+    task_queued,
+    token,
+)
+from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    Reservation,
+    TaskReturned,
+    TaskStatus,
+    TaskStopRequested,
+    TimeLimitReached,
+)
+from trackside.domain import retries
+from trackside.domain.memory import raised
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Attempt, TaskState
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+END = AttemptEnd
+
+
+def tried(told: Told, end: AttemptEnd, peak_bytes: int = 0) -> None:
+    """Tells one more attempt, to such an end."""
+    number = told.task().attempt.number
+    told.tell(assigned(attempt=number))
+    told.tell(begun(attempt=number))
+    fields = {"peak_memory_bytes": peak_bytes, "peak_cuda_memory_bytes": peak_bytes}
+    assert told.tell(ended(end, attempt=number).model_copy(update=fields)) == APPLIED
+
+
+@pytest.mark.parametrize(
+    ("end", "attempts"),
+    [
+        (END.OOM_HOST, 3),
+        (END.OOM_DEVICE, 3),
+        (END.LOST, 4),
+        (END.FAILED, 1),
+        (END.TIMED_OUT_RUN, 1),
+        (END.REFUSED, 1),
+    ],
+)
+def test_each_end_has_its_number_of_attempts(end: AttemptEnd, attempts: int) -> None:
+    told = task_queued()
+    while told.task().state is TaskState.QUEUED:
+        tried(told, end)
+    assert (len(told.task().attempts), told.task().end) == (attempts, end)
+
+
+def test_ends_of_different_kinds_are_counted_apart() -> None:
+    told = task_queued()
+    for end in (END.OOM_HOST, END.OOM_DEVICE, END.LOST, END.OOM_HOST, END.OOM_DEVICE):
+        tried(told, end)
+    assert told.task().state is TaskState.QUEUED
+    tried(told, END.OOM_HOST)
+    assert told.task().end is END.OOM_HOST
+
+
+def test_an_attempt_out_of_memory_is_followed_by_one_with_more() -> None:
+    told = task_queued()
+    tried(told, END.OOM_DEVICE, peak_bytes=10_000)
+    task = told.task()
+    assert task.raised is not None
+    assert (task.raised.cuda_memory_bytes, task.raised.estimated_by) == (11_000, "raised")
+
+
+def test_a_raised_reservation_is_half_as_much_again_or_a_tenth_over_the_peak() -> None:
+    had = Reservation(memory_bytes=100, cuda_memory_bytes=1_000, estimated_by="task")
+    assert raised(had, "host", 0).memory_bytes == 150
+    assert raised(had, "device", 2_000).cuda_memory_bytes == 2_200
+    assert raised(had, "device", 2_000).memory_bytes == 100
+
+
+def test_a_retry_waits_longer_each_time_and_every_reader_draws_the_same_jitter() -> None:
+    policy = RetryPolicy(failed=Retry(times=9, backoff_s=10.0, factor=3.0, max_backoff_s=60.0, jitter=0.5))
+    attempts: list[Attempt] = []
+    waits = []
+    for number in range(1, 5):
+        attempts.append(Attempt(number, end=END.FAILED))
+        waits.append(retries.wait_ms(policy, attempts, END.FAILED, "a"))
+        assert waits[-1] == retries.wait_ms(policy, list(attempts), END.FAILED, "a")
+    for wait_ms, middle_s in zip(waits, (10, 30, 60, 60), strict=True):
+        assert middle_s * 500 <= wait_ms <= middle_s * 1_500
+    assert waits[0] != retries.wait_ms(policy, attempts[:1], END.FAILED, "b")
+    still = RetryPolicy(failed=Retry(times=1, backoff_s=10.0, jitter=0.0))
+    assert retries.wait_ms(still, attempts[:1], END.FAILED, "a") == 10_000
+
+
+def test_nobody_can_place_a_retry_before_its_time() -> None:
+    told = task_queued(retry={"failed": {"times": 1, "backoff_s": 1.0, "jitter": 0.0}})
+    tried(told, END.FAILED)
+    assert told.task().not_before_ms == told.now_ms - 1 + 1_000
+    assert told.tell(assigned(attempt=2)) == OVERTAKEN
+    told.next_offset += 1_000
+    assert told.tell(assigned(attempt=2)) == APPLIED
+
+
+def test_t8_an_interrupted_attempt_keeps_its_process_and_counts_as_out_of_memory() -> None:
+    told = task_active()
+    told.tell(status(TaskStatus.TRAINING))
+    told.tell(report(0, 0.5))
+    assert told.tell(interrupted(1)) == APPLIED
+    assert told.tell(interrupted(1)) == DUPLICATE
+    task = told.task()
+    assert (task.state, task.attempt.status, task.reports) == (TaskState.ACTIVE, TaskStatus.INTERRUPT, [])
+    assert task.raised == task.attempt.reserved
+    assert retries.interrupts_left(task.needs.retry, task.attempts) == 1
+    assert told.tell(report(1, 0.5)) == OVERTAKEN
+    for phase in (TaskStatus.WAITING, TaskStatus.TRAINING):
+        assert told.tell(status(phase, interrupts=1)) == APPLIED
+    assert told.tell(report(0, 0.5, interrupts=1)) == APPLIED
+    told.tell(interrupted(2))
+    assert told.tell(ended(END.OOM_DEVICE)) == APPLIED
+    assert told.task().end is END.OOM_DEVICE
+
+
+def test_a_preempted_attempt_waits_again_where_it_was_and_is_no_further_attempt() -> None:
+    told = task_active()
+    queued_at = told.task().queued_at
+    told.tell(report(0, 0.5))
+    assert told.tell(preemption()) == APPLIED
+    assert told.tell(preemption()) == DUPLICATE
+    assert told.tell(ended(END.PREEMPTED)) == APPLIED
+    task = told.task()
+    assert (task.state, task.attempt.number, task.queued_at) == (TaskState.QUEUED, 1, queued_at)
+    assert [(past.placement, past.end) for past in task.attempt.past] == [(1, "preempted")]
+    assert told.tell(assigned(placement=2)) == APPLIED
+    assert task.attempt.stopping is None
+
+
+def test_a_task_that_finished_before_it_could_be_preempted_has_finished() -> None:
+    told = task_active()
+    told.tell(preemption())
+    assert told.tell(ended(END.FINISHED)) == APPLIED
+    assert told.task().end is END.FINISHED
+
+
+def test_a_preempted_task_that_was_told_to_stop_is_cancelled() -> None:
+    told = task_active()
+    told.tell(preemption())
+    told.tell(TaskStopRequested(task_id=told.task().task_id, reason="user"))
+    told.tell(ended(END.PREEMPTED))
+    assert told.task().end is END.CANCELLED
+
+
+def test_a_placement_is_given_back_only_while_it_has_not_begun() -> None:
+    told = task_queued()
+    told.tell(assigned())
+    assert told.tell(recall()) == APPLIED
+    assert told.tell(recall()) == DUPLICATE
+    assert told.tell(TaskReturned(**token())) == APPLIED
+    assert told.task().state is TaskState.QUEUED
+    told.tell(assigned(placement=2))
+    told.tell(begun(placement=2))
+    assert told.tell(recall(placement=2)) == OVERTAKEN
+    assert told.tell(TaskReturned(**token(placement=2))) == OVERTAKEN
+
+
+def limit(told: Told, kind: str, due_ms: int) -> list[Outcome]:
+    fields = {"task_id": told.task().task_id, "attempt": 1, "limit": kind, "due_ms": due_ms}
+    return told.tell(TimeLimitReached.model_validate(fields))
+
+
+def test_a_task_that_waited_too_long_ends_and_a_fast_clock_wins_nothing() -> None:
+    told = task_queued(queue_timeout_s=1.0)
+    due_ms = told.task().queued_at[0] + 1_000
+    assert told.task().due_ms == due_ms
+    assert limit(told, "queue", due_ms) == OVERTAKEN
+    told.next_offset += 1_000
+    assert limit(told, "queue", due_ms - 500) == OVERTAKEN
+    assert limit(told, "run", due_ms) == OVERTAKEN
+    assert limit(told, "queue", due_ms) == APPLIED
+    assert (told.task().state, told.task().end) == (TaskState.ENDED, END.TIMED_OUT_QUEUE)
+
+
+def test_an_attempt_that_ran_too_long_is_stopped_by_its_worker() -> None:
+    told = task_active(run_timeout_s=1.0)
+    due_ms = told.task().attempt.accepted_ms + 1_000
+    told.next_offset += 1_000
+    assert limit(told, "run", due_ms) == APPLIED
+    assert told.task().state is TaskState.ACTIVE
+    assert told.task().attempt.stopping is END.TIMED_OUT_RUN
+    assert told.task().due_ms is None
+    told.tell(ended(END.TIMED_OUT_RUN))
+    assert told.task().end is END.TIMED_OUT_RUN
+
+
+def test_a_task_that_every_worker_refuses_ends_by_the_scheduler_s_word() -> None:
+    told = task_queued()
+    told.tell(assigned())
+    assert told.tell(ended(END.REFUSED), role="scheduler") == OVERTAKEN
+    told.tell(recall())
+    told.tell(TaskReturned(**token()))
+    assert told.tell(ended(END.REFUSED, placement=2), role="scheduler") == OVERTAKEN
+    assert told.tell(ended(END.REFUSED), role="scheduler") == APPLIED
+    assert told.task().end is END.REFUSED
+
+
+def test_the_scheduler_can_end_an_attempt_as_lost_or_refused_and_as_nothing_else() -> None:
+    told = task_active()
+    for end in END:
+        if end not in (END.LOST, END.REFUSED):
+            assert told.tell(ended(end), role="scheduler") == OVERTAKEN
+    assert told.task().ended_ms == 0
+    assert told.now_ms > FIRST_MS
+    assert AttemptEnded.written_by == {"worker", "scheduler"}
