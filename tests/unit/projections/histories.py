@@ -4,6 +4,7 @@ import random
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 
+from tests.unit.projections.batch_histories import stopped, troubled, unfinished
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
@@ -208,13 +209,17 @@ def _ended(author: Author, search: str, task: str, attempt: int, end: AttemptEnd
 
 
 async def small(log: Log, topics: Topics) -> History:
-    """Writes two finished searches and an open one, a refused command, a lost worker, some points."""
+    """Writes two finished searches and an open one, three batches, a refused command, some points."""
     history = History(log, topics)
     await log.ensure(topics.shared)
     await history.join("w1", "i0", devices=3)
     await history.join("w1", "i1")
+    await history.join("w2", "i2")
     await history.search("one", lost=1)
     await history.search("two", trials=4, failed=2)
+    for batch_id, written in (("tasks", troubled), ("halted", stopped), ("going", unfinished)):
+        for decision in written(batch_id):
+            await history.append(batch_id, decision)
     for decision in refusal("two", "late", "trackside.stop-search.v1", 9):
         await history.append("two", decision)
     await history.search("open", trials=5, open_ended=1)

@@ -100,7 +100,7 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     assert (write.rows, write.groups) == ([], ["w"])
     worker.devices["cpu0"] = device
     (write,) = pending.writes()
-    assert write.rows == [("w", "cpu0", "cpu", "slot", WHOLE_LIMIT)]
+    assert write.rows == [("w", "cpu0", "cpu", "slot", WHOLE_LIMIT, None, None, None)]
 
 
 @pytest.mark.parametrize(

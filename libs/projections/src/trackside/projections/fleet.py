@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event
 from trackside.domain.fleet import Fleet
 from trackside.projections.cells import moment, plain, whole
@@ -21,6 +21,8 @@ class Workers:
             "status",
             "task_types",
             "queues",
+            "memory_bytes",
+            "max_tasks",
             "joined_ms",
             "gone_ms",
         ),
@@ -45,6 +47,8 @@ class Workers:
             worker.gone or "here",
             sorted(plain(name) for name in worker.task_types),
             sorted(plain(name) for name in worker.queues),
+            whole(worker.memory_bytes),
+            whole(worker.max_tasks),
             worker.joined_ms,
             moment(worker.gone_ms),
         )
@@ -55,14 +59,14 @@ class Devices:
 
     table = Table(
         "devices",
-        ("worker_id", "device_id", "kind", "name", "memory_bytes"),
+        ("worker_id", "device_id", "kind", "name", "memory_bytes", "device_index", "uuid", "unhealthy"),
         key_width=2,
         grouped=True,
     )
 
     def touched(self, fleet: Fleet, event: Event) -> Iterable[Key]:
-        """Gives the devices of a worker that joined."""
-        return ((event.worker_id,),) if isinstance(event, WorkerJoined) else ()
+        """Gives the devices of a worker that joined, or one of whose devices has failed."""
+        return ((event.worker_id,),) if isinstance(event, WorkerJoined | DeviceUnhealthy) else ()
 
     def keys(self, fleet: Fleet) -> Iterable[Key]:
         """Gives the devices of all workers."""
@@ -72,5 +76,15 @@ class Devices:
 
     def row(self, fleet: Fleet, key: Key) -> Row:
         """Computes the row of a device."""
-        device = fleet.workers[key[0]].devices[key[1]]
-        return (plain(key[0]), plain(key[1]), device.kind, plain(device.name), whole(device.memory_bytes))
+        worker = fleet.workers[key[0]]
+        device, failed = worker.devices[key[1]], worker.unhealthy.get(key[1])
+        return (
+            plain(key[0]),
+            plain(key[1]),
+            device.kind,
+            plain(device.name),
+            whole(device.memory_bytes),
+            None if device.index < 0 else whole(device.index),
+            plain(device.uuid) or None,
+            None if failed is None else plain(failed),
+        )

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from trackside.contracts.topics import Topic, Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
+from trackside.projections.batches import Batches, Groups
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import Devices, Workers
 from trackside.projections.metrics import POINTS, SERIES
 from trackside.projections.projection import Projection, RecordProjection, Table
 from trackside.projections.searches import Searches, Trials
-from trackside.projections.tasks import Attempts, Tasks
+from trackside.projections.tasks import Attempts, Placements, Tasks
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
 
@@ -45,10 +46,12 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_streams=(Searches(), Trials(), StreamRows()),
+        of_streams=(Searches(), Trials(), Batches(), Groups(), StreamRows()),
         of_records=(CommandRows(),),
         keeps_snapshots=True,
     ),
-    SCHEDULER: Owner(SCHEDULER, of_streams=(Tasks(), Attempts()), of_fleet=(Workers(), Devices())),
+    SCHEDULER: Owner(
+        SCHEDULER, of_streams=(Tasks(), Attempts(), Placements()), of_fleet=(Workers(), Devices())
+    ),
     SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, DEAD_LETTERS)),
 }

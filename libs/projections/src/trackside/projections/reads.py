@@ -14,14 +14,26 @@ SCHEMA = "dashboards"
 LOOK_EVERY_S = 0.05
 
 Row = dict[str, Any]
-_JSON = frozenset({"best_parameters", "spec", "parameters", "result"})
+_JSON = frozenset({"best_parameters", "spec", "parameters", "result", "ends"})
 _QUERIES = {
     "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
     "search": "SELECT * FROM searches WHERE search_id = $1",
+    "batches": "SELECT * FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
+    "batch": "SELECT * FROM batches WHERE batch_id = $1",
+    "groups": "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
     "trials": "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
-    "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY queued_at, task_id",
+    "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY group_number, queued_at, task_id",
+    "some_tasks": "SELECT tasks.*, attempts.status AS attempt_status, attempts.assigned_at FROM tasks "
+    "LEFT JOIN attempts USING (task_id, stream_id) "
+    "WHERE attempts.attempt IS NOT DISTINCT FROM tasks.attempts "
+    "AND ($1::text IS NULL OR tasks.stream_id = $1) AND ($2::text IS NULL OR tasks.state = $2) "
+    "ORDER BY tasks.queued_at DESC, tasks.task_id LIMIT $3",
+    "last_attempts": "SELECT attempts.* FROM attempts JOIN tasks USING (task_id, stream_id) "
+    "WHERE tasks.stream_id = $1 AND attempts.attempt = tasks.attempts",
     "task": "SELECT * FROM tasks WHERE task_id = $1",
     "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
+    "placements": "SELECT * FROM placements WHERE task_id = $1 ORDER BY attempt, placement",
+    "task_types": "SELECT * FROM task_types ORDER BY task_type",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
     "workers": "SELECT * FROM workers ORDER BY worker_id",

@@ -188,10 +188,18 @@ class Runner:
             if names
             and folding.folded[events, partition] >= folding.written[events, partition]
             and (
-                folding.counted[partition] >= self._pace.checkpoint_records
+                self._much(folding, partition)
                 or now_s - last_change.get(partition, now_s) >= self._pace.quiet_s
             )
         ]
+
+    def _much(self, folding: Folding, partition: int) -> bool:
+        """Says whether a snapshot is worth its price: streams of many tasks are big, and wait for longer."""
+        counted = folding.counted[partition]
+        if counted < self._pace.checkpoint_records:
+            return False
+        streams = (folding.streams.by_id.get(name) for name in folding.unsaved[partition])
+        return counted >= sum(len(stream.tasks) for stream in streams if stream is not None)
 
     async def _write(self, folding: Folding, due: list[int]) -> None:
         """Writes what is pending, and the snapshots that are due, in one transaction."""

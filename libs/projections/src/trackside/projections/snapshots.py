@@ -22,7 +22,7 @@ from trackside.projections.postgres import (
 )
 from trackside.telemetry.logs import logger
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """To be raised when the fold gives another state for the same events."""
 log = logger("trackside.projections")
 

@@ -1,8 +1,9 @@
-"""Rows of tasks and their attempts."""
+"""Rows of tasks, their attempts and placements."""
 
 from collections.abc import Iterable
 
 from trackside.contracts.message import Event
+from trackside.contracts.resources import Needs
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
@@ -21,14 +22,30 @@ class Tasks:
             "task_type",
             "queue",
             "trial",
+            "group_number",
+            "name",
             "state",
             "attempts",
             "worker_id",
             "device_ids",
             "ending",
+            "objective",
             "result",
             "stop_reason",
+            "priority",
+            "preempt",
+            "exclusive",
+            "kind",
+            "devices",
+            "fixed_device",
+            "whole_device",
+            "estimate_memory_bytes",
+            "estimate_cuda_memory_bytes",
+            "queue_timeout_s",
+            "run_timeout_s",
+            "unschedulable",
             "queued_ms",
+            "not_before_ms",
             "ended_ms",
         ),
         key_width=2,
@@ -51,14 +68,20 @@ class Tasks:
             plain(task.task_type),
             task.needs.queue,
             task.trial,
+            None if task.group is None else task.group + 1,
+            task.name or None,
             task.state.value,
             len(task.attempts),
             attempt.worker_id or None,
             attempt.device_ids,
             None if task.end is None else task.end.value,
+            _objective(task),
             json_text(task.result),
             task.stop_reason,
+            *_needs(task.needs),
+            plain(task.unschedulable) or None,
             task.queued_at[0],
+            moment(task.not_before_ms),
             moment(task.ended_ms),
         )
 
@@ -75,6 +98,7 @@ class Attempts:
             "placement",
             "worker_id",
             "device_ids",
+            "behind",
             "status",
             "ending",
             "assigned_ms",
@@ -82,6 +106,13 @@ class Attempts:
             "ended_ms",
             "load_time_ms",
             "train_time_ms",
+            "reserved_memory_bytes",
+            "reserved_cuda_memory_bytes",
+            "estimated_by",
+            "peak_memory_bytes",
+            "peak_cuda_memory_bytes",
+            "interrupts",
+            "leftovers",
             "exit_code",
             "error_stage",
             "error_type",
@@ -112,6 +143,7 @@ class Attempts:
             attempt.placement,
             attempt.worker_id or None,
             attempt.device_ids,
+            attempt.behind,
             attempt.status.name,
             None if attempt.end is None else attempt.end.value,
             moment(attempt.assigned_ms),
@@ -119,9 +151,109 @@ class Attempts:
             moment(attempt.ended_ms),
             measured(attempt.load_time_ms),
             measured(attempt.train_time_ms),
+            whole(attempt.reserved.memory_bytes),
+            whole(attempt.reserved.cuda_memory_bytes),
+            attempt.reserved.estimated_by if attempt.assigned_ms else None,
+            whole(attempt.peak_memory_bytes) or None,
+            whole(attempt.peak_cuda_memory_bytes) or None,
+            sum(attempt.interrupts.values()),
+            [plain(name) for name in attempt.leftovers],
             attempt.exit_code if attempt.exit_code is None else whole(attempt.exit_code),
             *_error(attempt),
         )
+
+
+class Placements:
+    """One row a placement: an assignment of an attempt, also one that was refused, returned or preempted."""
+
+    table = Table(
+        "placements",
+        (
+            "task_id",
+            "stream_id",
+            "attempt",
+            "placement",
+            "worker_id",
+            "device_ids",
+            "assigned_ms",
+            "accepted_ms",
+            "ended_ms",
+            "ending",
+            "code",
+            "message",
+        ),
+        key_width=4,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the last placement of the newest attempt, and that of the one before it."""
+        if not isinstance(event, TaskEvent):
+            return ()
+        attempts = stream.tasks[event.task_id].attempts
+        return [
+            (event.task_id, stream.stream_id, attempt.number, attempt.placement)
+            for attempt in attempts[-2:]
+            if attempt.placement
+        ]
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives all placements of all attempts of all tasks of the stream."""
+        for task_id, task in stream.tasks.items():
+            for attempt in task.attempts:
+                for placement in range(1, attempt.placement + 1):
+                    yield (task_id, stream.stream_id, attempt.number, placement)
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of a placement: those that came to nothing are in the attempt's past."""
+        attempt = stream.tasks[key[0]].attempts[key[2] - 1]
+        if key[3] <= len(attempt.past):
+            past = attempt.past[key[3] - 1]
+            return (
+                *key,
+                past.worker_id,
+                past.device_ids,
+                past.assigned_ms,
+                moment(past.accepted_ms),
+                moment(past.ended_ms),
+                past.end,
+                past.code or None,
+                plain(past.message) or None,
+            )
+        return (
+            *key,
+            attempt.worker_id,
+            attempt.device_ids,
+            attempt.assigned_ms,
+            moment(attempt.accepted_ms),
+            moment(attempt.ended_ms),
+            None if attempt.end is None else attempt.end.value,
+            None,
+            None,
+        )
+
+
+def _needs(needs: Needs) -> Row:
+    wanted = needs.resources
+    return (
+        needs.priority,
+        needs.preempt,
+        needs.exclusive,
+        wanted.kind,
+        wanted.devices,
+        plain(wanted.device) or None,
+        wanted.whole_device,
+        wanted.estimate_memory,
+        wanted.estimate_cuda_memory,
+        needs.queue_timeout_s,
+        needs.run_timeout_s,
+    )
+
+
+def _objective(task: Task) -> float | None:
+    """The value that a task is judged by: its FINAL one, else its last one."""
+    if task.has_final:
+        return task.final
+    return task.reports[-1][1] if task.reports else None
 
 
 def _error(attempt: Attempt) -> Row:

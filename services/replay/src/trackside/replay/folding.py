@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.batches import BatchEnded
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -25,7 +26,7 @@ from trackside.summary_indexer.poison import points_of
 
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
 _OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
-_CLOSING = frozenset({SearchEnded})
+_CLOSING = frozenset({SearchEnded, BatchEnded})
 
 
 @dataclass(slots=True)

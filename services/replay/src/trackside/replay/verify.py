@@ -1,9 +1,10 @@
 """Verifies a recorded log by the events topic alone: what must hold of every history.
 
 INV-1: every publication of a command has one answer. INV-2: a task ends once, at the latest when its
-stream is over. INV-3: the attempts of a task are 1..n without a gap; each is accepted and ended once at most.
-INV-4: a device has one attempt at a time, from its acceptance to its end. INV-12: a search has no more
-trials than its limit, and no more at once than its concurrency.
+stream is over. INV-3: the attempts of a task are 1..n without a gap; each is accepted once a placement and
+ended once at most; a preempted one goes on. INV-4: a slot of a CPU has one attempt at a time, from its
+acceptance, or its training where it waited behind another one, to its end; a GPU has all that fit. INV-12: a
+search has no more trials than its limit, and no more at once than its concurrency.
 
 Judged are the events that count, as the fold of every reader says. The books below are kept apart from the
 folded state, so that a fold that lets too much count is caught as well.
@@ -15,7 +16,14 @@ from dataclasses import dataclass, field
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStarted, TrialEnded, TrialSuggested
-from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAccepted,
+    TaskAssigned,
+    TaskStatus,
+    TaskStatusChanged,
+)
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
@@ -28,6 +36,8 @@ from trackside.eventlog.log import Log, TopicPartition
 
 GRACE_MS = 10_000
 """How old a command must be for a missing answer to be a finding; at the end of a live log some are new."""
+GPU = "gpu-"
+"""What the ids of devices begin with that several tasks may share."""
 Fold = Callable[[Record], tuple[Stream, Outcome]]
 
 
@@ -49,7 +59,7 @@ class Finding:
 
 @dataclass(slots=True)
 class _Attempt:
-    accepted: bool = False
+    accepted: set[int] = field(default_factory=set)
     ended: bool = False
 
 
@@ -151,6 +161,8 @@ class Verifier:
             self._find("INV-2", record, f"task {task} had ended before this {type(event).__name__}")
         if isinstance(event, TaskAssigned | TaskAccepted | AttemptEnded):
             self._attempt(attempts, stream, event, record)
+        elif isinstance(event, TaskStatusChanged) and event.status is TaskStatus.TRAINING:
+            self._begin_use(stream, event, record)
         if stream.tasks[task].state is TaskState.ENDED:
             books.ended.add(task)
 
@@ -170,26 +182,30 @@ class Verifier:
             self._find("INV-3", record, f"{name} begins before the one before it has ended")
         place = (stream.stream_id, event.task_id, event.attempt)
         if isinstance(event, TaskAccepted):
-            if seen.accepted:
+            if event.placement in seen.accepted:
                 self._find("INV-3", record, f"{name} is accepted twice")
-            seen.accepted = True
-            self._begin_use(stream, event, place, record)
+            seen.accepted.add(event.placement)
+            if not stream.tasks[event.task_id].attempts[event.attempt - 1].behind:
+                self._begin_use(stream, event, record)
         elif isinstance(event, AttemptEnded):
             if seen.ended:
                 self._find("INV-3", record, f"{name} ends twice")
-            seen.ended = True
+            seen.ended = event.end is not AttemptEnd.PREEMPTED
             use = self._open.pop(place, None)
             if use is not None:
                 use.end_ms = record.append_time_ms
 
-    def _begin_use(
-        self, stream: Stream, event: TaskAccepted, place: tuple[str, str, int], record: Record
-    ) -> None:
+    def _begin_use(self, stream: Stream, event: TaskAccepted | TaskStatusChanged, record: Record) -> None:
+        """Notes that an attempt has its devices to itself from now on, if it hadn't."""
+        place = (stream.stream_id, event.task_id, event.attempt)
+        if place in self._open:
+            return
         attempt = stream.tasks[event.task_id].attempts[event.attempt - 1]
         use = _Use(record.append_time_ms, record, event.task_id)
         self._open[place] = use
         for device_id in attempt.device_ids:
-            self._uses.setdefault((attempt.worker_id, device_id), []).append(use)
+            if not device_id.startswith(GPU):
+                self._uses.setdefault((attempt.worker_id, device_id), []).append(use)
 
     def _over(self, books: _Books, record: Record) -> None:
         books.over = True

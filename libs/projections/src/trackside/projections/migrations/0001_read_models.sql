@@ -89,23 +89,70 @@ CREATE TABLE trials (
     PRIMARY KEY (search_id, trial)
 );
 
+CREATE TABLE batches (
+    batch_id text COLLATE "C" PRIMARY KEY,
+    name text NOT NULL,
+    status text NOT NULL,
+    groups integer NOT NULL,
+    tasks integer NOT NULL,
+    concurrency integer NOT NULL,
+    queue text NOT NULL,
+    started_ms bigint NOT NULL,
+    ended_ms bigint,
+    stop_reason text NOT NULL,
+    spec jsonb NOT NULL
+);
+
+CREATE TABLE groups (
+    batch_id text COLLATE "C" NOT NULL,
+    group_number integer NOT NULL,
+    name text NOT NULL,
+    status text NOT NULL,
+    device text,
+    tasks integer NOT NULL,
+    submitted integer NOT NULL,
+    open integer NOT NULL,
+    finished integer NOT NULL,
+    ends jsonb NOT NULL,
+    PRIMARY KEY (batch_id, group_number)
+);
+
 CREATE TABLE tasks (
     task_id text COLLATE "C" NOT NULL,
     stream_id text COLLATE "C" NOT NULL,
     task_type text NOT NULL,
     queue text NOT NULL,
     trial integer,
+    group_number integer,
+    name text,
     state text NOT NULL,
     attempts integer NOT NULL,
     worker_id text,
     device_ids text[] NOT NULL,
     ending text,
+    objective double precision,
     result jsonb,
     stop_reason text NOT NULL,
+    priority integer NOT NULL,
+    preempt boolean NOT NULL,
+    exclusive boolean NOT NULL,
+    kind text NOT NULL,
+    devices integer NOT NULL,
+    fixed_device text,
+    whole_device boolean NOT NULL,
+    estimate_memory_bytes bigint,
+    estimate_cuda_memory_bytes bigint,
+    queue_timeout_s double precision,
+    run_timeout_s double precision,
+    unschedulable text,
     queued_ms bigint NOT NULL,
+    not_before_ms bigint,
     ended_ms bigint,
     PRIMARY KEY (task_id, stream_id)
 );
+
+CREATE INDEX tasks_of_streams ON tasks (stream_id, group_number);
+CREATE INDEX tasks_that_are_open ON tasks (state) WHERE state <> 'ended';
 
 CREATE INDEX tasks_on_devices ON tasks (worker_id) WHERE state IN ('placed', 'active');
 
@@ -116,6 +163,7 @@ CREATE TABLE attempts (
     placement integer NOT NULL,
     worker_id text,
     device_ids text[] NOT NULL,
+    behind boolean NOT NULL,
     status text NOT NULL,
     ending text,
     assigned_ms bigint,
@@ -123,12 +171,35 @@ CREATE TABLE attempts (
     ended_ms bigint,
     load_time_ms bigint,
     train_time_ms bigint,
+    reserved_memory_bytes bigint NOT NULL,
+    reserved_cuda_memory_bytes bigint NOT NULL,
+    estimated_by text,
+    peak_memory_bytes bigint,
+    peak_cuda_memory_bytes bigint,
+    interrupts integer NOT NULL,
+    leftovers text[] NOT NULL,
     exit_code bigint,
     error_stage text,
     error_type text,
     error_message text,
     error_traceback text,
     PRIMARY KEY (task_id, stream_id, attempt)
+);
+
+CREATE TABLE placements (
+    task_id text COLLATE "C" NOT NULL,
+    stream_id text COLLATE "C" NOT NULL,
+    attempt integer NOT NULL,
+    placement integer NOT NULL,
+    worker_id text NOT NULL,
+    device_ids text[] NOT NULL,
+    assigned_ms bigint NOT NULL,
+    accepted_ms bigint,
+    ended_ms bigint,
+    ending text,
+    code text,
+    message text,
+    PRIMARY KEY (task_id, stream_id, attempt, placement)
 );
 
 CREATE TABLE workers (
@@ -138,6 +209,8 @@ CREATE TABLE workers (
     status text NOT NULL,
     task_types text[] NOT NULL,
     queues text[] NOT NULL,
+    memory_bytes bigint NOT NULL,
+    max_tasks bigint NOT NULL,
     joined_ms bigint NOT NULL,
     gone_ms bigint
 );
@@ -148,6 +221,9 @@ CREATE TABLE devices (
     kind text NOT NULL,
     name text NOT NULL,
     memory_bytes bigint NOT NULL,
+    device_index bigint,
+    uuid text,
+    unhealthy text,
     PRIMARY KEY (worker_id, device_id)
 );
 

@@ -1,17 +1,38 @@
--- A device and the task that has it now: a worker that is gone holds none.
+-- A device and what has it now: a worker that is gone holds none. The task shown is the one assigned last;
+-- a GPU may have several, and one more behind them that reserves nothing until its turn.
 SELECT
     devices.worker_id, devices.device_id, devices.kind, devices.name, devices.memory_bytes,
+    devices.device_index, devices.uuid, devices.unhealthy,
     CASE
         WHEN workers.status <> 'here' THEN workers.status
-        WHEN running.task_id IS NULL THEN 'free'
-        ELSE 'busy'
+        WHEN devices.unhealthy IS NOT NULL THEN 'failed'
+        WHEN running.tasks > 0 THEN 'busy'
+        ELSE 'free'
     END AS state,
-    running.task_id, running.stream_id, running.trial, running.state AS task_state, running.status AS attempt_status,
-    to_timestamp(running.assigned_ms / 1000.0) AS since
+    coalesce(running.reserved_bytes, 0) AS reserved_bytes,
+    coalesce(running.tasks, 0) AS tasks,
+    coalesce(running.task_ids, '{}') AS task_ids,
+    running.task_ids[1] AS task_id, running.stream_ids[1] AS stream_id, running.trials[1] AS trial,
+    running.states[1] AS task_state, running.statuses[1] AS attempt_status,
+    to_timestamp(running.assigned[1] / 1000.0) AS since
 FROM devices
 JOIN workers ON workers.worker_id = devices.worker_id
 LEFT JOIN LATERAL (
-    SELECT tasks.task_id, tasks.stream_id, tasks.trial, tasks.state, attempts.status, attempts.assigned_ms
+    SELECT
+        count(*) AS tasks,
+        sum(
+            CASE
+                WHEN attempts.behind AND attempts.status <> 'TRAINING' THEN 0
+                WHEN devices.kind = 'gpu' THEN attempts.reserved_cuda_memory_bytes
+                ELSE attempts.reserved_memory_bytes
+            END
+        )::bigint AS reserved_bytes,
+        array_agg(tasks.task_id ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS task_ids,
+        array_agg(tasks.stream_id ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS stream_ids,
+        array_agg(tasks.trial ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS trials,
+        array_agg(tasks.state ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS states,
+        array_agg(attempts.status ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS statuses,
+        array_agg(attempts.assigned_ms ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS assigned
     FROM tasks
     JOIN attempts
         ON attempts.task_id = tasks.task_id
@@ -20,6 +41,4 @@ LEFT JOIN LATERAL (
     WHERE tasks.worker_id = devices.worker_id
         AND devices.device_id = ANY (tasks.device_ids)
         AND tasks.state IN ('placed', 'active')
-    ORDER BY attempts.assigned_ms DESC, tasks.task_id
-    LIMIT 1
 ) AS running ON workers.status = 'here'

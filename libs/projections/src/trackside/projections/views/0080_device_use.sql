@@ -1,7 +1,6 @@
--- When which device had which attempt; an attempt that goes on has no end.
+-- When which device had which attempt; a placement that goes on has no end.
 SELECT
-    worker_id, device_id, task_id, stream_id, attempt, ending,
+    worker_id, device_id, task_id, stream_id, attempt, placement, ending,
     to_timestamp(assigned_ms / 1000.0) AS began_at,
     to_timestamp(ended_ms / 1000.0) AS ended_at
-FROM attempts, unnest(device_ids) AS device_id
-WHERE assigned_ms IS NOT NULL
+FROM placements, unnest(device_ids) AS device_id

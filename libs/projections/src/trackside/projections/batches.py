@@ -1,0 +1,140 @@
+"""Rows of batches and their groups."""
+
+from collections.abc import Iterable
+
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    group_name,
+)
+from trackside.contracts.message import Event
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.batch import OVER, Batch
+from trackside.domain.stream import Stream
+from trackside.domain.task_events import TaskEvent
+from trackside.projections.cells import json_text, moment, plain
+from trackside.projections.projection import Key, Row, Table
+
+_OF_BATCH = (BatchStarted, BatchStopRequested, BatchEnded)
+WAITING, SKIPPED = "WAITING", "SKIPPED"
+"""The states of a group that has not begun: its batch may come to it, or never will."""
+
+
+class Batches:
+    """One row a batch; how far it is, is in the rows of its groups: this one changes with them only."""
+
+    table = Table(
+        "batches",
+        (
+            "batch_id",
+            "name",
+            "status",
+            "groups",
+            "tasks",
+            "concurrency",
+            "queue",
+            "started_ms",
+            "ended_ms",
+            "stop_reason",
+            "spec",
+        ),
+        key_width=1,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the batch of an event about it; an event about a task leaves it as it is."""
+        return ((stream.stream_id,),) if isinstance(event, _OF_BATCH) else ()
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives the stream's batch, if it has one."""
+        return () if stream.batch is None else ((stream.stream_id,),)
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of the batch."""
+        batch = stream.batch
+        assert batch is not None
+        return (
+            *key,
+            plain(batch.spec.name),
+            batch.status.value,
+            len(batch.spec.groups),
+            sum(len(group.tasks) for group in batch.spec.groups),
+            batch.spec.concurrency,
+            batch.spec.queue,
+            batch.started_ms,
+            moment(batch.ended_ms),
+            plain(batch.stop_reason),
+            json_text(batch.spec),
+        )
+
+
+class Groups:
+    """One row a group of a batch, numbered from 1, with its tasks counted by the way they ended."""
+
+    table = Table(
+        "groups",
+        (
+            "batch_id",
+            "group_number",
+            "name",
+            "status",
+            "device",
+            "tasks",
+            "submitted",
+            "open",
+            "finished",
+            "ends",
+        ),
+        key_width=2,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
+        """Gives the group of a task, a group that ended with the next one, or all of a batch."""
+        batch = stream.batch
+        if batch is None:
+            return ()
+        if isinstance(event, _OF_BATCH):
+            return self.keys(stream)
+        if isinstance(event, TaskEvent):
+            group = stream.tasks[event.task_id].group
+            return () if group is None else ((stream.stream_id, group + 1),)
+        if isinstance(event, GroupEnded):
+            last = min(event.group + 2, len(batch.spec.groups))
+            return ((stream.stream_id, number) for number in range(event.group + 1, last + 1))
+        return ()
+
+    def keys(self, stream: Stream) -> Iterable[Key]:
+        """Gives all groups of the stream's batch."""
+        groups = () if stream.batch is None else stream.batch.spec.groups
+        return ((stream.stream_id, number) for number in range(1, len(groups) + 1))
+
+    def row(self, stream: Stream, key: Key) -> Row:
+        """Computes the row of a group."""
+        batch, at = stream.batch, key[1] - 1
+        assert batch is not None
+        group = batch.spec.groups[at]
+        now = at == batch.group
+        ends = batch.ended[at] if at < batch.group else batch.ends if now else {}
+        return (
+            *key,
+            plain(group_name(group, at)),
+            _status(batch, at),
+            plain(group.device) or None,
+            len(group.tasks),
+            len(group.tasks) if at < batch.group else batch.submitted if now else 0,
+            len(batch.open) if now else 0,
+            ends.get(AttemptEnd.FINISHED.value, 0),
+            json_text(ends),
+        )
+
+
+def _status(batch: Batch, at: int) -> str:
+    if at < batch.group:
+        return BatchStatus.DONE.value
+    if at == batch.group:
+        return batch.status.value
+    going_on = batch.status not in OVER and batch.status is not BatchStatus.STOPPING
+    return WAITING if going_on else SKIPPED
