@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.batches import BatchSpec, BatchStarted
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Event, Message
@@ -23,7 +24,7 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk import Client
-from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, Publication, Refused
 
 TOPICS = Topics()
@@ -209,3 +210,50 @@ def test_the_blocking_form_does_the_same() -> None:
 
 def _stop_requested(publication: Publication) -> Event:
     return SearchStopRequested(command_id=publication.command_id, reason="enough")
+
+
+async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog) -> None:
+    wanted = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
+    async with Client("", log=log) as client:
+        with pytest.raises(UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
+            await client.submit_tasks({"groups": [{"tasks": []}]}, "b1")
+        for batch_id, answer in (("b1", "accepted"), ("b2", "refused")):
+            submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 5))
+            source = await _published(log, batch_id)
+            if answer == "accepted":
+                await record(log, batch_id, [CommandAccepted(command_id="x", source=source)])
+                assert await submitting == batch_id
+                continue
+            refusal = CommandRefused(
+                command_id="x",
+                source=source,
+                code="unknown_task_type",
+                path="$.groups[0]",
+                message="no digits",
+            )
+            await record(log, batch_id, [refusal])
+            with pytest.raises(RefusedError, match="b2 refused: unknown_task_type at"):
+                await submitting
+
+
+async def _published(log: MemoryLog, stream: str) -> Source:
+    topic = TOPICS.commands
+    place = (topic.name, partition_of(stream, topic.partitions))
+    async with asyncio.timeout(5):
+        reader = log.reader({place: 0})
+        while True:
+            for entry in await reader.read(1):
+                if entry.key == stream.encode():
+                    return Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
+
+
+async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog) -> None:
+    batch = BatchSpec.model_validate({"groups": [{"tasks": [{"task_type": "digits"}]}]})
+    async with Client("", log=log) as client:
+        publication = await client.publish(START, "s1", "c1")
+        await record(log, "s1", [received(publication)])
+        assert await client.root("s1") is None
+        await record(log, "s1", [accepted(publication), started(publication)])
+        await record(log, "s2", [BatchStarted(command_id="c", batch=batch)])
+        assert (await client.root("s1"), await client.root("s2")) == ("search", "batch")
+        assert await client.root("nobody") is None

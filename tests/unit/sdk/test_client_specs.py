@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from trackside.contracts.batches import SubmitTasks
+from trackside.contracts.resources import Retry
 from trackside.contracts.search_space import LogUniform
 from trackside.contracts.searches import StartSearch
 from trackside.sdk.errors import SpecError
@@ -45,7 +47,7 @@ def test_a_number_with_an_exponent_needs_no_dot() -> None:
     ("text", "path", "expected"),
     [
         ("kind: serch", "$.kind", "did you mean 'search'"),
-        ("task_type: digits", "$.kind", "expected one of: search"),
+        ("task_type: digits", "$.kind", "expected one of: search, tasks, task"),
         (GOOD.replace("task_type", "task_typ"), "$.task_typ", "did you mean 'task_type'"),
         (GOOD.replace("high", "hihg"), "$.space.lr.hihg", "did you mean 'high'"),
         (GOOD.replace("loguniform", "logunifrm"), "$.space.lr.type", "did you mean 'loguniform'"),
@@ -96,3 +98,82 @@ def test_words_that_yaml_1_1_calls_booleans_stay_words() -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SpecError, match=r"nowhere\.yaml: .*No such file"):
         read_spec(Path("nowhere.yaml"))
+
+
+TASKS = """
+kind: tasks
+queue: night
+groups:
+  - name: warm-up
+    device: cuda:1
+    estimate_cuda_memory: 1.5GiB
+    tasks:
+      - {name: a, task_type: digits, parameters: {lr: 1e-3}, priority: 9}
+      - task_type: digits
+        retry: {failed: {times: 2, backoff_s: 5}, lost: 1}
+        resources: {kind: gpu, devices: 2}
+  - tasks: [{task_type: digits}]
+"""
+TASK = """
+kind: task
+name: alone
+task_type: digits
+queue: night
+device: gpu-1
+estimate_memory: 2GB
+retry: {failed: 1}
+run_timeout_s: 60
+"""
+
+
+def test_t20_a_file_holds_tasks_in_groups() -> None:
+    command = parse_spec(TASKS.encode(), "spec.yaml")
+    assert isinstance(command, SubmitTasks)
+    first, second = command.groups
+    assert (command.queue, first.name, first.device, second.name) == ("night", "warm-up", "cuda:1", None)
+    assert first.estimate_cuda_memory == 3 * 2**29
+    assert (first.tasks[0].priority, first.tasks[0].parameters) == (9, {"lr": 1e-3})
+    assert first.tasks[1].retry is not None
+    assert first.tasks[1].retry.failed == Retry(times=2, backoff_s=5)
+
+
+def test_a_file_of_one_task_is_a_batch_of_one_group() -> None:
+    command = parse_spec(TASK.encode(), "spec.yaml")
+    assert isinstance(command, SubmitTasks)
+    [group] = command.groups
+    [task] = group.tasks
+    assert (command.name, command.queue, group.device, group.estimate_memory) == (
+        "alone",
+        "night",
+        "gpu-1",
+        2 * 10**9,
+    )
+    assert (task.name, task.task_type, task.run_timeout_s) == ("alone", "digits", 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line", "expected"),
+    [
+        (TASKS.replace("priority", "priorty"), "$.groups[0].tasks[0].priorty", 9, "did you mean 'priority'"),
+        (TASKS.replace("device:", "devise:"), "$.groups[0].devise", 6, "did you mean 'device'"),
+        (TASKS.replace("kind: gpu", "knd: gpu"), "$.groups[0].tasks[1].resources.knd", 12, "'kind'"),
+        (TASKS.replace("times: 2", "tims: 2"), "$.groups[0].tasks[1].retry.failed.tims", 11, "'times'"),
+        (TASKS.replace("1.5GiB", "1.5Gib"), "$.groups[0].estimate_cuda_memory", 7, "bits"),
+        (TASKS.replace("priority: 9", "priority: 10"), "$.groups[0].tasks[0].priority", 9, "less than"),
+        (
+            TASKS.replace("- task_type: digits", "- name: a\n        task_type: x"),
+            "$.groups[0]",
+            5,
+            "called a",
+        ),
+        (TASK.replace("task_type: digits", ""), "$.task_type", 2, "missing"),
+        (TASK.replace("queue:", "que:"), "$.que", 5, "did you mean 'queue'"),
+        (TASK.replace("60", "0"), "$.run_timeout_s", 9, "greater than 0"),
+        (TASK.replace("2GB", "2 elephants"), "$.estimate_memory", 7, "no amount of memory"),
+        (TASK + "groups: []", "$.groups", 10, "unknown field"),
+    ],
+)
+def test_an_error_in_a_file_of_tasks_names_its_place(text: str, path: str, line: int, expected: str) -> None:
+    error = refused(text)
+    assert (error.problem.path, error.line) == (path, line)
+    assert expected in str(error)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mappi
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
@@ -56,6 +57,12 @@ class BlockingClient:
     def answer(self, publication: Publication, timeout_s: float = 30.0) -> Accepted | Refused:
         """Waits for the answer to one publication, as Client.answer does."""
         return self._run(self._client.answer(publication, timeout_s))
+
+    def submit_tasks(
+        self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = 30.0
+    ) -> str:
+        """Submits tasks in groups and gives the id of the batch, as Client.submit_tasks does."""
+        return self._run(self._client.submit_tasks(batch, batch_id, timeout_s))
 
     def events(self, stream_id: str, follow: bool = False, from_offset: int = 0) -> Iterator[Record]:
         """Gives the records of a stream, as Client.events does."""

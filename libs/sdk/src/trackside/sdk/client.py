@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from trackside.contracts.codec import CODEC
+from trackside.contracts.batches import BatchStarted, SubmitTasks
+from trackside.contracts.codec import CODEC, command_of
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
 from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import SearchStarted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
@@ -22,7 +24,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.blocking import BlockingClient
-from trackside.sdk.errors import UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, Publication, Refused, answered, outgoing
 
 PUBLISH_S = 15.0
@@ -115,6 +117,33 @@ class Client:
                 "is a dispatcher running?"
             ) from error
         raise AssertionError("a log has no end")
+
+    async def submit_tasks(
+        self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = ANSWER_S
+    ) -> str:
+        """Submits tasks in groups, waits until they are accepted, and gives the id of the batch.
+
+        A mapping has the fields of SubmitTasks. Follow the batch with `wait` or `follow`. Raises
+        UnsendableError for what can't be right, RefusedError for what the platform doesn't have, and what
+        `publish` and `answer` raise.
+        """
+        wanted = batch if isinstance(batch, SubmitTasks) else _read(batch)
+        publication = await self.publish(wanted, batch_id or new_id("tasks"))
+        answer = await self.answer(publication, timeout_s)
+        if isinstance(answer, Refused):
+            problem = Problem(code=answer.code, path=answer.path, message=answer.message)
+            raise RefusedError(publication.stream_id, problem)
+        return publication.stream_id
+
+    async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
+        """Says what a stream is, from its first events; None for one that is nothing yet."""
+        async with aclosing(self.events(stream_id)) as records:
+            async for record in records:
+                if isinstance(record.message, SearchStarted):
+                    return "search"
+                if isinstance(record.message, BatchStarted):
+                    return "batch"
+        return None
 
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
@@ -224,6 +253,14 @@ class Client:
                     yield entry
         finally:
             await reader.close()
+
+
+def _read(fields: Mapping[str, object]) -> SubmitTasks:
+    found = command_of(SubmitTasks.wire_type(), dict(fields), (SubmitTasks,))
+    if isinstance(found, Problem):
+        raise UnsendableError(found)
+    assert isinstance(found, SubmitTasks)
+    return found
 
 
 def _of_stream(entry: Entry, stream_id: str) -> Record | None:

@@ -15,6 +15,14 @@ class UnsendableError(ClientError):
         self.problem = problem
 
 
+class RefusedError(ClientError):
+    """A command was refused by the platform; `problem` says why, and where in its body."""
+
+    def __init__(self, stream_id: str, problem: Problem) -> None:
+        super().__init__(f"{stream_id} refused: {problem.code} at {problem.path}: {problem.message}")
+        self.problem = problem
+
+
 class UnreachableError(ClientError):
     """The log did not answer in time; a command may be published again under the same id."""
 

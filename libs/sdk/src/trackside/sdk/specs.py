@@ -1,24 +1,30 @@
 """Spec files: what a person writes in YAML, read into the command that it means.
 
-A file is one mapping with a `kind`; the rest are the fields of the command. Errors name file, line and path.
+A file is one mapping with a `kind`: search, tasks or task; the rest are the fields of the command.
+Errors name file, line and path.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from trackside.contracts import search_space
+from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec
 from trackside.contracts.codec import command_of
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.resources import RetryPolicy
+from trackside.contracts.resources import Resources, Retry, RetryPolicy
 from trackside.contracts.searches import Assessor, StartSearch, Tuner
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.sdk.errors import SpecError
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
-KINDS: Mapping[str, type[Command]] = {"search": StartSearch}
+TASK = "task"
+KINDS: Mapping[str, type[Command]] = {"search": StartSearch, "tasks": SubmitTasks, TASK: SubmitTasks}
+"""What a file may be: a search, tasks in groups, or one task, whose fields stand at the top of the file."""
+_OF_GROUP = ("device", "estimate_memory", "estimate_cuda_memory")
+_OF_BATCH = ("queue",)
 _PARAMETERS: Mapping[str, type[BaseModel]] = {
     "choice": search_space.Choice,
     "uniform": search_space.Uniform,
@@ -26,7 +32,14 @@ _PARAMETERS: Mapping[str, type[BaseModel]] = {
     "quniform": search_space.QUniform,
     "randint": search_space.RandInt,
 }
-_NESTED: Mapping[str, type[BaseModel]] = {"tuner": Tuner, "assessor": Assessor, "retry": RetryPolicy}
+_NESTED: Mapping[str, type[BaseModel]] = {
+    "tuner": Tuner,
+    "assessor": Assessor,
+    "retry": RetryPolicy,
+    "resources": Resources,
+}
+Place = tuple[str, object, list[str]]
+"""A path, the value there, and the names that it may have."""
 
 
 def read_spec(path: Path) -> Command:
@@ -54,44 +67,85 @@ def parse_spec(octets: bytes, file: str) -> Command:
         message = f"expected a mapping with a `kind`, got {type(document.value).__name__}"
         raise SpecError(file, 1, Problem(code="not_object", message=message))
     body: Json = dict(document.value)
-    kind = _kind(body, file, document)
-    found = _misspelt(kind, body) or command_of(kind.wire_type(), body)
+    name = _kind(body, file, document)
+    kind = KINDS[name]
+    whole = _wrapped(body) if name == TASK else body
+    found = _misspelt(name, body) or command_of(kind.wire_type(), whole)
     if isinstance(found, Problem):
-        problem = _hinted(found, body)
+        problem = _unwrapped(found) if name == TASK else _hinted(found, body)
         raise SpecError(file, document.line_of(problem.path), problem)
     return found
 
 
-def _kind(body: Json, file: str, document: Document) -> type[Command]:
+def _kind(body: Json, file: str, document: Document) -> str:
     listed = ", ".join(KINDS)
     if "kind" not in body:
         problem = Problem(code="missing_field", path="$.kind", message=f"missing; expected one of: {listed}")
         raise SpecError(file, 1, problem)
     name = body.pop("kind")
-    kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
+    if not isinstance(name, str) or name not in KINDS:
         message = f"unknown kind {name!r}; expected one of: {listed}{nearest(str(name), KINDS)}"
         problem = Problem(code="unknown_value", path="$.kind", message=message)
         raise SpecError(file, document.line_of("$.kind"), problem)
-    return kind
+    return name
 
 
-def _misspelt(kind: type[Command], body: Json) -> Problem | None:
+def _wrapped(body: Json) -> Json:
+    """Puts the fields of one task where they stand in a batch: in its only group, its only task."""
+    task = {name: value for name, value in body.items() if name in TaskSpec.model_fields}
+    group = {name: value for name, value in body.items() if name in _OF_GROUP}
+    batch = {name: value for name, value in body.items() if name in (*_OF_BATCH, "name")}
+    return batch | {"groups": [group | {"tasks": [task]}]}
+
+
+def _unwrapped(problem: Problem) -> Problem:
+    """Names the place of a problem as it is in the file of one task."""
+    path = problem.path.replace("$.groups[0].tasks[0]", "$").replace("$.groups[0]", "$")
+    return problem.model_copy(update={"path": path})
+
+
+def _misspelt(kind: str, body: Json) -> Problem | None:
     """Names the first unknown field; it is told before a missing one, which it was often meant to be."""
-    places: list[tuple[str, object, type[BaseModel]]] = [("$", body, kind)]
-    places += [(f"$.{name}", body.get(name), model) for name, model in _NESTED.items()]
-    space = body.get("space")
-    for name, parameter in space.items() if isinstance(space, dict) else ():
-        model = _PARAMETERS.get(str(parameter.get("type"))) if isinstance(parameter, dict) else None
-        if model is not None:
-            places.append((f"$.space.{name}", parameter, model))
-    for path, value, model in places:
-        known = sorted(model.model_fields)
+    for path, value, known in _places(kind, body):
         for name in value if isinstance(value, dict) else ():
             if name not in known:
                 message = f"unknown field {name!r}; expected: {', '.join(known)}{nearest(name, known)}"
                 return Problem(code="unknown_field", path=f"{path}.{name}", message=message)
     return None
+
+
+def _places(kind: str, body: Json) -> Iterator[Place]:
+    """Gives every place of a file that has names of ours."""
+    if kind == TASK:
+        yield "$", body, sorted({*TaskSpec.model_fields, *_OF_GROUP, *_OF_BATCH})
+    else:
+        yield "$", body, sorted(KINDS[kind].model_fields)
+    yield from _nested("$", body)
+    space = body.get("space")
+    for name, parameter in space.items() if isinstance(space, dict) else ():
+        model = _PARAMETERS.get(str(parameter.get("type"))) if isinstance(parameter, dict) else None
+        if model is not None:
+            yield f"$.space.{name}", parameter, sorted(model.model_fields)
+    for path, group in _listed("$.groups", body.get("groups")):
+        yield path, group, sorted(GroupSpec.model_fields)
+        for place, task in _listed(f"{path}.tasks", group.get("tasks")):
+            yield place, task, sorted(TaskSpec.model_fields)
+            yield from _nested(place, task)
+
+
+def _nested(path: str, value: Json) -> Iterator[Place]:
+    for name, model in _NESTED.items():
+        inner = value.get(name)
+        yield f"{path}.{name}", inner, sorted(model.model_fields)
+        if model is RetryPolicy and isinstance(inner, dict):
+            for end, rule in inner.items():
+                yield f"{path}.{name}.{end}", rule, sorted(Retry.model_fields)
+
+
+def _listed(path: str, value: object) -> Iterator[tuple[str, Json]]:
+    for at, inner in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(inner, dict):
+            yield f"{path}[{at}]", inner
 
 
 def _hinted(problem: Problem, body: Json) -> Problem:
