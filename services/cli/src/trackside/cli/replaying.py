@@ -1,6 +1,6 @@
 """Commands that read the whole log again: `replay rebuild`, `verify-log`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trackside.cli import screen
+from trackside.cli import past, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
 from trackside.cli.running import run
@@ -17,16 +17,9 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.replay import rebuild as rebuilding
 from trackside.replay.verify import Finding, verify
 
-replay = typer.Typer(help="Read the log again: rebuild the read models from it.", no_args_is_help=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
-@replay.callback()
-def about() -> None:
-    """Read the log again: rebuild the read models from it."""
-
-
-@replay.command()
 def rebuild(
     swap: Annotated[
         bool, typer.Option("--swap", help="Put the rebuilt rows in the place of the live ones.")
@@ -109,3 +102,12 @@ def _shown(text: str) -> Iterator[Callable[[rebuilding.Progress], None]]:
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as progress:
         task = progress.add_task(text, total=None)
         yield lambda state: progress.update(task, completed=state.read, total=state.total)
+
+
+replay = typer.Typer(
+    help="Look into the log, and read it again: states as they were, causes, copies, rebuilt read models.",
+    no_args_is_help=True,
+)
+COMMANDS: Mapping[str, Callable[..., None]] = {"show": past.show, "diff": past.diff, "rebuild": rebuild}
+for _name, _command in COMMANDS.items():
+    replay.command(_name)(_command)

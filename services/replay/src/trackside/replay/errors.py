@@ -1,0 +1,53 @@
+"""What looking into a log can't do, with a code to act on and a sentence that says what to do."""
+
+
+class ReplayError(Exception):
+    """Something about a recorded stream can't be had; `code` is for programs."""
+
+    code = "replay_failed"
+
+    def __str__(self) -> str:
+        """Gives the code and the sentence."""
+        return f"{self.code}: {super().__str__()}"
+
+
+class UnknownStreamError(ReplayError):
+    """No such stream in the log, nor among the imported ones."""
+
+    code = "unknown_stream"
+
+
+class UnknownSubjectError(ReplayError):
+    """The stream has no such trial, task, attempt or command."""
+
+    code = "unknown_subject"
+
+
+class BadRangeError(ReplayError):
+    """A moment that isn't one, that the stream doesn't have, or two in the wrong order."""
+
+    code = "bad_range"
+
+
+class SilentLogError(ReplayError):
+    """The log has records that it doesn't give."""
+
+    code = "log_silent"
+
+
+class DamagedFileError(ReplayError):
+    """A file isn't what was exported; the message names the line."""
+
+    code = "file_damaged"
+
+
+class UnsupportedFileError(ReplayError):
+    """A file was exported in a format, or with rules, that this release doesn't have."""
+
+    code = "file_unsupported"
+
+
+class LiveTargetError(ReplayError):
+    """Something would be written into a stream of the live log, or over one that was imported before."""
+
+    code = "replay_target_live"

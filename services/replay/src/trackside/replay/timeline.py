@@ -1,0 +1,160 @@
+"""Where a stream is recorded, and its state as it was: a fold that stops early. Needs the log alone."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.message import Record
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, fold
+from trackside.eventlog.clock import monotonic_s, rfc3339
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.replay.errors import BadRangeError, SilentLogError, UnknownStreamError
+from trackside.replay.moments import NOW, Moment
+
+READ_RECORDS = 20_000
+SILENCE_LIMIT_S = 30.0
+Taken = tuple[Record, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One recorded stream: `take` picks its records out of the entries of `place` from `begin` to `end`.
+
+    Offsets of records are those of the partition where the stream was first written, `partition`; the last
+    of them that there could be now is `last_offset`.
+    """
+
+    log: Log
+    stream_id: str
+    place: TopicPartition
+    begin: int
+    end: int
+    partition: int
+    last_offset: int
+    take: Callable[[Entry], Record | None]
+
+    async def taken(self) -> AsyncGenerator[Taken, None]:
+        """Gives the records of the stream in log order, each with the entry it was read from."""
+        async with aclosing(entries(self.log, self.place, self.begin, self.end)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    record = self.take(entry)
+                    if record is not None:
+                        yield record, entry
+
+
+@dataclass(slots=True)
+class Past:
+    """A stream as it was behind `last`; `records` were written by then, of which `ignored` had no effect."""
+
+    stream: Stream
+    last: Record
+    records: int = 0
+    ignored: int = 0
+
+
+async def entries(
+    log: Log, place: TopicPartition, begin: int, end: int
+) -> AsyncGenerator[Sequence[Entry], None]:
+    """Gives the entries of a partition from `begin` up to `end`, in batches; raises SilentLogError."""
+    if begin >= end:
+        return
+    reader, heard = log.reader({place: begin}), monotonic_s()
+    try:
+        while True:
+            batch = await reader.read(1.0, READ_RECORDS)
+            if batch:
+                heard = monotonic_s()
+                over = batch[-1].offset + 1 >= end
+                yield batch if batch[-1].offset < end else [e for e in batch if e.offset < end]
+                if over:
+                    return
+            elif monotonic_s() - heard > SILENCE_LIMIT_S:
+                name = f"{place[0]}-{place[1]}"
+                raise SilentLogError(f"{name} ends at {end}, but gave nothing for {SILENCE_LIMIT_S:.0f} s")
+    finally:
+        await reader.close()
+
+
+def speaks_of(entry: Entry, octets: bytes) -> bool:
+    """Says whether any header has these bytes: quick, to pass over the records of other streams."""
+    return any(found == octets for _, found in entry.headers)
+
+
+async def find_live(log: Log, topics: Topics, stream_id: str) -> History | None:
+    """Finds a stream in the log of events, from its first command on; None if it isn't there."""
+    topic, name = topics.events.name, stream_id.encode()
+    ends = await log.ends(topic)
+    partition = partition_of(stream_id, len(ends))
+    place, end = (topic, partition), ends[partition]
+
+    def take(entry: Entry) -> Record | None:
+        record = decode(entry) if speaks_of(entry, name) else None
+        return record if record is not None and record.envelope.stream == stream_id else None
+
+    async with aclosing(entries(log, place, (await log.beginnings(topic))[partition], end)) as batches:
+        async for batch in batches:
+            for entry in batch:
+                record = take(entry)
+                if record is not None and _begins(record):
+                    return History(log, stream_id, place, entry.offset, end, partition, end - 1, take)
+    return None
+
+
+def _begins(record: Record) -> bool:
+    return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
+
+
+async def find(log: Log, topics: Topics, stream_id: str) -> History:
+    """Finds a recorded stream; raises UnknownStreamError."""
+    history = await find_live(log, topics, stream_id)
+    if history is None:
+        raise UnknownStreamError(
+            f"there is no stream {stream_id!r} in the log; `trackside ls` lists searches"
+        )
+    return history
+
+
+async def pasts(history: History, moments: Sequence[Moment]) -> AsyncGenerator[Past, None]:
+    """Gives the stream at each of some moments, in their order; it is one object that goes on changing.
+
+    Raises BadRangeError if the stream hadn't begun, if the log isn't there yet, or if the order is wrong.
+    """
+    for moment in moments:
+        if moment.offset is not None and moment.offset > history.last_offset:
+            raise BadRangeError(f"the last offset of the partition is {history.last_offset}, not {moment}")
+    waiting, past = list(moments), None
+    async with aclosing(history.taken()) as records:
+        async for record, _ in records:
+            while waiting and not waiting[0].includes(record):
+                yield _stopped(past, waiting.pop(0), record)
+            if not waiting:
+                return
+            if past is None:
+                past = Past(Stream(history.stream_id, history.partition), record)
+            past.last = record
+            past.records += 1
+            past.ignored += fold(past.stream, record) is not Outcome.APPLIED
+    for moment in waiting:
+        if past is not None:
+            yield _stopped(past, moment, past.last)
+
+
+def _stopped(past: Past | None, moment: Moment, beyond: Record) -> Past:
+    """Checks that a moment lies behind what was folded."""
+    if past is None:
+        began = f"offset {beyond.offset}, {rfc3339(beyond.append_time_ms)}"
+        raise BadRangeError(f"{beyond.envelope.stream} began at {began}; it has no state at {moment}")
+    if not moment.includes(past.last):
+        raise BadRangeError(f"{moment} comes before the moment to start from, at offset {past.last.offset}")
+    return past
+
+
+async def past_at(history: History, moment: Moment = NOW) -> Past:
+    """Gives the stream as it was at a moment; raises BadRangeError."""
+    async with aclosing(pasts(history, [moment])) as found:
+        return await anext(found)

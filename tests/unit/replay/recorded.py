@@ -1,0 +1,51 @@
+"""Logs in memory with the histories that the tests of replay look into."""
+
+from collections.abc import Iterable
+
+from tests.unit.domain.given import Told
+from tests.unit.projections.histories import Decision
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.memory import MemoryLog
+
+TOPICS = Topics(event_partitions=3)
+FIRST_MS = 1_700_000_000_000
+
+
+class Clock:
+    """The log's clock: 10 ms for each batch."""
+
+    def __init__(self, ms: int = FIRST_MS) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        self.ms += 10
+        return self.ms
+
+
+async def empty() -> MemoryLog:
+    """Gives a log with its topics."""
+    log = MemoryLog(Clock())
+    await log.ensure(TOPICS.shared)
+    return log
+
+
+async def write(log: MemoryLog, stream: str, decisions: Iterable[Decision]) -> None:
+    """Appends decisions to the partition of a stream."""
+    topic = TOPICS.events
+    for decision in decisions:
+        await log.append(topic.name, partition_of(stream, topic.partitions), decision)
+
+
+def events_of(log: MemoryLog, stream: str) -> list[Entry]:
+    """Gives all entries of the partition of a stream."""
+    topic = TOPICS.events
+    return log._partition(topic.name, partition_of(stream, topic.partitions))
+
+
+async def tell(log: MemoryLog, stream: str, told: Told) -> None:
+    """Appends what was told, record by record."""
+    for record in told.records:
+        value = record.message.model_dump_json().encode()
+        headers = list(record.envelope.headers.items())
+        await write(log, stream, [[Outgoing(stream.encode(), value, headers)]])

@@ -1,0 +1,90 @@
+"""Pictures of streams, and what changed between two of them."""
+
+import json
+
+from tests.unit.domain.given import (
+    assigned,
+    begun,
+    ended,
+    finish,
+    report,
+    search_running,
+    submitted,
+    suggested,
+)
+from tests.unit.projections.batch_histories import troubled
+from tests.unit.replay.recorded import TOPICS, empty, write
+from trackside.contracts.tasks import AttemptEnd
+from trackside.replay.moments import Moment
+from trackside.replay.pictures import Change, changes, picture
+from trackside.replay.timeline import find, past_at
+
+
+def named(found: list[Change]) -> dict[str, Change]:
+    return {change.subject: change for change in found}
+
+
+def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
+    told = search_running(max_trials=3, concurrency=1, retry={"failed": 1})
+    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
+    finish(told, 0, 0.5)
+    told.tell(suggested(1), submitted(1, needs=told.search.spec.needs))
+    told.tell(assigned(1))
+    told.tell(begun(1))
+    told.tell(ended(AttemptEnd.FAILED, 1))
+    taken = picture(told.stream)
+    assert taken.root["status"] == "RUNNING"
+    assert (taken.root["best_trial"], taken.root["best_value"]) == (0, 0.5)
+    assert [trial["status"] for trial in taken.trials.values()] == ["SUCCEEDED", "WAITING"]
+    assert [a["end"] for a in taken.tasks["digits-1.1"]["attempts"]] == ["failed", None]
+    assert json.loads(json.dumps(taken.as_json()))["trials"][1]["trial"] == 1
+
+
+def test_a_picture_does_not_change_with_its_stream() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    taken = picture(told.stream)
+    before = json.dumps(taken.as_json())
+    finish(told, 0, 0.75)
+    assert json.dumps(taken.as_json()) == before
+
+
+def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(begun())
+    before = picture(told.stream)
+    told.tell(report(0, 0.25))
+    told.tell(suggested(1), submitted(1))
+    found = named(changes(before, picture(told.stream)))
+    assert set(found) == {"search", "trial 0", "task digits-1.0", "trial 1", "task digits-1.1"} | {
+        "task digits-1.1 attempt 1"
+    }
+    assert found["trial 0"].fields == {"reports": (0, 1), "last_step": (None, 0), "last_value": (None, 0.25)}
+    assert found["trial 1"].before is None
+    assert found["search"].fields["suggested_trials"] == (1, 2)
+    assert changes(before, before) == []
+
+
+def test_the_first_change_of_all_is_from_nothing() -> None:
+    told = search_running()
+    found = named(changes(None, picture(told.stream)))
+    assert all(change.before is None for change in found.values())
+    assert found["search"].as_json()["changed"]["status"] == {"from": None, "to": "RUNNING"}
+
+
+async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
+    log = await empty()
+    await write(log, "tasks", troubled("tasks"))
+    history = await find(log, TOPICS, "tasks")
+    end = picture((await past_at(history)).stream)
+    assert end.root["status"] == "DONE"
+    assert [group["state"] for group in end.groups.values()] == ["ended", "ended"]
+    attempts = end.tasks["tasks.1.a"]["attempts"]
+    assert attempts[0]["given_up_placements"] == ["1: refused", "2: returned", "3: preempted"]
+    assert attempts[0]["error"].startswith("TRAIN: OutOfMemoryError")
+    for offset in range(history.begin, history.end):
+        taken = picture((await past_at(history, Moment(offset=offset))).stream)
+        json.dumps(taken.as_json())
+    assert taken == end

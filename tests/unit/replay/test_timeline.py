@@ -1,0 +1,109 @@
+"""A stream's state as it was: whatever else is in its partition, and nothing that came later."""
+
+from contextlib import aclosing
+from dataclasses import asdict
+
+import pytest
+
+from tests.unit.projections.batch_histories import troubled
+from tests.unit.projections.histories import WORKER, decisions, small
+from tests.unit.replay.recorded import FIRST_MS, TOPICS, empty, events_of, write
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import TaskRefused
+from trackside.domain.streams import Streams, dump
+from trackside.eventlog.decode import decode
+from trackside.eventlog.memory import MemoryLog
+from trackside.replay.errors import BadRangeError, UnknownStreamError
+from trackside.replay.moments import NOW, Moment
+from trackside.replay.timeline import Past, find, past_at, pasts
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    written = await empty()
+    await small(written, TOPICS)
+    return written
+
+
+def folded(log: MemoryLog, stream: str, until: int) -> bytes:
+    """Gives the state as a service has it that has folded the partition up to an offset."""
+    streams = Streams()
+    for entry in events_of(log, stream)[: until + 1]:
+        record = decode(entry)
+        assert isinstance(record, Record)
+        streams.fold(record)
+    return dump(streams.by_id[stream])
+
+
+@pytest.mark.parametrize("stream", ["one", "two", "tasks", "going", "open"])
+async def test_the_state_at_every_offset_is_what_a_service_had_folded_there(
+    log: MemoryLog, stream: str
+) -> None:
+    history = await find(log, TOPICS, stream)
+    compared = 0
+    for entry in events_of(log, stream)[history.begin :]:
+        past = await past_at(history, Moment(offset=entry.offset))
+        assert dump(past.stream) == folded(log, stream, entry.offset)
+        compared += 1
+    assert compared > 10
+
+
+async def test_a_time_is_behind_all_that_was_written_by_then(log: MemoryLog) -> None:
+    history = await find(log, TOPICS, "one")
+    for entry in events_of(log, "one")[history.begin :: 7]:
+        by_time = await past_at(history, Moment(time_ms=entry.append_time_ms + 5))
+        assert dump(by_time.stream) == folded(log, "one", by_time.last.offset)
+        assert by_time.last.append_time_ms <= entry.append_time_ms + 5
+
+
+async def test_two_moments_are_one_pass_over_the_log(log: MemoryLog) -> None:
+    history = await find(log, TOPICS, "two")
+    first = history.begin
+    seen: list[tuple[int, int]] = []
+    async with aclosing(pasts(history, [Moment(offset=first + 3), NOW])) as found:
+        async for past in found:
+            assert isinstance(past, Past)
+            assert past.stream.search is not None
+            seen.append((past.last.offset, len(past.stream.search.trials)))
+    assert seen[0] == (first + 3, 1)
+    assert seen[1][1] == 4
+
+
+async def test_events_without_effect_are_counted(log: MemoryLog) -> None:
+    again = await empty()
+    planned = list(decisions("s", trials=1))
+    token = {"task_id": "s.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
+    late = TaskRefused.model_validate({**token, "code": "device_busy", "message": "late"})
+    await write(again, "s", [*planned[:5], planned[4], [WORKER.single("s", late)]])
+    past = await past_at(await find(again, TOPICS, "s"))
+    assert (past.ignored, past.records) == (2, len(events_of(again, "s")))
+
+
+async def test_an_unknown_stream_is_named(log: MemoryLog) -> None:
+    with pytest.raises(UnknownStreamError, match=r"unknown_stream: .*'none'"):
+        await find(log, TOPICS, "none")
+
+
+async def test_moments_that_a_stream_does_not_have_are_refused() -> None:
+    log = await empty()
+    await write(log, "s", decisions("s", trials=1))
+    later = next(name for name in map(str, range(100)) if events_of(log, name) is events_of(log, "s"))
+    await write(log, later, troubled(later))
+    history = await find(log, TOPICS, later)
+    with pytest.raises(BadRangeError, match=f"began at offset {history.begin}, .*no state at offset 2"):
+        await past_at(history, Moment(offset=2))
+    with pytest.raises(BadRangeError, match="no state at 2023"):
+        await past_at(history, Moment(time_ms=FIRST_MS))
+    with pytest.raises(BadRangeError, match="the last offset of the partition is"):
+        await past_at(history, Moment(offset=10_000))
+    backwards = [Moment(offset=history.begin + 9), Moment(offset=history.begin + 2)]
+    async with aclosing(pasts(history, backwards)) as found:
+        assert (await anext(found)).last.offset == history.begin + 9
+        with pytest.raises(BadRangeError, match="comes before the moment to start from"):
+            await anext(found)
+
+
+async def test_a_past_says_where_it_is(log: MemoryLog) -> None:
+    past = await past_at(await find(log, TOPICS, "one"))
+    assert asdict(past).keys() == {"stream", "last", "records", "ignored"}
+    assert past.last.offset == past.stream.last_offset
