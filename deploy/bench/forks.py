@@ -19,9 +19,9 @@ from bench.figures import MissingError
 from bench.place import SLOTS, TASK_TYPE, TASKS
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker import catalogue
-from trackside.worker.child import LOCK_FOLLOWS
 from trackside.worker.forkserver import PACKET_BYTES
 from trackside.worker.processes import allowed_environment
+from trackside.worker.protocol import Word, line, spoken
 
 WARM_UP = 10
 
@@ -48,9 +48,10 @@ def _assignment(folder: Path) -> dict[str, Any]:
     environment = {"HOME": str(folder), **allowed_environment(os.environ), "TMPDIR": str(folder)}
     return {
         "entry": task_type.entry,
+        "program": task_type.program,
         "path": task_type.path,
         "parameters": {},
-        "device": "cpu",
+        "interrupts": 0,
         "workdir": str(folder),
         "environment": environment,
     }
@@ -103,8 +104,8 @@ class _Server:
         ending = None
         if task is not None:
             ending = Path(task["workdir"]) / f"{number}.json"
-            socket.send_fds(ours, [LOCK_FOLLOWS], [nothing])
-            ours.sendall(json.dumps(task | {"ending": str(ending)}).encode() + b"\n")
+            words = spoken(Word("LOAD")) + spoken(Word("TRAIN", "cpu"))
+            socket.send_fds(ours, [line(task | {"ending": str(ending)}) + words], [nothing])
         with suppress(OSError):
             ours.shutdown(socket.SHUT_WR)
         os.close(nothing)

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.integration.worker.rig import running, settings_for
 from trackside.contracts.tasks import AttemptEnded
@@ -37,7 +38,7 @@ async def main(
     topics = Topics("t.")
     log = DeafLog()
     await log.ensure(topics.shared)
-    given = {"catalogue": Path(catalogue)} if catalogue else {}
+    given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
     async with running(log, topics, settings_for(data_dir, **given)) as rig:
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.worker.endings import Why, judged, recovered
-from trackside.worker.phases import UnreportableError, described, reportable
+from trackside.worker.endings import judged, recovered
+from trackside.worker.reportable import UnreportableError, described, reportable
 from trackside.worker.words import REDACTED, cut, printable, redact
 
 FINISHED = {"end": "finished", "result": {"x": 1}, "load_time_ms": 1, "train_time_ms": 2, "reports": []}
@@ -16,25 +16,59 @@ FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": "
 
 
 @pytest.mark.parametrize(
-    ("written", "code", "why", "end"),
+    ("written", "code", "asked", "end"),
     [
         (FINISHED, 0, None, AttemptEnd.FINISHED),
-        (FINISHED, -9, Why.STOPPED, AttemptEnd.FINISHED),
-        (FINISHED, None, Why.LEAVING, AttemptEnd.FINISHED),
+        (FINISHED, -9, AttemptEnd.CANCELLED, AttemptEnd.FINISHED),
+        (FINISHED, None, AttemptEnd.LOST, AttemptEnd.FINISHED),
         (FAILED, 0, None, AttemptEnd.FAILED),
-        (FAILED, 0, Why.STOPPED, AttemptEnd.CANCELLED),
-        (FAILED, 0, Why.LEAVING, AttemptEnd.LOST),
-        (None, -15, Why.STOPPED, AttemptEnd.CANCELLED),
-        (None, -15, Why.LEAVING, AttemptEnd.LOST),
+        (FAILED, 0, AttemptEnd.CANCELLED, AttemptEnd.CANCELLED),
+        (FAILED, 0, AttemptEnd.LOST, AttemptEnd.LOST),
+        (None, -15, AttemptEnd.CANCELLED, AttemptEnd.CANCELLED),
+        (None, -15, AttemptEnd.LOST, AttemptEnd.LOST),
         (None, None, None, AttemptEnd.LOST),
         (None, -9, None, AttemptEnd.FAILED),
         (None, 0, None, AttemptEnd.FAILED),
     ],
 )
 def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
-    written: dict[str, Any] | None, code: int | None, why: Why | None, end: AttemptEnd
+    written: dict[str, Any] | None, code: int | None, asked: AttemptEnd | None, end: AttemptEnd
 ) -> None:
-    assert judged(written, code, why, TaskStatus.TRAINING)["end"] == end
+    assert judged(written, code, asked, TaskStatus.TRAINING)["end"] == end
+
+
+@pytest.mark.parametrize("code", [-9, 137])
+@pytest.mark.parametrize(("phase", "stage"), [(TaskStatus.LOADING, "LOAD"), (TaskStatus.TRAINING, "TRAIN")])
+def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
+    code: int, phase: TaskStatus, stage: str
+) -> None:
+    starved = judged(None, code, None, phase, memory_ran_out=True)
+    assert (starved["end"], starved["error"].stage) == (AttemptEnd.OOM_HOST, stage)
+    assert judged(None, code, None, phase, memory_ran_out=False)["end"] is AttemptEnd.FAILED
+    assert judged(None, code, AttemptEnd.CANCELLED, phase, memory_ran_out=True)["end"] == "cancelled"
+    assert judged(None, 1, None, phase, memory_ran_out=True)["end"] is AttemptEnd.FAILED
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        FAILED | {"exit_code": -9},
+        FAILED | {"exit_code": 137},
+        FAILED | {"error": {"message": "DataLoader worker (pid 7) is killed by signal: Killed. "}},
+    ],
+)
+def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
+    written: dict[str, Any],
+) -> None:
+    assert judged(written, 0, None, TaskStatus.TRAINING, memory_ran_out=True)["end"] == "oom_host"
+    assert judged(written, 0, None, TaskStatus.TRAINING, memory_ran_out=False)["end"] == "failed"
+
+
+@pytest.mark.parametrize("end", [AttemptEnd.CANCELLED, AttemptEnd.PREEMPTED, AttemptEnd.TIMED_OUT_RUN])
+def test_the_end_that_was_asked_for_is_told_unless_the_task_had_finished(end: AttemptEnd) -> None:
+    assert judged(None, -15, end, TaskStatus.TRAINING)["end"] == end
+    assert judged(FAILED, 0, end, TaskStatus.TRAINING)["end"] == end
+    assert judged(FINISHED, -9, end, TaskStatus.TRAINING)["end"] == AttemptEnd.FINISHED
 
 
 @pytest.mark.parametrize(

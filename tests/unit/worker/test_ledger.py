@@ -1,102 +1,139 @@
-"""What a device command means, given what the worker knows."""
-
-from typing import Any
+"""Who has what of a host: never over capacity, by what is reserved and what was seen (T18)."""
 
 import pytest
 
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, StopTask
-from trackside.worker.ledger import REMEMBERED_TASKS, Ledger, Refusal, Verdict
+from trackside.contracts.fleet import Device
+from trackside.worker.ledger import HAS_DEVICES, HAS_PROCESS, Claim, Holding, Ledger, Stage
+
+GIB = 2**30
 
 
-def ledger() -> Ledger:
-    return Ledger("now", {"cpu-0", "cpu-1"}, {"noop"})
+def device(device_id: str, memory_gib: int = 16) -> Device:
+    kind = "gpu" if device_id.startswith("gpu") else "cpu"
+    return Device(device_id=device_id, kind=kind, name="x", memory_bytes=memory_gib * GIB)
 
 
-def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -> RunTask:
-    fields = {"stream": "s", "incarnation": "now", "task_type": "noop", "device_ids": ["cpu-0"], **more}
-    return RunTask(task_id=task_id, attempt=attempt, placement=placement, parameters={}, **fields)
+def ledger(*device_ids: str, memory_gib: int = 0, max_tasks: int = 0) -> Ledger:
+    return Ledger({each: device(each) for each in device_ids}, memory_gib * GIB, max_tasks)
 
 
-def stop(task_id: str = "a", attempt: int = 1, placement: int = 1) -> StopTask:
-    return StopTask(
-        stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now", reason="user"
-    )
+def claim(
+    *device_ids: str, host: float = 0, cuda: float = 0, whole: bool = False, raised: bool = False
+) -> Claim:
+    return Claim(device_ids, int(host * GIB), int(cuda * GIB), whole, raised)
 
 
-def test_a_known_task_runs_on_a_free_device() -> None:
-    assert ledger().judge_run(run(), "cpu-0") is Verdict.RUN
+def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Holding:
+    known.holdings[key] = holding = Holding(key, wanted, stage)
+    return holding
 
 
-def test_a_command_for_another_incarnation_means_nothing() -> None:
-    assert ledger().judge_run(run(incarnation="before"), "cpu-0") is Verdict.IGNORE
+def code_on_devices(known: Ledger, wanted: Claim) -> str | None:
+    refusal = known.on_devices(wanted, HAS_DEVICES)
+    return refusal.code if refusal else None
 
 
-def test_an_unknown_task_type_is_refused() -> None:
-    refused = ledger().judge_run(run(task_type="other"), "cpu-0")
-    assert isinstance(refused, Refusal) and refused.code == "unknown_task_type"
+def test_a_cpu_slot_takes_one_task_at_a_time() -> None:
+    known = ledger("cpu-0", "cpu-1")
+    put(known, "a", claim("cpu-0"))
+    refusal = known.on_devices(claim("cpu-0"), HAS_DEVICES)
+    assert refusal is not None and (refusal.code, "task a" in refusal.message) == ("device_busy", True)
+    assert code_on_devices(known, claim("cpu-1")) is None
 
 
-def test_a_busy_device_is_refused_with_what_it_runs() -> None:
-    known = ledger()
-    known.started("a", (1, 1), "cpu-0")
-    refused = known.judge_run(run("b"), "cpu-0")
-    assert isinstance(refused, Refusal) and refused.code == "device_busy" and "task a" in refused.message
-    known.ended("a", (1, 1), "cpu-0")
-    assert known.judge_run(run("b"), "cpu-0") is Verdict.RUN
+def test_a_gpu_takes_all_that_fit() -> None:
+    known = ledger("gpu-0")
+    put(known, "a", claim("gpu-0", cuda=6))
+    put(known, "b", claim("gpu-0", cuda=6))
+    assert code_on_devices(known, claim("gpu-0", cuda=4)) is None
+    assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
+
+
+def test_t18_two_that_have_not_allocated_yet_do_not_fit_twice() -> None:
+    known = ledger("gpu-0", memory_gib=64)
+    put(known, "a", claim("gpu-0", host=40, cuda=10))  # reserved, and nothing of it used yet
+    assert code_on_devices(known, claim("gpu-0", cuda=10)) == "out_of_memory"
+    assert known.on_host(claim("gpu-0", host=40), HAS_PROCESS) is not None
+
+
+def test_t18_what_was_seen_counts_where_it_is_more_than_what_was_reserved() -> None:
+    known = ledger("gpu-0", memory_gib=64)
+    holding = put(known, "a", claim("gpu-0", host=1, cuda=1))
+    holding.saw(60 * GIB, 14 * GIB)
+    holding.saw(2 * GIB, 2 * GIB)
+    assert code_on_devices(known, claim("gpu-0", cuda=3)) == "out_of_memory"
+    assert known.on_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
+
+
+def test_t18_foreign_processes_count() -> None:
+    known = ledger("gpu-0", memory_gib=64)
+    known.foreign = {"gpu-0": 12 * GIB}
+    assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
+    known.reserve_bytes, known.foreign_bytes = 4 * GIB, 3 * GIB
+    assert known.on_host(claim("gpu-0", host=64), HAS_PROCESS) is None
+    known.foreign_bytes = 10 * GIB
+    assert known.on_host(claim("gpu-0", host=59), HAS_PROCESS) is not None
+
+
+@pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
+def test_who_wants_a_whole_device_is_alone_on_it(first: bool, second: bool) -> None:
+    known = ledger("gpu-0", "gpu-1")
+    put(known, "a", claim("gpu-0", cuda=1, whole=first))
+    assert code_on_devices(known, claim("gpu-0", cuda=1, whole=second)) == "device_busy"
+    assert code_on_devices(known, claim("gpu-1", cuda=1, whole=second)) is None
+
+
+def test_several_devices_are_wanted_at_once() -> None:
+    known = ledger("gpu-0", "gpu-1")
+    put(known, "a", claim("gpu-1", cuda=10))
+    assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=10)) == "out_of_memory"
+    assert code_on_devices(known, claim("gpu-0", "gpu-1", cuda=5)) is None
+
+
+def test_who_asks_for_nothing_always_fits() -> None:
+    known = ledger("gpu-0", memory_gib=1)
+    known.foreign, known.foreign_bytes = {"gpu-0": 20 * GIB}, 20 * GIB
+    assert code_on_devices(known, claim("gpu-0")) is None
+    assert known.on_host(claim("gpu-0"), HAS_PROCESS) is None
+
+
+def test_only_so_many_tasks_have_a_process() -> None:
+    known = ledger("cpu-0", "cpu-1", max_tasks=1)
+    put(known, "a", claim("cpu-0"), Stage.LOADED)
+    refusal = known.on_host(claim("cpu-1"), HAS_PROCESS)
+    assert refusal is not None and refusal.code == "too_many_tasks"
+    assert known.on_host(claim("cpu-0"), HAS_PROCESS, but="a") is None
 
 
 @pytest.mark.parametrize(
-    ("attempt", "placement", "verdict"),
+    ("wanted", "code"),
     [
-        (2, 2, Verdict.ANSWER_AGAIN),
-        (2, 1, Verdict.IGNORE),
-        (1, 9, Verdict.IGNORE),
-        (2, 3, Verdict.RUN),
-        (3, 1, Verdict.RUN),
+        (claim("gpu-7"), "unknown_device"),
+        (claim(), "unknown_device"),
+        (claim("gpu-0", "gpu-0"), "unknown_device"),
+        (claim("gpu-0", cuda=17), "out_of_memory"),
+        (claim("gpu-0", host=65), "out_of_memory"),
+        (claim("gpu-0", host=65, cuda=17, raised=True), None),
+        (claim("cpu-0", cuda=99), None),
     ],
 )
-def test_placements_are_compared_within_one_task(attempt: int, placement: int, verdict: Verdict) -> None:
-    known = ledger()
-    known.started("a", (2, 2), "cpu-0")
-    assert known.judge_run(run("a", attempt, placement), "cpu-1") is verdict
+def test_what_can_never_be_is_said_at_once(wanted: Claim, code: str | None) -> None:
+    refusal = ledger("gpu-0", "cpu-0", memory_gib=64).impossible(wanted)
+    assert (refusal.code if refusal else None) == code
 
 
-def test_a_stop_of_what_runs_stops_it_and_of_what_ended_is_answered_again() -> None:
-    known = ledger()
-    known.started("a", (1, 1), "cpu-0")
-    assert known.judge_stop(stop()) is Verdict.STOP
-    known.ended("a", (1, 1), "cpu-0")
-    assert known.judge_stop(stop()) is Verdict.ANSWER_AGAIN
+def test_a_device_that_has_failed_is_no_device() -> None:
+    known = ledger("gpu-0")
+    known.failed["gpu-0"] = "fell off the bus"
+    refusal = known.impossible(claim("gpu-0"))
+    assert refusal is not None and refusal.code == "unknown_device" and "fell off" in refusal.message
 
 
-def test_a_stop_of_what_was_never_seen_keeps_it_from_running() -> None:
-    known = ledger()
-    assert known.judge_stop(stop()) is Verdict.NEVER_RUN
-    known.buried("a", (1, 1))
-    assert known.judge_run(run(), "cpu-0") is Verdict.ANSWER_AGAIN
-
-
-def test_a_refused_placement_is_refused_again_even_if_the_device_is_free_by_then() -> None:
-    known = ledger()
-    answer = AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
-    known.answered("a", (1, 1), answer)
-    assert known.judge_run(run(), "cpu-0") is Verdict.ANSWER_AGAIN
-    assert known.tasks["a"].answer is answer
-
-
-def test_a_late_answer_of_an_older_placement_leaves_the_newer_one_alone() -> None:
-    known = ledger()
-    known.started("a", (2, 1), "cpu-0")
-    known.answered(
-        "a", (1, 1), AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
-    )
-    known.ended("a", (1, 1), "cpu-1")
-    assert known.tasks["a"].answer is None and known.tasks["a"].running_on == "cpu-0"
-
-
-def test_only_so_many_tasks_are_remembered() -> None:
-    known = ledger()
-    for number in range(REMEMBERED_TASKS + 5):
-        known.buried(str(number), (1, 1))
-    assert len(known.tasks) == REMEMBERED_TASKS
-    assert "4" not in known.tasks and "5" in known.tasks
+def test_a_claim_that_grew_beyond_everything_is_cut_and_then_fits_alone() -> None:
+    known = ledger("gpu-0", memory_gib=64)
+    known.foreign = {"gpu-0": GIB}
+    cut = known.cut(claim("gpu-0", host=100, cuda=24, raised=True))
+    assert (cut.memory_bytes, cut.cuda_memory_bytes) == (64 * GIB, 15 * GIB)
+    assert known.on_devices(cut, HAS_DEVICES) is None and known.on_host(cut, HAS_PROCESS) is None
+    put(known, "a", claim("gpu-0", host=1, cuda=1))
+    assert known.on_devices(cut, HAS_DEVICES) is not None and known.on_host(cut, HAS_PROCESS) is not None

@@ -2,8 +2,8 @@
 
 Lines of JSON, each an object with one key that says what it is:
 `{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}`,
-`{"points": [[tag, step, time_ms, value], ...]}` and `{"ended": true}`. A value that isn't finite is
-`"nan"`, `"inf"` or `"-inf"`.
+`{"points": [[tag, step, time_ms, value], ...]}`, `{"interrupted": {...}}` when memory ran out and
+`{"ended": true}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`.
 """
 
 import json
@@ -152,10 +152,11 @@ class WorkerChannel:
         with self._lock:
             self._send_waiting()
 
-    def ended(self) -> None:
-        """Says that the ending is on the disk: the worker needs no more to tell the log."""
+    def tell(self, word: Mapping[str, Any]) -> None:
+        """Sends a word of the process itself, behind everything that was said before."""
         with self._lock:
-            self._write({"ended": True})
+            self._send_waiting()
+            self._write(word)
 
     def should_stop(self) -> bool:
         """Says whether SIGTERM came; see StopRequest."""

@@ -23,6 +23,7 @@ CounterName = Literal[
     "trackside.worker.ended.tasks",
     "trackside.worker.refused.tasks",
     "trackside.worker.dropped.batches",
+    "trackside.worker.interrupted.tasks",
     "trackside.projections.written.rows",
     "trackside.summary_indexer.indexed.points",
     "trackside.summary_indexer.indexed.batches",
@@ -37,6 +38,8 @@ GaugeName = Literal[
     "trackside.scheduler.busy.devices",
     "trackside.scheduler.free.devices",
     "trackside.worker.running.tasks",
+    "trackside.worker.device_memory.bytes",
+    "trackside.worker.device_utilisation.percent",
     "trackside.projections.lag.records",
 ]
 HistogramName = Literal[
@@ -114,6 +117,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     _histogram("trackside.scheduler.queue_wait.seconds", "From queued to assigned.", _SLOW),
     _gauge("trackside.worker.running.tasks", "Tasks loading or training here."),
     _counter("trackside.worker.ended.tasks", "Attempts ended here, by status.", "status"),
+    _counter("trackside.worker.interrupted.tasks", "Trainings out of memory, by resource.", "resource"),
+    _gauge("trackside.worker.device_memory.bytes", "Memory of a device in use.", "device"),
+    _gauge("trackside.worker.device_utilisation.percent", "Use of a device's cores.", "device"),
     _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
     _counter(
         "trackside.worker.dropped.batches", "Points and lines dropped while the log did not answer.", "topic"

@@ -25,19 +25,29 @@ from trackside.worker.catalogue import Catalogue, CatalogueError
 from trackside.worker.devices import Place, discover
 from trackside.worker.incarnation import Incarnation
 from trackside.worker.journal import Journal
+from trackside.worker.ledger import Ledger
 from trackside.worker.locks import RETRY_S, Locks, try_lock
+from trackside.worker.nvml import Nvml
+from trackside.worker.observing import Observing
 from trackside.worker.outbox import Outbox
+from trackside.worker.placements import Placements, Terms
+from trackside.worker.pressure import Pressure
 from trackside.worker.processes import Forkserver, allowed_environment
 from trackside.worker.recovery import settle_debts
 from trackside.worker.reporter import Voice
 from trackside.worker.runner import Workshop
 from trackside.worker.settings import WorkerSettings
+from trackside.worker.tokens import Tokens
+from trackside.worker.usage import read_host
+from trackside.worker.watch import Watch
 
 log = structlog.get_logger("trackside.worker")
 
 LEAVE_S = 2.0
 """How long a worker that was told to leave waits for the log to take its last words."""
 ASK_AGAIN_S = 0.5
+HOST = "host"
+"""The topic of commands for several devices at once, in place of a device's id."""
 Answer = TypeVar("Answer")
 
 
@@ -94,7 +104,8 @@ class Worker:
         settings = self._settings
         data_dir = settings.data_dir.resolve()
         data_dir.mkdir(parents=True, exist_ok=True)
-        places = discover(settings.cpu_slots)
+        nvml = Nvml()
+        places = discover(settings.cpu_slots, nvml)
         alone = await self._alone(data_dir / "worker.lock")
         forkserver = Forkserver(self._modules(), _environment(places))
         try:
@@ -104,59 +115,101 @@ class Worker:
                 forkserver=forkserver,
                 host=dict(os.environ),
                 stop_grace_s=settings.stop_grace_s,
+                pressure=Pressure(),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # torch takes seconds to import: meanwhile, debts
-                await self._lives(places, shop, group, leaving)
+                await self._lives(places, shop, nvml, group, leaving)
         finally:
             forkserver.close()
+            nvml.close()
             os.close(alone)
 
     async def _lives(
-        self, places: list[Place], shop: Workshop, group: asyncio.TaskGroup, leaving: asyncio.Event
+        self,
+        places: list[Place],
+        shop: Workshop,
+        nvml: Nvml,
+        group: asyncio.TaskGroup,
+        leaving: asyncio.Event,
     ) -> None:
         outbox = Outbox(self._log, self._health, group)
         voice = Voice(outbox, Author("worker", self.id), self._topics)
         while not leaving.is_set():
-            await self._live_once(places, shop, voice, group, leaving)
+            await self._live_once(places, shop, nvml, voice, group, leaving)
         outbox.close()
 
     async def _live_once(
         self,
         places: list[Place],
         shop: Workshop,
+        nvml: Nvml,
         voice: Voice,
         group: asyncio.TaskGroup,
         leaving: asyncio.Event,
     ) -> None:
         """Settles what is owed, joins, works until it shall leave or is lost, and ends its tasks."""
-        after = await settle_debts(shop.journal, shop.locks, voice, self._settings.keep_workdirs)
-        devices = [self._topics.device(self.id, place.id) for place in places]
-        await self._patiently(partial(self._log.ensure, devices))
-        starts: dict[TopicPartition, int] = {}
-        for topic in devices:
-            starts[topic.name, 0] = (await self._patiently(partial(self._log.beginnings, topic.name)))[0]
+        settings = self._settings
+        after = await settle_debts(shop.journal, shop.locks, voice, settings.keep_workdirs)
+        starts = await self._device_topics(places)
         fleet_end = (await self._patiently(partial(self._log.ends, self._topics.fleet.name)))[0]
-        keep = self._settings.keep_workdirs
-        incarnation = Incarnation(new_id(), places, self._catalogue, shop, voice, group, keep)
+        incarnation, watch = self._incarnation(places, shop, nvml, voice, group)
+        observing = Observing(watch, incarnation.placements, shop.pressure, settings.watch_interval_s)
         obeying = [
             group.create_task(incarnation.obey(self._log, starts), name="obey"),
             group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
+            group.create_task(observing.run(), name="observe"),
         ]
         await shop.forkserver.start()
         await self._join(incarnation, places, voice, after)
-        obeying.append(
-            group.create_task(incarnation.beat(self._log, self._settings.heartbeat_interval_s), name="beat")
-        )
+        beat = incarnation.beat(self._log, settings.heartbeat_interval_s, observing.seen)
+        beating = group.create_task(beat, name="beat")
+        obeying.append(group.create_task(incarnation.guard_exclusive(settings.lease_s), name="guard"))
         self.joined = self._health.ready = True
         await _first(leaving, incarnation.lost)
         self._health.ready = False
-        for task in obeying[:2]:
+        for task in obeying:
             task.cancel()
         await self._end(incarnation, voice, leaving)
-        obeying[2].cancel()
-        await asyncio.gather(*obeying, return_exceptions=True)
+        beating.cancel()
+        await asyncio.gather(*obeying, beating, return_exceptions=True)
         self.joined = False
+
+    async def _device_topics(self, places: list[Place]) -> dict[TopicPartition, int]:
+        """Gives where to begin to read the topics of the devices, and of the host: with several devices."""
+        names = [*(place.id for place in places), HOST]
+        topics = [self._topics.device(self.id, name) for name in names]
+        await self._patiently(partial(self._log.ensure, topics))
+        starts: dict[TopicPartition, int] = {}
+        for topic in topics:
+            starts[topic.name, 0] = (await self._patiently(partial(self._log.beginnings, topic.name)))[0]
+        return starts
+
+    def _incarnation(
+        self, places: list[Place], shop: Workshop, nvml: Nvml, voice: Voice, group: asyncio.TaskGroup
+    ) -> tuple[Incarnation, Watch]:
+        settings = self._settings
+        reserve_bytes, memory_bytes = host_shares(settings.host_reserve)
+        ledger = Ledger(
+            devices={place.id: place.device for place in places},
+            memory_bytes=memory_bytes,
+            max_tasks=settings.max_tasks,
+            reserve_bytes=reserve_bytes,
+        )
+        tokens = Tokens(new_id(), frozenset(self._catalogue.tasks))
+        placements = Placements(
+            {place.id: place for place in places},
+            ledger,
+            tokens,
+            shop,
+            voice,
+            group,
+            Terms(settings.load_early, settings.keep_workdirs),
+        )
+        incarnation = Incarnation(tokens, placements, self._catalogue, voice)
+        watch = Watch(places, nvml, placements.owned, incarnation.device_failed, settings.watch_interval_s)
+        placements.peak = watch.peak
+        return incarnation, watch
 
     async def _join(
         self, incarnation: Incarnation, places: list[Place], voice: Voice, after: dict[str, int]
@@ -169,6 +222,8 @@ class Worker:
             task_types=sorted(self._catalogue.tasks),
             queues=self._settings.queue_names,
             after=after,
+            memory_bytes=incarnation.placements.ledger.memory_bytes,
+            max_tasks=self._settings.max_tasks,
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         voice.outbox.event(self._topics.fleet, voice.author.single(self.id, joined), in_log.set_result)
@@ -178,10 +233,10 @@ class Worker:
     async def _end(self, incarnation: Incarnation, voice: Voice, leaving: asyncio.Event) -> None:
         if not leaving.is_set():
             log.warning("the log says this worker was lost: its tasks end here", worker=self.id)
-            await incarnation.end_all(grace_s=0)
+            await incarnation.placements.end_all(grace_s=0)
             return
         grace_s = self._settings.stop_grace_s
-        await incarnation.end_all(max(grace_s - 1, grace_s / 2))
+        await incarnation.placements.end_all(max(grace_s - 1, grace_s / 2))
         left = WorkerLeft(worker_id=self.id, incarnation=incarnation.id)
         voice.outbox.event(self._topics.fleet, voice.author.single(self.id, left))
         try:
@@ -221,6 +276,13 @@ async def _first(*events: asyncio.Event) -> None:
     for wait in waits:
         wait.cancel()
     await asyncio.gather(*waits, return_exceptions=True)
+
+
+def host_shares(reserve_bytes: int) -> tuple[int, int]:
+    """Gives what of the host's memory is for others, and what for tasks: never less than half."""
+    total = read_host().memory_bytes
+    kept = min(reserve_bytes, total // 2)
+    return kept, total - kept
 
 
 def _environment(places: list[Place]) -> dict[str, str]:

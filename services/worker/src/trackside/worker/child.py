@@ -1,7 +1,7 @@
 """What a task's process does first: cut itself off from the forkserver, learn what it shall be, become it."""
 
+import contextlib
 import faulthandler
-import json
 import os
 import signal
 import socket
@@ -13,8 +13,7 @@ from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
 from trackside.worker import leftovers, phases
 from trackside.worker.lifeline import die_with
-
-LOCK_FOLLOWS = b"L"
+from trackside.worker.orders import Orders, WorkerGoneError
 
 
 def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
@@ -26,14 +25,20 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
-    assignment = _assignment(connection)
-    _settle(assignment)
-    sink = WorkerChannel(connection, assignment["parameters"])
-    trial.connect(sink)
-    phases.run(assignment, sink)
+    orders = Orders(connection)
+    with contextlib.suppress(WorkerGoneError):  # it needs no task after all
+        _run(connection, orders)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _run(connection: socket.socket, orders: Orders) -> None:
+    assignment = orders.assignment() | {"locks": orders.locks}
+    _settle(assignment)
+    sink = WorkerChannel(connection, assignment["parameters"])
+    trial.connect(sink)
+    phases.run(assignment, sink, orders)
 
 
 def _redirect(stdout: int, stderr: int) -> None:
@@ -45,16 +50,6 @@ def _redirect(stdout: int, stderr: int) -> None:
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=2)
-
-
-def _assignment(connection: socket.socket) -> dict[str, Any]:
-    """Reads what this process shall run; the device's lock comes with it and stays open to the end."""
-    mark, locks, _, _ = socket.recv_fds(connection, 1, 1)
-    if mark != LOCK_FOLLOWS:
-        os._exit(0)  # the worker needs no task after all
-    with connection.makefile("rb") as lines:
-        found: dict[str, Any] = json.loads(lines.readline())
-    return found | {"locks": locks}
 
 
 def _settle(assignment: Mapping[str, Any]) -> None:

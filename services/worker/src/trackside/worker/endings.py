@@ -2,41 +2,59 @@
 
 import signal
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
 
 Ending = dict[str, Any]
-_FIELDS: Final = ("end", "result", "error", "load_time_ms", "train_time_ms", "exit_code", "leftovers")
-_SEEN: Final = ("exit_code", "leftovers")
+_FIELDS: Final = (
+    "end",
+    "result",
+    "error",
+    "load_time_ms",
+    "train_time_ms",
+    "exit_code",
+    "leftovers",
+    "peak_memory_bytes",
+    "peak_cuda_memory_bytes",
+)
+_SEEN: Final = ("exit_code", "leftovers", "peak_memory_bytes", "peak_cuda_memory_bytes")
+_KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""Exit codes of what was killed: as the parent sees it, and as shells and containers tell it."""
 
 
-class Why(StrEnum):
-    """Why the worker ended a task's process."""
-
-    STOPPED = "stopped"
-    """A command asked for it."""
-    LEAVING = "leaving"
-    """The worker itself ends, or was taken for lost: the task shall run elsewhere."""
-
-
-def judged(written: Mapping[str, Any] | None, code: int | None, why: Why | None, phase: TaskStatus) -> Ending:
+def judged(
+    written: Mapping[str, Any] | None,
+    code: int | None,
+    asked: AttemptEnd | None,
+    phase: TaskStatus,
+    memory_ran_out: bool = False,
+) -> Ending:
     """Gives the fields of AttemptEnded for a process that is gone.
 
     `written` is what it left in its ending file, `code` its exit code (negative for a signal, None if the
-    forkserver died with it), `why` what the worker did to it, `phase` the last one it told of.
+    forkserver died with it), `asked` the end that the worker has brought about (lost if the worker itself
+    ends), `phase` the last one it told of; `memory_ran_out` says that the host had none left.
     A result that was written counts, whatever came after.
     """
     found = {name: written[name] for name in _FIELDS if name in written} if written is not None else {}
-    if found and (found.get("end") == AttemptEnd.FINISHED or why is None):
-        return {"exit_code": code} | found
+    if found.get("end") == AttemptEnd.FINISHED or (found and asked is None):
+        return {"exit_code": code} | _blamed(found, memory_ran_out)
     seen = {"exit_code": code} | {name: found[name] for name in _SEEN if name in found}
-    if why is Why.STOPPED:
-        return {"end": AttemptEnd.CANCELLED} | seen
-    if why is Why.LEAVING or code is None:
-        return {"end": AttemptEnd.LOST} | seen
-    return {"end": AttemptEnd.FAILED, "exit_code": code, "error": died(code, phase)}
+    if asked is not None or code is None:
+        return {"end": asked or AttemptEnd.LOST} | seen
+    starved = memory_ran_out and code in _KILLED
+    end = AttemptEnd.OOM_HOST if starved else AttemptEnd.FAILED
+    return {"end": end, "exit_code": code, "error": died(code, phase, starved)}
+
+
+def _blamed(found: Ending, memory_ran_out: bool) -> Ending:
+    """Calls an end by its cause where a program, or a process below a task's, was killed for its memory."""
+    message = str((found.get("error") or {}).get("message", ""))
+    killed = found.get("exit_code") in _KILLED or "killed by signal: Killed" in message
+    if found.get("end") == AttemptEnd.FAILED and killed and memory_ran_out:
+        return found | {"end": AttemptEnd.OOM_HOST}
+    return found
 
 
 def recovered(written: Mapping[str, Any] | None) -> Ending:
@@ -52,19 +70,23 @@ def unstartable(error: OSError) -> Ending:
     return {"end": AttemptEnd.FAILED, "error": reason}
 
 
-def died(code: int, phase: TaskStatus) -> TaskError:
+def died(code: int, phase: TaskStatus, memory_ran_out: bool = False) -> TaskError:
     """Says of a process that ended without a word what is known of it."""
+    message = _manner(code, memory_ran_out)
     if phase >= TaskStatus.WAITING:
-        return TaskError(stage="TRAIN", type="ProcessDied", message=_manner(code))
+        return TaskError(stage="TRAIN", type="ProcessDied", message=message)
     stage = "LOAD" if phase is TaskStatus.LOADING else "START"
-    return TaskError.model_validate({"stage": stage, "type": "ProcessDied", "message": _manner(code)})
+    return TaskError.model_validate({"stage": stage, "type": "ProcessDied", "message": message})
 
 
-def _manner(code: int) -> str:
+def _manner(code: int, memory_ran_out: bool) -> str:
+    if memory_ran_out:
+        return "the process was killed while the host had no memory left"
     if code >= 0:
         return f"the process ended with exit code {code} before it had said how the attempt ended"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    return f"the process was killed by {name}; if nobody did that, the host may be out of memory"
+    who = "; the host had memory left: somebody did that" if -code == signal.SIGKILL else ""
+    return f"the process was killed by {name}{who}"

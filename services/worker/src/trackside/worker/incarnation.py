@@ -2,77 +2,43 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from trackside.contracts.codec import CODEC, UndecodableError
-from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat, WorkerLost
+from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
-from trackside.contracts.tasks import AttemptEnd, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
-from trackside.eventlog.log import Appended, Entry, Log, TopicPartition
-from trackside.telemetry import context, metrics
+from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.telemetry import metrics
 from trackside.worker.catalogue import Catalogue
-from trackside.worker.devices import Place
-from trackside.worker.endings import Ending, Why
-from trackside.worker.journal import Placement
-from trackside.worker.ledger import Ledger, Refusal, Verdict
+from trackside.worker.held import GiveBack, placement_of
+from trackside.worker.placements import Placements
 from trackside.worker.reporter import Reporter, Voice
-from trackside.worker.runner import Run, Workshop
+from trackside.worker.tokens import Refusal, Tokens, Verdict
 
 log = structlog.get_logger("trackside.worker")
 
 READ_S = 1.0
+GUARD_S = 0.1
+MARGIN_S = 3.0
+"""How long before its lease runs out a worker that the log doesn't answer ends its exclusive tasks."""
 
 
 class Incarnation:
-    """One life of a worker between a join and a loss; `lost` is set when the log says it is over.
+    """One life of a worker between a join and a loss; `lost` is set when the log says it is over."""
 
-    Its placements run as tasks of `group`.
-    """
-
-    def __init__(
-        self,
-        incarnation: str,
-        places: Iterable[Place],
-        catalogue: Catalogue,
-        shop: Workshop,
-        voice: Voice,
-        group: asyncio.TaskGroup,
-        keep_workdirs: bool = False,
-    ) -> None:
-        self.id = incarnation
+    def __init__(self, tokens: Tokens, placements: Placements, catalogue: Catalogue, voice: Voice) -> None:
+        self.id = tokens.incarnation
         self.lost = asyncio.Event()
-        self._places = {place.id: place for place in places}
+        self.placements = placements
+        self._tokens = tokens
         self._catalogue = catalogue
-        self._shop = shop
         self._voice = voice
-        self._group = group
-        self._keep_workdirs = keep_workdirs
-        self._ledger = Ledger(incarnation, frozenset(self._places), frozenset(catalogue.tasks))
-        self._runs: dict[str, Run] = {}
-        self._processes: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._devices = {
-            voice.topics.device(voice.author.instance, device_id).name: device_id
-            for device_id in self._places
-        }
-
-    @property
-    def running(self) -> list[RunningPlacement]:
-        """The placements that run now."""
-        return [
-            RunningPlacement(
-                stream=run.placement.stream,
-                task_id=run.placement.task_id,
-                attempt=run.placement.attempt,
-                placement=run.placement.placement,
-                device_ids=[run.placement.device_id],
-            )
-            for run in self._runs.values()
-        ]
+        self._heard_s = monotonic_s()
 
     async def obey(self, log_: Log, starts: Mapping[TopicPartition, int]) -> None:
         """Reads the device topics and does what they say, for ever."""
@@ -93,16 +59,27 @@ class Incarnation:
         finally:
             await reader.close()
 
-    async def beat(self, log_: Log, every_s: float) -> None:
-        """Gives signs of life, for ever. One that can't be given is left out: the next says it all."""
+    async def beat(
+        self, log_: Log, every_s: float, seen: Callable[[WorkerHeartbeat], WorkerHeartbeat]
+    ) -> None:
+        """Gives signs of life, for ever. One that can't be given is left out: the next says it all.
+
+        `seen` adds what is known of devices and host.
+        """
         topic = self._voice.topics.heartbeats.name
         while True:
-            beat = WorkerHeartbeat(
-                worker_id=self._voice.author.instance, incarnation=self.id, running=self.running
-            )
+            began_s, beat = monotonic_s(), seen(self._heartbeat())
             with contextlib.suppress(TransientError):
                 await log_.publish(topic, 0, self._voice.author.single(beat.worker_id, beat))
+                self._heard_s = began_s
             await asyncio.sleep(every_s)
+
+    def _heartbeat(self) -> WorkerHeartbeat:
+        return WorkerHeartbeat(
+            worker_id=self._voice.author.instance,
+            incarnation=self.id,
+            running=self.placements.running(),
+        )
 
     async def watch_fleet(self, log_: Log, start: int) -> None:
         """Reads the fleet until it says that this incarnation is lost."""
@@ -121,148 +98,98 @@ class Incarnation:
         finally:
             await reader.close()
 
-    async def end_all(self, grace_s: float) -> None:
-        """Ends every placement so that it is given back, and waits until all processes are gone."""
-        for run in self._runs.values():
-            run.stop(Why.LEAVING, grace_s)
-        while self._runs or any(not process.done() for process in self._processes.values()):
-            await asyncio.wait([*self._tasks, *self._processes.values()])
+    async def guard_exclusive(self, lease_s: float) -> None:
+        """Ends exclusive tasks before somebody may take this worker for lost, for ever.
+
+        That is MARGIN_S before the lease is over, or half a lease where it is shorter than twice that.
+        """
+        limit_s = max(lease_s - MARGIN_S, lease_s / 2)
+        while True:
+            silent_s = monotonic_s() - self._heard_s
+            if silent_s > limit_s:
+                self._end_exclusive(silent_s)
+            await asyncio.sleep(max(GUARD_S, limit_s - silent_s))
+
+    def _end_exclusive(self, silent_s: float) -> None:
+        for held in list(self.placements.here.values()):
+            if held.command.exclusive and held.asked is None:
+                log.warning("the log is silent: an exclusive task ends", task=held.key, silent_s=silent_s)
+                held.decide(GiveBack())
+                held.stop(AttemptEnd.LOST, 0)
+
+    def device_failed(self, device_id: str, reason: str) -> None:
+        """Says that a device has failed; what runs there is lost, what waits for it is given back."""
+        self.placements.ledger.failed[device_id] = reason
+        worker_id = self._voice.author.instance
+        failed = DeviceUnhealthy(
+            worker_id=worker_id, incarnation=self.id, device_id=device_id, reason=reason[:1_000]
+        )
+        self._voice.outbox.event(self._voice.topics.fleet, self._voice.author.single(worker_id, failed))
+        self.placements.give_back(device_id)
+        for held in list(self.placements.here.values()):
+            if device_id in held.placement.device_ids:
+                held.stop(AttemptEnd.LOST, 0)
 
     def _obey_entry(self, entry: Entry) -> None:
         envelope, command = _decoded(entry)
-        device_id = self._devices[entry.topic]
         match command:
             case RunTask():
-                self._run(command, device_id, envelope.traceparent)
+                self._run(command, envelope.traceparent)
             case StopTask():
-                self._stop(command, device_id, envelope.traceparent)
+                self._stop(command, envelope.traceparent)
+            case RecallTask():
+                self._recall(command, envelope.traceparent)
             case _:
                 log.warning(
                     "a record of a device topic is no command", topic=entry.topic, offset=entry.offset
                 )
 
-    def _run(self, command: RunTask, device_id: str, traceparent: str) -> None:
-        verdict = self._ledger.judge_run(command, device_id)
+    def _run(self, command: RunTask, traceparent: str) -> None:
+        verdict = self._tokens.judge_run(command)
         if verdict is Verdict.RUN:
             verdict = self._judge_parameters(command)
-        if verdict is Verdict.IGNORE:
-            return
-        placement = _placement(command, device_id, traceparent)
-        reporter = Reporter(self._voice, placement)
+        if verdict is Verdict.RUN:
+            task_type = self._catalogue.tasks[command.task_type]
+            verdict = self.placements.take(command, task_type, traceparent) or Verdict.RUN
         if isinstance(verdict, Refusal):
             metrics.counter("trackside.worker.refused.tasks").labels(code=verdict.code).inc()
-            refused = reporter.refused(verdict.code, verdict.message)
-            self._ledger.answered(command.task_id, placement.token, refused)
+            placement = placement_of(command, traceparent)
+            refused = Reporter(self._voice, placement).refused(verdict.code, verdict.message)
+            self._tokens.answered(command.task_id, placement.token, refused)
         elif verdict is Verdict.ANSWER_AGAIN:
-            self._answer_again(command.task_id, reporter)
-        else:
-            self._start(placement, command)
+            self._answer_again(command, traceparent)
 
     def _judge_parameters(self, command: RunTask) -> Verdict | Refusal:
         reason = self._catalogue.violation_of(command.task_type, command.parameters)
         return Verdict.RUN if reason is None else Refusal("bad_parameters", reason)
 
-    def _start(self, placement: Placement, command: RunTask) -> None:
-        older = self._run_of(command.task_id)
-        if older is not None:
-            older.stop(Why.LEAVING)
-        run = Run(
-            self._shop,
-            placement,
-            self._places[placement.device_id],
-            self._catalogue.tasks[command.task_type],
-            command.parameters,
-        )
-        self._ledger.started(command.task_id, placement.token, placement.device_id)
-        self._runs[placement.device_id] = run
-        self._spawn(self._carry_out(run, command.task_type))
-
-    def _stop(self, command: StopTask, device_id: str, traceparent: str) -> None:
-        verdict = self._ledger.judge_stop(command)
-        placement = _placement(command, device_id, traceparent)
+    def _stop(self, command: StopTask, traceparent: str) -> None:
+        verdict = self._tokens.judge_stop(command)
         if verdict is Verdict.STOP:
             log.info("stopping a task", task=command.task_id, reason=command.reason)
-            run = self._run_of(command.task_id)
-            assert run is not None, "the ledger says it runs"
-            run.stop(Why.STOPPED)
+            held = self.placements.of_task(command.task_id)
+            assert held is not None, "it is known to be here"
+            held.stop(AttemptEnd(command.end))
         elif verdict is Verdict.ANSWER_AGAIN:
-            self._answer_again(command.task_id, Reporter(self._voice, placement))
+            self._answer_again(command, traceparent)
         elif verdict is Verdict.NEVER_RUN:
-            self._ledger.buried(command.task_id, placement.token)
-            self._spawn(self._bury(placement))
+            self.placements.bury(placement_of(command, traceparent), AttemptEnd(command.end))
 
-    def _answer_again(self, task_id: str, reporter: Reporter) -> None:
-        answer = self._ledger.tasks[task_id].answer
-        if answer is not None:  # else it is still on its way into the journal
-            reporter.again(answer)
+    def _recall(self, command: RecallTask, traceparent: str) -> None:
+        verdict = self._tokens.judge_recall(command)
+        if verdict is Verdict.RETURN:
+            held = self.placements.of_task(command.task_id)
+            assert held is not None, "it is known to be here"
+            held.decide(GiveBack())
+        elif verdict is Verdict.ANSWER_AGAIN:
+            self._answer_again(command, traceparent)
+        elif verdict is Verdict.NEVER_RUN:
+            self.placements.bury(placement_of(command, traceparent), None)
 
-    def _run_of(self, task_id: str) -> Run | None:
-        known = self._ledger.tasks.get(task_id)
-        return self._runs.get(known.running_on) if known is not None else None
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = self._group.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _carry_out(self, run: Run, task_type: str) -> None:
-        placement = run.placement
-        attributes = {"trackside.task": placement.task_id, "trackside.task_type": task_type}
-        with context.start("run task", placement.traceparent or None, attributes) as traceparent:
-            reporter = Reporter(self._voice, placement, traceparent)
-            before = self._processes.get(placement.device_id)
-            try:
-                await self._shop.journal.write(placement)
-            except OSError as error:
-                self._leave_device(placement)
-                refused = reporter.refused("journal_unwritable", f"{type(error).__name__}: {error}")
-                self._ledger.answered(placement.task_id, placement.token, refused)
-                return
-            self._ledger.answered(placement.task_id, placement.token, reporter.accepted())
-            if before is not None:
-                await asyncio.wait([before])
-            process = self._group.create_task(run.to_end(reporter, traceparent))
-            self._processes[placement.device_id] = process
-            ending = await run.ended()
-            # The log may have its end while the process goes: the next one on the device waits for that.
-            self._leave_device(placement)
-            self._end(placement, reporter, ending)
-            await process
-
-    async def _bury(self, placement: Placement) -> None:
-        """Notes on disk that a placement must never run, and says that it is cancelled."""
-        with contextlib.suppress(OSError):  # the log will hold it
-            await self._shop.journal.write(placement)
-        self._end(placement, Reporter(self._voice, placement), {"end": AttemptEnd.CANCELLED})
-
-    def _leave_device(self, placement: Placement) -> None:
-        self._ledger.ended(placement.task_id, placement.token, placement.device_id)
-        del self._runs[placement.device_id]
-        metrics.gauge("trackside.worker.running.tasks").set(len(self._runs))
-
-    def _end(self, placement: Placement, reporter: Reporter, ending: Ending) -> None:
-        event, _ = reporter.ended(ending, partial(self._heard, placement))
-        self._ledger.answered(placement.task_id, placement.token, event)
-        metrics.counter("trackside.worker.ended.tasks").labels(status=event.end.value).inc()
-        if event.load_time_ms >= 0:
-            metrics.histogram("trackside.worker.load.seconds").observe(event.load_time_ms / 1000)
-        if event.train_time_ms >= 0:
-            metrics.histogram("trackside.worker.train.seconds").observe(event.train_time_ms / 1000)
-
-    def _heard(self, placement: Placement, _: Appended) -> None:
-        self._spawn(self._shop.journal.forget(placement, self._keep_workdirs))
-
-
-def _placement(command: RunTask | StopTask, device_id: str, traceparent: str) -> Placement:
-    return Placement(
-        stream=command.stream,
-        task_id=command.task_id,
-        attempt=command.attempt,
-        placement=command.placement,
-        incarnation=command.incarnation,
-        device_id=device_id,
-        traceparent=traceparent,
-    )
+    def _answer_again(self, command: RunTask | StopTask | RecallTask, traceparent: str) -> None:
+        answer = self._tokens.tasks[command.task_id].answer
+        if answer is not None:  # else it is still on its way into the journal, or waits for its devices
+            Reporter(self._voice, placement_of(command, traceparent)).again(answer)
 
 
 def _decoded(entry: Entry) -> tuple[Envelope, Message | None]:

@@ -18,15 +18,19 @@ from trackside.worker.synced import write_synced
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One placement of one attempt of a task on a device, in one incarnation of the worker."""
+    """One placement of one attempt of a task on its devices, in one incarnation of the worker.
+
+    `held` says that it was written down while it waited for its devices: it may never have begun.
+    """
 
     stream: str
     task_id: str
     attempt: int
     placement: int
     incarnation: str
-    device_id: str
+    device_ids: tuple[str, ...] = ()
     traceparent: str = ""
+    held: bool = False
 
     @property
     def token(self) -> tuple[int, int]:
@@ -80,8 +84,9 @@ class Journal:
         found = []
         for path in sorted(self._entries.glob("*.json")):
             # An entry is whole or not there; what can't be read was written by another release.
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                found.append(Placement(**json.loads(path.read_text("utf-8"))))
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                fields = json.loads(path.read_text("utf-8"))
+                found.append(Placement(**fields | {"device_ids": tuple(fields["device_ids"])}))
         return found
 
     async def forget(self, placement: Placement, keep_workdir: bool = False) -> None:

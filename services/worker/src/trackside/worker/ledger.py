@@ -1,112 +1,169 @@
-"""Which device runs what, and what each command means then. Pure."""
+"""Who has what of this host: its memory, its devices and their memory. Pure.
 
-from collections import OrderedDict
-from collections.abc import Collection
-from dataclasses import dataclass, field
+What a placement has is the more of what it reserves and what it was seen to use. A reading that isn't known
+counts as nothing. A CPU slot takes one task; a GPU takes all that fit, unless one wants it for itself.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from trackside.contracts.message import Event
-from trackside.contracts.tasks import RunTask, StopTask
+from trackside.contracts.fleet import Device
+from trackside.contracts.memory import shown
+from trackside.worker.tokens import Refusal
 
-REMEMBERED_TASKS = 100_000
 
+class Stage(Enum):
+    """How far a placement is."""
 
-class Verdict(Enum):
-    """What is to be done about a device command."""
-
-    IGNORE = auto()
-    """It is meant for another incarnation, or a newer placement of the task is known."""
-    ANSWER_AGAIN = auto()
-    """It was answered before."""
-    RUN = auto()
-    STOP = auto()
-    NEVER_RUN = auto()
-    """A stop for a placement that was never seen: it must not run if its command comes late."""
+    HELD = auto()
+    """It has nothing, and waits for its devices."""
+    COMING = auto()
+    """It has nothing yet, and shall begin in a moment."""
+    LOADED = auto()
+    """It has a process, and no device: it loads early, or was interrupted."""
+    TRAINING = auto()
+    """It has its devices."""
+    GOING = auto()
+    """The log has its end; its process is still there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a placement isn't run: code and sentence."""
+class Claim:
+    """What a placement wants: memory of the host in all, CUDA memory on each of its devices, bytes.
 
-    code: str
-    message: str
+    A `raised` one grew with each failure, maybe beyond what there is.
+    """
+
+    device_ids: tuple[str, ...]
+    memory_bytes: int = 0
+    cuda_memory_bytes: int = 0
+    whole_device: bool = False
+    raised: bool = False
 
 
 @dataclass(slots=True)
-class Known:
-    """The newest placement of a task: whether it runs, and the newest answer to its command."""
+class Holding:
+    """What a placement has, and the most that it was seen to use."""
 
-    token: tuple[int, int]
-    running_on: str = ""
-    answer: Event | None = None
+    task_id: str
+    claim: Claim
+    stage: Stage = Stage.HELD
+    peak_memory_bytes: int = 0
+    peak_cuda_memory_bytes: int = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes of the host."""
+        return max(self.claim.memory_bytes, self.peak_memory_bytes)
+
+    @property
+    def cuda_memory_bytes(self) -> int:
+        """What it takes of each of its devices."""
+        return max(self.claim.cuda_memory_bytes, self.peak_cuda_memory_bytes)
+
+    def saw(self, memory_bytes: int, cuda_memory_bytes: int) -> None:
+        """Notes what it was seen to use, of the host and of one device."""
+        self.peak_memory_bytes = max(self.peak_memory_bytes, memory_bytes)
+        self.peak_cuda_memory_bytes = max(self.peak_cuda_memory_bytes, cuda_memory_bytes)
+
+
+HAS_PROCESS = frozenset({Stage.LOADED, Stage.TRAINING, Stage.GOING})
+HAS_DEVICES = frozenset({Stage.TRAINING, Stage.GOING})
+AHEAD_ON_DEVICES = frozenset({Stage.HELD, Stage.COMING, Stage.LOADED, Stage.TRAINING})
+"""Those that a newcomer must leave room for: not those that will be gone in a moment."""
+AHEAD_ON_HOST = frozenset({Stage.COMING, Stage.LOADED, Stage.TRAINING})
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The devices of one incarnation, and the newest placement of each task it was told about."""
+    """The holdings on one host, by any key; `memory_bytes` is what the host gives to tasks, 0 for no limit.
 
-    incarnation: str
-    devices: Collection[str]
-    task_types: Collection[str]
-    busy: dict[str, str] = field(default_factory=dict)
-    """Device to task."""
-    tasks: OrderedDict[str, Known] = field(default_factory=OrderedDict)
+    `reserve_bytes` of it were left for others already, who use `foreign_bytes` now; on devices they use
+    `foreign`. `max_tasks` is how many processes there may be at once, 0 for no limit.
+    """
 
-    def judge_run(self, command: RunTask, device_id: str) -> Verdict | Refusal:
-        """Says what to do about a RunTask; changes nothing."""
-        verdict = self._known(command)
-        if verdict is not None:
-            return verdict
-        if command.task_type not in self.task_types:
-            return Refusal("unknown_task_type", f"task type {command.task_type!r} is not in the catalogue")
-        if device_id in self.busy:
-            return Refusal("device_busy", f"{device_id} runs task {self.busy[device_id]}")
-        return Verdict.RUN
+    devices: Mapping[str, Device]
+    memory_bytes: int = 0
+    max_tasks: int = 0
+    reserve_bytes: int = 0
+    foreign_bytes: int = 0
+    foreign: Mapping[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    holdings: dict[str, Holding] = field(default_factory=dict)
 
-    def judge_stop(self, command: StopTask) -> Verdict:
-        """Says what to do about a StopTask; changes nothing."""
-        verdict = self._known(command)
-        if verdict is None:
-            return Verdict.NEVER_RUN
-        if verdict is Verdict.ANSWER_AGAIN and self.tasks[command.task_id].running_on:
-            return Verdict.STOP
-        return verdict
+    def cut(self, claim: Claim) -> Claim:
+        """Lowers a raised claim to what foreign processes leave: then nothing of ours runs beside it."""
+        if not claim.raised:
+            return claim
+        memory, cuda = claim.memory_bytes, claim.cuda_memory_bytes
+        if self.memory_bytes:
+            memory = max(0, min(memory, self._for_us()))
+        for device_id in claim.device_ids:
+            if device_id in self.devices and self._is_gpu(device_id):
+                left = self.devices[device_id].memory_bytes - self.foreign.get(device_id, 0)
+                cuda = max(0, min(cuda, left))
+        return replace(claim, memory_bytes=memory, cuda_memory_bytes=cuda)
 
-    def _known(self, command: RunTask | StopTask) -> Verdict | None:
-        if command.incarnation != self.incarnation:
-            return Verdict.IGNORE
-        known = self.tasks.get(command.task_id)
-        token = (command.attempt, command.placement)
-        if known is None or known.token < token:
+    def impossible(self, claim: Claim) -> Refusal | None:
+        """Says why a claim could not be met even if nothing else ran; None if it could."""
+        claim = self.cut(claim)
+        if not claim.device_ids or len(set(claim.device_ids)) < len(claim.device_ids):
+            return Refusal("unknown_device", "a task needs one device or more, each of them once")
+        for device_id in claim.device_ids:
+            if device_id not in self.devices:
+                known = ", ".join(sorted(self.devices))
+                return Refusal("unknown_device", f"no device {device_id!r} here; there are: {known}")
+            if device_id in self.failed:
+                return Refusal("unknown_device", f"{device_id} has failed: {self.failed[device_id]}")
+            total = self.devices[device_id].memory_bytes
+            if self._is_gpu(device_id) and claim.cuda_memory_bytes > total:
+                return _shortage(device_id, claim.cuda_memory_bytes, total)
+        return _shortage("the host", claim.memory_bytes, self.memory_bytes) if self.memory_bytes else None
+
+    def on_devices(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
+        """Says why a claim has no room on its devices beside holdings in those stages; None if it has."""
+        for device_id in claim.device_ids:
+            others = [each for each in self._others(stages, but) if device_id in each.claim.device_ids]
+            refusal = self._on_device(device_id, claim, others)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _on_device(self, device_id: str, claim: Claim, others: list[Holding]) -> Refusal | None:
+        alone = claim.whole_device or not self._is_gpu(device_id)
+        blocking = [each for each in others if alone or each.claim.whole_device]
+        if blocking:
+            return Refusal("device_busy", f"{device_id} runs task {blocking[0].task_id}")
+        if not self._is_gpu(device_id):
             return None
-        return Verdict.ANSWER_AGAIN if known.token == token else Verdict.IGNORE
+        taken = sum(each.cuda_memory_bytes for each in others) + self.foreign.get(device_id, 0)
+        left = self.devices[device_id].memory_bytes - taken
+        return _shortage(device_id, claim.cuda_memory_bytes, left)
 
-    def started(self, task_id: str, token: tuple[int, int], device_id: str) -> None:
-        """Notes that a placement occupies a device from now on."""
-        self.busy[device_id] = task_id
-        self._note(task_id, Known(token, running_on=device_id))
+    def on_host(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
+        """Says why a claim has no room on the host beside holdings in those stages; None if it has."""
+        others = list(self._others(stages, but))
+        if self.max_tasks and len(others) >= self.max_tasks:
+            return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
+        if not self.memory_bytes:
+            return None
+        left = self._for_us() - sum(each.memory_bytes for each in others)
+        return _shortage("the host", claim.memory_bytes, left)
 
-    def buried(self, task_id: str, token: tuple[int, int]) -> None:
-        """Notes that a placement must never run."""
-        self._note(task_id, Known(token))
+    def _for_us(self) -> int:
+        """Gives what others leave of the host, who may take as much as is reserved for them."""
+        return self.memory_bytes - max(0, self.foreign_bytes - self.reserve_bytes)
 
-    def answered(self, task_id: str, token: tuple[int, int], answer: Event) -> None:
-        """Notes the answer that a repeated command shall get."""
-        known = self.tasks.get(task_id)
-        if known is not None and known.token == token:
-            known.answer = answer
-        elif known is None or known.token < token:  # a refusal is all that is known of it
-            self._note(task_id, Known(token, answer=answer))
+    def _others(self, stages: Collection[Stage], but: str) -> Iterable[Holding]:
+        return (each for key, each in self.holdings.items() if key != but and each.stage in stages)
 
-    def ended(self, task_id: str, token: tuple[int, int], device_id: str) -> None:
-        """Notes that a placement has left its device."""
-        self.busy.pop(device_id, None)
-        known = self.tasks.get(task_id)
-        if known is not None and known.token == token:
-            known.running_on = ""
+    def _is_gpu(self, device_id: str) -> bool:
+        return self.devices[device_id].kind == "gpu"
 
-    def _note(self, task_id: str, known: Known) -> None:
-        self.tasks[task_id] = known
-        self.tasks.move_to_end(task_id)
-        while len(self.tasks) > REMEMBERED_TASKS:
-            self.tasks.popitem(last=False)
+
+def _shortage(where: str, wanted: int, left: int) -> Refusal | None:
+    """Says that there is not enough; nothing is asked of who doesn't know what he needs."""
+    if wanted == 0 or wanted <= left:
+        return None
+    return Refusal("out_of_memory", f"needs {shown(wanted)} of {where}, which has {shown(max(0, left))} left")

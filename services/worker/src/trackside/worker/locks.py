@@ -29,10 +29,13 @@ class Locks:
         """Gives the lock file of a device."""
         return self._folder / f"{device_id}.lock"
 
-    async def taken(self, device_id: str) -> int:
-        """Waits until the device's last task is gone and gives a descriptor that holds the lock."""
+    async def taken(self, device_id: str, shared: bool = False) -> int:
+        """Waits until the device's last task is gone and gives a descriptor that holds the lock.
+
+        A `shared` lock several tasks can have at once.
+        """
         path = self.path(device_id)
-        while (descriptor := try_lock(path)) is None:
+        while (descriptor := try_lock(path, shared)) is None:
             killed = kill_holders(path)
             log.warning("device held by what is left of an earlier task", device=device_id, killed=killed)
             await asyncio.sleep(RETRY_S)
@@ -43,11 +46,11 @@ class Locks:
         os.close(await self.taken(device_id))
 
 
-def try_lock(path: Path) -> int | None:
+def try_lock(path: Path, shared: bool = False) -> int | None:
     """Locks a file and gives the descriptor that holds the lock; None if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
         if error.errno in (errno.EAGAIN, errno.EACCES):

@@ -1,32 +1,33 @@
 """The phases of an attempt inside its process: start, load, train, report.
 
-How it ended is written to a file, synced and renamed, before anybody is told; so a worker that is killed in
-between finds it when it comes back.
+Each begins when the worker says so. How the attempt ended is written to a file, synced and renamed, before
+anybody is told; so a worker that is killed in between finds it when it comes back. A training that runs out
+of memory is no end while the attempt may be interrupted: what was loaded stays, and it trains again.
 """
 
+import gc
 import importlib
-import json
-import math
+import resource
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.contracts.tasks import MAX_RESULT_BYTES, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
+from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
 from trackside.worker import leftovers
+from trackside.worker.causes import chain, out_of_memory
+from trackside.worker.orders import Orders
 from trackside.worker.program import Program, ending_of
+from trackside.worker.protocol import Word
+from trackside.worker.reportable import described, reportable
 from trackside.worker.synced import write_synced
-from trackside.worker.words import cut, printable, redact
 
-MAX_DEPTH = 32
-MAX_MESSAGE_CHARACTERS = 4_096
-
-
-class UnreportableError(Exception):
-    """A result that can't be kept: not JSON, too deep or too large."""
+KIB = 1_024
+_ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
 
 
 class _Failure(Exception):
@@ -36,46 +37,111 @@ class _Failure(Exception):
         self.cause = cause
 
 
-def run(assignment: Mapping[str, Any], channel: WorkerChannel) -> None:
-    """Runs the task to its end and leaves its ending in the assignment's `ending` file."""
-    times = {"load_time_ms": -1, "train_time_ms": -1}
-    ending: dict[str, Any]
+def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -> None:
+    """Runs the task to its end and leaves its ending in the assignment's `ending` file.
+
+    A process that is told to exit before it has trained leaves none. Raises WorkerGoneError.
+    """
+    attempt = _Attempt(assignment, channel, orders)
     try:
-        result = _phases(assignment, channel, times)
-        ending = {"end": "finished", "result": result}
+        result = attempt.result()
     except _Failure as failure:
-        ending = ending_of(failure.cause) or {
-            "end": "failed",
-            "error": described(failure.stage, failure.cause),
-        }
+        ending = _failed(failure.stage, failure.cause)
         sys.stderr.write(ending["error"]["traceback"])
+    else:
+        if result is None:
+            return
+        ending = {"end": AttemptEnd.FINISHED, "result": result}
     channel.flush()
+    orders.over()
     ending["leftovers"] = leftovers.end_descendants()
-    ending |= times | {"reports": channel.said, "final": channel.final_value}
-    write_synced(Path(assignment["ending"]), ending)
-    channel.ended()
+    ending |= attempt.times | peaks() | {"interrupts": attempt.interrupts}
+    _leave(Path(assignment["ending"]), ending, channel)
 
 
-def _phases(assignment: Mapping[str, Any], channel: WorkerChannel, times: dict[str, int]) -> dict[str, Any]:
-    channel.status(TaskStatus.AVAILABLE)
-    task = _staged("START", lambda: _task(assignment, channel))
-    channel.status(TaskStatus.LOADING)
-    began = monotonic_s()
-    _staged("LOAD", task.load)
-    times["load_time_ms"] = _ms_since(began)
-    channel.status(TaskStatus.WAITING)
-    channel.status(TaskStatus.TRAINING)
-    began = monotonic_s()
-    returned = _staged("TRAIN", lambda: task.train(assignment["device"]))
-    times["train_time_ms"] = _ms_since(began)
-    result: dict[str, Any] = _staged("REPORT", lambda: reportable(returned))
-    return result
+def _leave(path: Path, ending: dict[str, Any], channel: WorkerChannel) -> None:
+    """Writes the ending down and says so; where the disk has no room, the channel carries it."""
+    try:
+        write_synced(path, ending | {"reports": channel.said, "final": channel.final_value})
+    except OSError as error:
+        sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
+        channel.tell({"ended": True, "ending": ending})
+    else:
+        channel.tell({"ended": True})
+
+
+class _Attempt:
+    def __init__(self, assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -> None:
+        self._assignment = assignment
+        self._channel = channel
+        self._orders = orders
+        self._left = int(assignment["interrupts"])
+        self.interrupts = 0
+        self.times = {"load_time_ms": -1, "train_time_ms": -1}
+
+    def result(self) -> dict[str, Any] | None:
+        """Goes through the phases; None if the process is told to exit first. Raises _Failure."""
+        self._channel.status(TaskStatus.AVAILABLE)
+        task = _staged("START", lambda: _task(self._assignment, self._channel))
+        if self._orders.next().do == "EXIT":
+            return None
+        self._channel.status(TaskStatus.LOADING)
+        began = monotonic_s()
+        _staged("LOAD", task.load)
+        self.times["load_time_ms"] = _ms_since(began)
+        self._channel.status(TaskStatus.WAITING)
+        while (word := self._orders.next()).do == "TRAIN":
+            trained = self._trained(task, word)
+            if trained is not None:
+                return trained
+        return None
+
+    def _trained(self, task: Any, word: Word) -> dict[str, Any] | None:
+        """Trains once; gives the result, or None if it ran out of memory and may try again."""
+        self._channel.status(TaskStatus.TRAINING)
+        began = monotonic_s()
+        try:
+            returned = task.train(word.device)
+        except BaseException as error:  # SystemExit too: a task that leaves has not finished
+            found = out_of_memory(error)
+            if found is None or self._left == 0:
+                raise _Failure("TRAIN", error) from error
+            said = {"resource": found, "error": described("TRAIN", error)} | peaks()
+            for each in chain(error):  # what the training had is in the frames that the exceptions remember
+                traceback.clear_frames(each.__traceback__)
+                each.__traceback__ = None
+        else:
+            self.times["train_time_ms"] = _ms_since(began)
+            result: dict[str, Any] = _staged("REPORT", lambda: reportable(returned))
+            return result
+        self._interrupted(said)
+        return None
+
+    def _interrupted(self, said: dict[str, Any]) -> None:
+        """Gives back the memory of a training that failed, and what it reported; then says so."""
+        self._left -= 1
+        self.interrupts += 1
+        give_memory_back()
+        sys.stderr.write(f"{said['error']['traceback']}trackside: out of memory, to be trained again\n")
+        self._channel.flush()
+        self._channel.said.clear()
+        self._channel.final_value = None
+        trial.connect(self._channel)
+        self._orders.interrupted()
+        self._channel.tell({"interrupted": said})
+        self._channel.status(TaskStatus.WAITING)
+
+
+def _failed(stage: str, cause: BaseException) -> dict[str, Any]:
+    of_program = ending_of(cause)
+    ending = of_program or {"error": described(stage, cause)}
+    return {**ending, "end": _ENDS[out_of_memory(cause)]}
 
 
 def _staged(stage: str, step: Callable[[], Any]) -> Any:
     try:
         return step()
-    except BaseException as error:  # SystemExit too: a task that leaves has not finished
+    except BaseException as error:  # SystemExit too
         raise _Failure(stage, error) from error
 
 
@@ -96,67 +162,26 @@ def _ms_since(began_s: float) -> int:
     return round((monotonic_s() - began_s) * 1000)
 
 
-def reportable(returned: Any) -> dict[str, Any]:
-    """Gives what `train` returned as plain JSON; what is no dict becomes an empty one (fedflow's rule).
-
-    Numbers of numpy and torch become plain ones, those that aren't finite become null. Raises
-    UnreportableError for what JSON can't hold, for nesting over 32 and for more than 64 KiB.
-    """
-    if not isinstance(returned, Mapping):
-        if returned is not None:
-            sys.stderr.write(f"train returned {type(returned).__name__}, not a dict: the result is empty\n")
-        return {}
-    plain: dict[str, Any] = _plain(returned, "$", MAX_DEPTH)
-    size = len(json.dumps(plain, ensure_ascii=False).encode())
-    if size > MAX_RESULT_BYTES:
-        raise UnreportableError(f"the result has {size} bytes, more than {MAX_RESULT_BYTES}; write a file")
-    return plain
+def give_memory_back() -> None:
+    """Frees what nothing refers to, on the host and, if torch is there, on the device."""
+    gc.collect()
+    cuda = _cuda()
+    if cuda is not None:
+        cuda.empty_cache()
 
 
-def _plain(value: Any, path: str, depth: int) -> Any:
-    if depth == 0:
-        raise UnreportableError(f"{path}: nested deeper than {MAX_DEPTH}")
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, int):
-        if abs(value) >= 2**63:
-            raise UnreportableError(f"{path}: whole numbers end at 2^63")
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _not_finite(value, path)
-    if isinstance(value, Mapping):
-        return {_key(key, path): _plain(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{at}]", depth - 1) for at, item in enumerate(value)]
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
-        return _plain(value.item(), path, depth - 1)
-    raise UnreportableError(
-        f"{path}: {type(value).__name__} is not JSON; return numbers, texts, lists or dicts"
-    )
-
-
-def _not_finite(value: float, path: str) -> None:
-    sys.stderr.write(f"result: {path} is {value}, which JSON can't hold: it becomes null\n")
-
-
-def _key(key: Any, path: str) -> str:
-    if not isinstance(key, str | int | float):
-        raise UnreportableError(f"{path}: a key is {type(key).__name__}; expected a text")
-    return printable(str(key))
-
-
-def described(stage: str, error: BaseException) -> dict[str, str]:
-    """Gives an exception as the fields of a TaskError, its traceback cut to 64 KiB at the front."""
-    # Frames of this module say nothing to the task's author.
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    lines = traceback.format_exception(type(error), error, trace)
+def peaks() -> dict[str, int]:
+    """Gives the most memory that this process, or one that it has waited for, ever had; per device too."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    cuda = _cuda()
+    devices = range(cuda.device_count()) if cuda is not None else ()
     return {
-        "stage": stage,
-        "type": type(error).__qualname__,
-        "message": redact(printable(str(error)))[:MAX_MESSAGE_CHARACTERS],
-        "traceback": cut(redact(printable("".join(lines))), MAX_RESULT_BYTES),
+        "peak_memory_bytes": max(own.ru_maxrss, others.ru_maxrss) * KIB,
+        "peak_cuda_memory_bytes": max((cuda.max_memory_reserved(each) for each in devices), default=0),
     }
+
+
+def _cuda() -> Any:
+    """Gives torch.cuda if this process has used it, else None; never imports it."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None

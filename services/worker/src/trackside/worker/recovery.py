@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from itertools import chain
 
 import structlog
 
@@ -19,11 +20,13 @@ async def settle_debts(journal: Journal, locks: Locks, voice: Voice, keep_workdi
     """Appends the ends that are owed, once the processes are gone; gives partition to offset behind them.
 
     A placement whose process left an ending gets that one, with all its deciding values again (a repeated
-    event counts once); any other is lost. What its process has left is killed and named.
+    event counts once); any other is lost. One that was held for its device is returned first, which counts
+    only if it had not begun. What its process has left is killed and named.
     """
     owed = journal.owed()
     left = await asyncio.to_thread(_end_leftovers, journal, locks, owed)
-    await asyncio.gather(*(locks.free(device_id) for device_id in {entry.device_id for entry in owed}))
+    devices = {device_id for entry in owed for device_id in entry.device_ids}
+    await asyncio.gather(*(locks.free(device_id) for device_id in devices))
     after: dict[str, int] = {}
     heard = [_end(journal, voice, placement, left[placement.key]) for placement in owed]
     for placement, (partition, place) in zip(owed, heard, strict=True):
@@ -36,12 +39,19 @@ async def settle_debts(journal: Journal, locks: Locks, voice: Voice, keep_workdi
 
 def _end_leftovers(journal: Journal, locks: Locks, owed: list[Placement]) -> dict[str, list[str]]:
     """Gives by placement what was left of it and is killed now."""
-    workdirs = [str(journal.workdir(placement)) for placement in owed]
-    paths = [str(locks.path(placement.device_id).resolve()) for placement in owed]
-    names = end_marked(workdirs, paths) if owed else {}
+    workdirs = {placement.key: str(journal.workdir(placement)) for placement in owed}
+    paths = {
+        placement.key: [str(locks.path(device_id).resolve()) for device_id in placement.device_ids]
+        for placement in owed
+    }
+    names = end_marked(list(workdirs.values()), [*chain.from_iterable(paths.values())]) if owed else {}
     return {
-        placement.key: [*names.get(workdir, []), *names.pop(path, [])]
-        for placement, workdir, path in zip(owed, workdirs, paths, strict=True)
+        placement.key: [
+            name
+            for place in (workdirs[placement.key], *paths[placement.key])
+            for name in names.pop(place, [])
+        ]
+        for placement in owed
     }
 
 
@@ -51,8 +61,12 @@ def _end(
     place: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
     written = journal.ending(placement)
     reporter = Reporter(voice, placement)
-    reporter.accepted()
+    if placement.held and written is None:
+        reporter.returned()
+    else:
+        reporter.accepted()
     if written is not None:
+        reporter.begin_anew(written.get("interrupts", 0))
         reporter.reports([(step, value, time_ms) for step, value, time_ms in written.get("reports", [])])
         if written.get("final") is not None:
             reporter.final(written["final"])

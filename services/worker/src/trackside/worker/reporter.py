@@ -10,8 +10,11 @@ from trackside.contracts.summaries import MetricPointsReported, OutputWritten, S
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
+    Reservation,
     TaskAccepted,
+    TaskInterrupted,
     TaskRefused,
+    TaskReturned,
     TaskStatus,
     TaskStatusChanged,
 )
@@ -56,6 +59,7 @@ class Reporter:
         self._unsaid: dict[Source, int] = {"stdout": 0, "stderr": 0}
         self._timer: asyncio.TimerHandle | None = None
         self._reported = 0
+        self._interrupts = 0
 
     @property
     def _token(self) -> dict[str, Any]:
@@ -82,9 +86,45 @@ class Reporter:
             )
         )
 
+    def returned(self, heard: Callable[[Appended], None] | None = None) -> TaskReturned:
+        """Says that the placement is given back, and was not begun."""
+        event = TaskReturned(**self._token, incarnation=self._placement.incarnation)
+        self._send(event, heard)
+        return event
+
+    def interrupted(
+        self,
+        interrupt: int,
+        resource: Literal["host", "device"],
+        reserved: Reservation,
+        error: Mapping[str, Any],
+    ) -> None:
+        """Says that a training ran out of memory and what it shall have next; its reports don't count."""
+        self.begin_anew(interrupt)
+        event = TaskInterrupted.model_validate(
+            {
+                **self._token,
+                "incarnation": self._placement.incarnation,
+                "interrupt": interrupt,
+                "resource": resource,
+                "reserved": reserved,
+                "error": error,
+            }
+        )
+        self._event(event)
+
+    def begin_anew(self, interrupts: int) -> None:
+        """Counts steps from the first again: the attempt has been interrupted so often."""
+        self._reported, self._interrupts = 0, interrupts
+
     def status(self, status: TaskStatus) -> None:
         """Says which phase begins."""
-        event = TaskStatusChanged(**self._token, incarnation=self._placement.incarnation, status=status)
+        event = TaskStatusChanged(
+            **self._token,
+            incarnation=self._placement.incarnation,
+            status=status,
+            interrupts=self._interrupts,
+        )
         self._event(event, patient=True)
 
     def reports(self, items: Sequence[tuple[int, float | str, int]]) -> None:
@@ -180,6 +220,7 @@ class Reporter:
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
         said = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
+        said["interrupts"] = self._interrupts
         self._event(MetricReported.model_validate(said), patient=kind == "FINAL")
 
     def _event(self, event: Said, patient: bool = False) -> Said:

@@ -1,34 +1,35 @@
-"""Runs one placement: journal, lock, process, what it says, how it ended."""
+"""Runs one placement: locks, process, what it is told, what it says, how it ended."""
 
 import asyncio
-import codecs
 import contextlib
 import json
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 
 from trackside.contracts.message import Json
-from trackside.contracts.tasks import TaskStatus
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.catalogue import TaskType
-from trackside.worker.child import LOCK_FOLLOWS
 from trackside.worker.devices import Place
-from trackside.worker.endings import Ending, Why, judged, unstartable
+from trackside.worker.endings import Ending, judged, unstartable
 from trackside.worker.journal import Journal, Placement
 from trackside.worker.leftovers import NAMED
 from trackside.worker.locks import Locks
+from trackside.worker.output import read_lines
+from trackside.worker.pressure import Pressure
 from trackside.worker.processes import Forkserver, ForkserverGoneError, Process, allowed_environment
-from trackside.worker.reporter import Reporter, Source
+from trackside.worker.protocol import Word, line, spoken
+from trackside.worker.reporter import Reporter
 
 log = structlog.get_logger("trackside.worker")
 
 MAX_CHANNEL_LINE_BYTES = 4_194_304
-MAX_PART_OF_LINE = 65_536
 DRAIN_S = 1.0
 
 
@@ -41,96 +42,161 @@ class Workshop:
     forkserver: Forkserver
     host: Mapping[str, str]
     stop_grace_s: float
+    pressure: Pressure
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one placement shall do: `shared` devices may have other tasks, too.
+
+    `interrupts` is how often it may run out of memory in training without ending.
+    """
+
+    placement: Placement
+    places: Sequence[Place]
+    task_type: TaskType
+    parameters: Json
+    interrupts: int = 0
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who is told at once: that a training was interrupted, and that the process is gone."""
+
+    interrupted: Callable[[Json], None]
+    gone: Callable[[], None]
 
 
 class Run:
-    """One placement being run. `placement.device_id` is `place.id`."""
+    """One placement being run; it trains once it has its devices."""
 
-    def __init__(
-        self,
-        shop: Workshop,
-        placement: Placement,
-        place: Place,
-        task_type: TaskType,
-        parameters: Json,
-    ) -> None:
-        self.placement = placement
+    def __init__(self, shop: Workshop, job: Job, reporter: Reporter, ears: Ears, traceparent: str) -> None:
+        self.job = job
+        self.phase = TaskStatus.INIT
         self._shop = shop
-        self._place = place
-        self._task_type = task_type
-        self._parameters = parameters
+        self._reporter = reporter
+        self._ears = ears
+        self._traceparent = traceparent
         self._process: Process | None = None
-        self._phase = TaskStatus.INIT
-        self._why: Why | None = None
+        self._asked: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._written: Mapping[str, Any] | None = None
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Ending] = loop.create_future()
+        self._listens: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
+        self._telling: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None before it is there."""
+        return self._process.pid if self._process is not None else None
 
     async def ended(self) -> Ending:
         """Waits until it is known how the attempt ended; its process may take some ms more to be gone."""
         return await self._ended
 
-    async def to_end(self, reporter: Reporter, traceparent: str) -> None:
-        """Runs the task's process until it is gone."""
-        ending = await self._to_end(reporter, traceparent)
+    async def to_end(self, has_devices: bool) -> None:
+        """Runs the task's process until it is gone; without devices it loads, and waits for `train`."""
+        try:
+            ending = await self._to_end(has_devices)
+        finally:
+            self._listens.cancel()
+            if self._telling is not None:
+                self._telling.cancel()
+            if self._process is None:
+                self._ears.gone()
         if not self._ended.done():
             self._ended.set_result(ending)
 
-    async def _to_end(self, reporter: Reporter, traceparent: str) -> Ending:
-        lock = await self._shop.locks.taken(self._place.id)
+    def train(self) -> None:
+        """Tells the process that its devices are free now: after it was made without, or interrupted."""
+        self._telling = asyncio.get_running_loop().create_task(self._give_devices())
+
+    def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
+        """Asks the process to end, and kills its group after the grace time; the first reason stays.
+
+        `end` is how the attempt has ended then, unless it had finished.
+        """
+        if self._asked is not None:
+            return
+        self._asked = end
+        if self._process is not None:
+            if self._listens.done() and not self._listens.cancelled():
+                self._listens.result().write(spoken(Word("EXIT")))
+            self._shop.forkserver.kill(self._process, signal.SIGTERM)
+            self._kill_after(self._shop.stop_grace_s if grace_s is None else grace_s, "SIGTERM")
+
+    async def _to_end(self, has_devices: bool) -> Ending:
+        locks = await self._locks() if has_devices else []
         try:
-            if self._why is not None:
-                return judged(None, None, self._why, self._phase)
+            if self._asked is not None:
+                return judged(None, None, self._asked, self.phase)
             self._process = await self._shop.forkserver.take()
         except OSError as error:
             return unstartable(error)
         except ForkserverGoneError:
-            return judged(None, None, self._why, self._phase)
+            return judged(None, None, self._asked, self.phase)
         else:
-            return await self._followed(self._process, lock, reporter, traceparent)
+            self._process.exited.add_done_callback(lambda _: self._ears.gone())
+            return await self._followed(self._process, locks)
         finally:
-            os.close(lock)
+            _close(locks)
 
-    def stop(self, why: Why, grace_s: float | None = None) -> None:
-        """Asks the process to end, and kills its group after the grace time; the first reason stays."""
-        if self._why is not None:
-            return
-        self._why = why
-        if self._process is not None:
-            self._shop.forkserver.kill(self._process, signal.SIGTERM)
-            self._kill_after(self._shop.stop_grace_s if grace_s is None else grace_s)
+    async def _locks(self) -> list[int]:
+        taken: list[int] = []
+        try:
+            for place in sorted(self.job.places, key=lambda place: place.id):
+                lock = await self._shop.locks.taken(place.id, self.job.shared)
+                taken.append(lock)
+        except BaseException:
+            _close(taken)
+            raise
+        return taken
 
-    def _kill_after(self, grace_s: float) -> None:
+    def _kill_after(self, grace_s: float, what: str) -> None:
         if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().call_later(grace_s, self._kill)
+            kill = partial(self._kill, f"trackside: still there {grace_s:g} s after {what}: killed")
+            self._deadline = asyncio.get_running_loop().call_later(grace_s, kill)
 
-    def _kill(self) -> None:
+    def _kill(self, sentence: str) -> None:
         if self._process is not None:
+            self._reporter.output("stderr", [sentence])
             self._shop.forkserver.kill(self._process, signal.SIGKILL)
 
-    async def _followed(self, process: Process, lock: int, reporter: Reporter, traceparent: str) -> Ending:
+    async def _followed(self, process: Process, locks: list[int]) -> Ending:
         code: int | None
         try:
-            code = await self._until_gone(process, lock, reporter, traceparent)
+            code = await self._until_gone(process, locks)
         except ForkserverGoneError:
             code = None
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
             process.close()
-        ending = judged(self._shop.journal.ending(self.placement), code, self._why, self._phase)
+        if self._ended.done():
+            return self._ended.result()
+        written = self._shop.journal.ending(self.job.placement) or self._written
+        ending = judged(written, code, self._asked, self.phase, self._shop.pressure.memory_ran_out())
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:NAMED]}
 
-    async def _until_gone(self, process: Process, lock: int, reporter: Reporter, traceparent: str) -> int:
-        if self._why is not None:  # asked to stop while the process was made: no task code has run in it
+    async def _until_gone(self, process: Process, locks: list[int]) -> int:
+        if self._asked is not None:  # asked to stop while the process was made: no task code has run in it
             self._shop.forkserver.kill(process, signal.SIGKILL)
-        with contextlib.suppress(OSError):  # it may be dead by now; its exit code says more
-            socket.send_fds(process.channel, [LOCK_FOLLOWS], [lock])
+        words = line(self._assignment()) + spoken(Word("LOAD"))
+        if locks:
+            words += self._train_word()
+        unsent = _sent(process.channel, words, locks)
+        _close(locks)  # from here on the process holds them, and with its end they are free
         channel, writer = await asyncio.open_connection(sock=process.channel, limit=MAX_CHANNEL_LINE_BYTES)
-        writer.write(json.dumps(self._assignment(traceparent)).encode() + b"\n")
+        writer.transport.set_write_buffer_limits(high=0)  # so that a drained one has nothing left
+        writer.write(unsent)
+        self._listens.set_result(writer)
+        say = self._reporter.output
         listening = [
-            asyncio.create_task(self._hear(channel, reporter)),
-            asyncio.create_task(_read_output(process.stdout, "stdout", reporter)),
-            asyncio.create_task(_read_output(process.stderr, "stderr", reporter)),
+            asyncio.create_task(self._hear(channel)),
+            asyncio.create_task(read_lines(process.stdout, partial(say, "stdout"))),
+            asyncio.create_task(read_lines(process.stderr, partial(say, "stderr"))),
         ]
         try:
             code = await process.exited
@@ -143,80 +209,98 @@ class Run:
             writer.close()
         for failure in failures:
             if isinstance(failure, Exception):
-                log.warning(
-                    "a task said what can't be read", task=self.placement.task_id, reason=repr(failure)
-                )
+                task_id = self.job.placement.task_id
+                log.warning("a task said what can't be read", task=task_id, reason=repr(failure))
         return code
 
-    def _assignment(self, traceparent: str) -> dict[str, Any]:
-        journal, placement = self._shop.journal, self.placement
+    async def _give_devices(self) -> None:
+        writer = await asyncio.shield(self._listens)
+        try:
+            locks = await self._locks()
+        except OSError as error:
+            log.error("a device can't be locked", task=self.job.placement.task_id, reason=str(error))
+            self.stop(AttemptEnd.LOST)
+            return
+        try:
+            assert self._process is not None, "it listens"
+            with contextlib.suppress(OSError):  # it is dead: its exit code says more
+                await writer.drain()
+                writer.write(_sent(self._process.channel, self._train_word(), locks))
+        finally:
+            _close(locks)
+
+    def _train_word(self) -> bytes:
+        return spoken(Word("TRAIN", self.job.places[0].torch_name))
+
+    def _assignment(self) -> dict[str, Any]:
+        journal, placement, task_type = self._shop.journal, self.job.placement, self.job.task_type
         workdir = str(journal.workdir(placement))
+        seen = [place.cuda_visible_devices for place in self.job.places]
         environment = {
             "HOME": str(journal.home),
-            **allowed_environment(self._shop.host, self._task_type.environment),
+            **allowed_environment(self._shop.host, task_type.environment),
             "TMPDIR": workdir,
             "TRACKSIDE_TASK_ID": placement.task_id,
             "TRACKSIDE_ATTEMPT": str(placement.attempt),
             "TRACKSIDE_WORKDIR": workdir,
-            "TRACEPARENT": traceparent,
-            "CUDA_VISIBLE_DEVICES": self._place.cuda_visible_devices,
+            "TRACEPARENT": self._traceparent,
+            "CUDA_VISIBLE_DEVICES": ",".join(filter(None, seen)),
         }
         return {
-            "entry": self._task_type.entry,
-            "program": self._task_type.program,
-            "path": self._task_type.path,
-            "parameters": self._parameters,
-            "device": self._place.torch_name,
+            "entry": task_type.entry,
+            "program": task_type.program,
+            "path": task_type.path,
+            "parameters": self.job.parameters,
+            "interrupts": self.job.interrupts,
             "workdir": workdir,
             "ending": str(journal.ending_file(placement)),
             "environment": environment,
         }
 
-    async def _hear(self, channel: asyncio.StreamReader, reporter: Reporter) -> None:
+    async def _hear(self, channel: asyncio.StreamReader) -> None:
         try:
-            while line := await channel.readline():
-                self._say(json.loads(line), reporter)
+            while octets := await channel.readline():
+                self._say(json.loads(octets))
         except ConnectionResetError:
             pass  # killed while it spoke
 
-    def _say(self, word: Mapping[str, Any], reporter: Reporter) -> None:
+    def _say(self, word: Mapping[str, Any]) -> None:
         match word:
             case {"status": int(status)}:
-                self._phase = TaskStatus(status)
-                reporter.status(self._phase)
+                self.phase = TaskStatus(status)
+                self._reporter.status(self.phase)
             case {"reports": list(items)}:
-                reporter.reports([(step, value, time_ms) for step, value, time_ms in items])
+                self._reporter.reports([(step, value, time_ms) for step, value, time_ms in items])
             case {"final": value}:
-                reporter.final(value)
-            case {"ended": True} if not self._ended.done():
-                written = self._shop.journal.ending(self.placement)
-                if written is not None and self._why is None:
-                    self._ended.set_result(judged(written, 0, None, self._phase))
-                    self._kill_after(self._shop.stop_grace_s)
+                self._reporter.final(value)
+            case {"ended": True, **more} if not self._ended.done():
+                self._hear_end(more)
             case {"points": list(items)}:
-                reporter.points([(tag, step, time_ms, value) for tag, step, time_ms, value in items])
+                self._reporter.points([(tag, step, time_ms, value) for tag, step, time_ms, value in items])
+            case {"interrupted": dict(interrupt)}:
+                self.phase = TaskStatus.INTERRUPT
+                self._ears.interrupted(interrupt)
+
+    def _hear_end(self, said: Mapping[str, Any]) -> None:
+        """Ends the attempt before its process has: by its ending on disk, or in the word if that is full."""
+        self._written = said.get("ending")
+        written = self._shop.journal.ending(self.job.placement) or self._written
+        if written is not None and self._asked is None:
+            ran_out = written.get("end") != AttemptEnd.FINISHED and self._shop.pressure.memory_ran_out()
+            self._ended.set_result(judged(written, 0, None, self.phase, ran_out))
+            self._kill_after(self._shop.stop_grace_s, "its end")
 
 
-async def _read_output(descriptor: int, source: Source, reporter: Reporter) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    text = codecs.getincrementaldecoder("utf-8")("replace")
-    rest = ""
+def _sent(channel: socket.socket, octets: bytes, descriptors: Sequence[int]) -> bytes:
+    """Sends descriptors with as many bytes as fit; gives the rest, or nothing if the process is dead."""
     try:
-        while octets := await reader.read(65_536):
-            *lines, rest = (rest + text.decode(octets)).split("\n")
-            if len(rest) > MAX_PART_OF_LINE:
-                lines, rest = [*lines, rest], ""
-            if lines:
-                reporter.output(source, [_shown(line) for line in lines])
-    finally:
-        if rest:
-            reporter.output(source, [_shown(rest)])
-        transport.close()
+        return octets[socket.send_fds(channel, [octets], descriptors) :]
+    except BlockingIOError:
+        return octets
+    except OSError:
+        return b""
 
 
-def _shown(line: str) -> str:
-    """Gives what a terminal would show of a line that a progress bar has written over."""
-    return line.removesuffix("\r").rpartition("\r")[2]
+def _close(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())

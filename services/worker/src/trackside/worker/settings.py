@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.ids import Identifier
+from trackside.contracts.memory import Memory, bytes_of
 
 
 def host_as_id() -> str:
@@ -41,6 +42,25 @@ class WorkerSettings(BaseSettings):
     )
     stop_grace_s: float = Field(
         5.0, ge=0, le=600, description="Time between SIGTERM and SIGKILL for a task that is stopped, s."
+    )
+    lease_s: float = Field(
+        10.0,
+        gt=0,
+        le=3_600,
+        description="The scheduler's lease, s: exclusive tasks end before it runs out unacknowledged.",
+    )
+    load_early: int = Field(
+        0, ge=0, le=1_024, description="How many tasks may load while their device is still busy."
+    )
+    max_tasks: int = Field(
+        0, ge=0, le=10_000, description="How many tasks may have a process at once; 0 for no limit."
+    )
+    host_reserve: Memory = Field(
+        bytes_of("1GiB"),
+        description="Memory of the host that tasks don't get, in bytes or as 2GiB; of more than half, half.",
+    )
+    watch_interval_s: float = Field(
+        1.0, gt=0, le=60, description="Time between two looks at memory, devices and tasks, s."
     )
     keep_workdirs: bool = Field(
         False, description="Leave the working directories of tasks after their end is in the log."

@@ -1,0 +1,34 @@
+"""Lines of a process's output, read from a pipe."""
+
+import asyncio
+import codecs
+import os
+from collections.abc import Callable, Sequence
+
+MAX_PART_OF_LINE = 65_536
+
+
+async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None]) -> None:
+    """Hands on the lines of a pipe until its end; what never ends a line is cut into pieces."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    text = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    try:
+        while octets := await reader.read(65_536):
+            *lines, rest = (rest + text.decode(octets)).split("\n")
+            if len(rest) > MAX_PART_OF_LINE:
+                lines, rest = [*lines, rest], ""
+            if lines:
+                take([_shown(line) for line in lines])
+    finally:
+        if rest:
+            take([_shown(rest)])
+        transport.close()
+
+
+def _shown(line: str) -> str:
+    """Gives what a terminal would show of a line that a progress bar has written over."""
+    return line.removesuffix("\r").rpartition("\r")[2]

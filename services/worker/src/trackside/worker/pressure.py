@@ -1,0 +1,65 @@
+"""Whether a host has run out of memory: what the kernel counts when it kills for it.
+
+Sources: proc(5) for /proc/vmstat, the kernel's Documentation/admin-guide/cgroup-v2.rst for memory.events and
+cgroup-v1/memory.rst for memory.oom_control.
+"""
+
+from pathlib import Path
+
+from trackside.worker.usage import ROOT, HostMemory
+
+NEARLY_FULL = 0.03
+"""The part of a host's memory below which a process that dies is taken to have died of it."""
+_CGROUP_FILES = ("sys/fs/cgroup/memory.events", "sys/fs/cgroup/memory/memory.oom_control")
+_COUNTER = "oom_kill"
+
+
+class Pressure:
+    """Looks now and then, so that it can say whether a process was killed because memory ran out."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._counts = [kills(root)]
+        self._free = [1.0]
+
+    def look(self, host: HostMemory) -> None:
+        """Takes note of how things are; to be called every second or so."""
+        self._counts = [*self._counts[-1:], kills(self._root)]
+        self._free = [*self._free[-1:], host.available_bytes / max(1, host.memory_bytes)]
+
+    def memory_ran_out(self) -> bool:
+        """Says whether the kernel has killed for memory, or the host was nearly full, in the last seconds."""
+        now = kills(self._root)
+        risen = any(count > self._counts[0].get(name, 0) for name, count in now.items())
+        return risen or min(self._free) < NEARLY_FULL
+
+
+def kills(root: Path = ROOT) -> dict[str, int]:
+    """Reads how often the kernel has killed for memory: in the whole host, and in our cgroup."""
+    found = {}
+    for name in ("proc/vmstat", *_cgroup_files(root)):
+        try:
+            text = (root / name).read_text("utf-8")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            key, _, value = line.partition(" ")
+            if key == _COUNTER and value.strip().isdigit():
+                found[name] = int(value)
+    return found
+
+
+def _cgroup_files(root: Path) -> list[str]:
+    """Lists the files of the cgroup that this process is in: at the mount, and at its path below it."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    found = list(_CGROUP_FILES)
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if path.strip("/") and not controllers:
+            found.append(f"sys/fs/cgroup/{path.strip('/')}/memory.events")
+        elif path.strip("/") and "memory" in controllers.split(","):
+            found.append(f"sys/fs/cgroup/memory/{path.strip('/')}/memory.oom_control")
+    return found

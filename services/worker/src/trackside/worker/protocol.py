@@ -1,0 +1,85 @@
+"""What a worker tells a task's process, and which of it makes sense when. Pure.
+
+Lines of JSON on the process's channel: the assignment, then `{"do": "LOAD"}`, `{"do": "TRAIN", "device":
+"cuda:0"}` and `{"do": "EXIT"}`. LOAD and TRAIN may come at once; each is obeyed in its turn. After a training
+that ran out of memory the process waits for another TRAIN.
+
+    new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
+      any of these -EXIT-> leaving             training -ended-> over
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One thing that a process is told to do; `device` is torch's name of the one to train on."""
+
+    do: Literal["LOAD", "TRAIN", "EXIT"]
+    device: str = ""
+
+
+class State(StrEnum):
+    """What a process was told last."""
+
+    NEW = "has not been told to load"
+    LOADING = "has been told to load, and waits for its device"
+    TRAINING = "has been told to train"
+    LEAVING = "has been told to exit"
+    OVER = "has ended its work"
+
+
+_NEXT = {(State.NEW, "LOAD"): State.LOADING, (State.LOADING, "TRAIN"): State.TRAINING}
+
+
+class Guard:
+    """Lets words through that make sense after those before, and says of any other why it doesn't."""
+
+    def __init__(self) -> None:
+        self.state = State.NEW
+
+    def objection(self, word: Word) -> str | None:
+        """Gives why a word is rejected; None if it shall be obeyed, which is noted."""
+        following = _NEXT.get((self.state, word.do))
+        if word.do == "EXIT" and self.state is not State.OVER:
+            following = State.LEAVING
+        if following is None:
+            return f"{word.do} is rejected: the task {self.state}"
+        self.state = following
+        return None
+
+    def interrupted(self) -> None:
+        """Notes that the training ran out of memory and may be told to begin again."""
+        if self.state is State.TRAINING:
+            self.state = State.LOADING
+
+    def over(self) -> None:
+        """Notes that nothing is obeyed any more."""
+        self.state = State.OVER
+
+
+def line(message: Mapping[str, Any]) -> bytes:
+    """Writes an assignment or a word as a line."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def spoken(word: Word) -> bytes:
+    """Writes a word as a line."""
+    return line({"do": word.do, "device": word.device} if word.device else {"do": word.do})
+
+
+def read(octets: bytes) -> Word | str:
+    """Reads a line as a word; gives a sentence where it is none."""
+    try:
+        match json.loads(octets):
+            case {"do": "LOAD" | "TRAIN" | "EXIT" as do, **more}:
+                return Word(do, str(more.get("device", "")))
+    except ValueError:
+        pass
+    return f"expected LOAD, TRAIN or EXIT, got {octets[:MAX_SHOWN]!r}"

@@ -1,0 +1,50 @@
+"""Whether a process was killed because memory ran out (T6)."""
+
+from pathlib import Path
+
+from trackside.worker.pressure import Pressure
+from trackside.worker.usage import HostMemory
+
+ROOMY = HostMemory(100, 50)
+
+
+def host(root: Path, kills: int, cgroup_kills: int = 0) -> Path:
+    for name, text in {
+        "proc/vmstat": f"nr_free_pages 5\noom_kill {kills}\n",
+        "proc/self/cgroup": "0::/box\n",
+        "sys/fs/cgroup/box/memory.events": f"low 0\noom 9\noom_kill {cgroup_kills}\n",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_t6_a_kill_by_the_kernel_since_the_last_looks_is_seen(tmp_path: Path) -> None:
+    pressure = Pressure(host(tmp_path, 3))
+    assert not pressure.memory_ran_out()
+    host(tmp_path, 4)
+    assert pressure.memory_ran_out()
+    pressure.look(ROOMY)  # it may come between the kill and the question
+    assert pressure.memory_ran_out()
+    pressure.look(ROOMY)
+    assert not pressure.memory_ran_out()
+
+
+def test_t6_a_kill_within_our_cgroup_is_seen(tmp_path: Path) -> None:
+    pressure = Pressure(host(tmp_path, 0))
+    host(tmp_path, 0, cgroup_kills=1)
+    assert pressure.memory_ran_out()
+
+
+def test_t6_a_host_that_was_nearly_full_counts(tmp_path: Path) -> None:
+    pressure = Pressure(host(tmp_path, 0))
+    pressure.look(HostMemory(100, 1))
+    pressure.look(ROOMY)
+    assert pressure.memory_ran_out()
+    pressure.look(ROOMY)
+    assert not pressure.memory_ran_out()
+
+
+def test_a_host_that_tells_nothing_is_never_blamed(tmp_path: Path) -> None:
+    assert not Pressure(tmp_path).memory_ran_out()
