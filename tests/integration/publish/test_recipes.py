@@ -1,0 +1,104 @@
+"""Publishers that share no code with us: the examples of each language, where its tools are there."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dispatcher.publishing import START, Place, Publisher
+from tests.integration.publish.toolchains import EXAMPLES, FETCH_S, RECIPES, Program, prepared
+from trackside.contracts.batches import BatchStarted, SubmitTasks
+from trackside.contracts.commands import CommandAccepted, CommandReceived
+from trackside.contracts.ids import new_id
+from trackside.contracts.searches import SearchStarted
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+
+SUBMIT = SubmitTasks.wire_type()
+pytestmark = pytest.mark.timeout(FETCH_S + 120)
+
+
+class Example:
+    """An example of one language, run against the dispatcher under test."""
+
+    def __init__(self, name: str, program: Program, place: Place) -> None:
+        self.name = name
+        self._program = program
+        self._place = place
+
+    async def publish(self, kind: str, stream: str, file: Path, **variables: str) -> tuple[int, str]:
+        settings = self._place.settings
+        given = {**self._program.environment, "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix, **variables}
+        process = await asyncio.create_subprocess_exec(
+            *(*self._program.argv, settings.kafka_bootstrap, kind, stream, str(file)),
+            env=given,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(90):
+            output, _ = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, output.decode()
+
+
+@pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
+def example(request: pytest.FixtureRequest, place: Place) -> Example:
+    assert request.config.cache is not None
+    return Example(request.param.name, prepared(request.param, request.config.cache.mkdir), place)
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+async def test_an_example_starts_a_search_and_reads_its_answer(
+    example: Example, publisher: Publisher, mode: str
+) -> None:
+    stream = new_id(example.name)
+    answer = await example.publish(START, stream, EXAMPLES / "search.json", MODE=mode)
+    assert answer == (0, f"accepted: {stream}\n")
+    started = await publisher.until(
+        lambda record: record.envelope.stream == stream and isinstance(record.message, SearchStarted)
+    )
+    assert isinstance(started.message, SearchStarted)
+    assert started.message.search.max_trials == 3
+
+
+async def test_an_example_submits_tasks_under_an_id_of_its_own(
+    example: Example, publisher: Publisher
+) -> None:
+    stream, command_id = new_id(example.name), new_id("own")
+    for _ in range(2):  # said twice, it counts once and gets the first answer again
+        answer = await example.publish(SUBMIT, stream, EXAMPLES / "tasks.json", COMMAND_ID=command_id)
+        assert answer == (0, f"accepted: {stream}\n")
+    await publisher.until(lambda record: len(_of(publisher, stream, CommandAccepted)) == 2)
+    assert len(_of(publisher, stream, BatchStarted)) == 1
+    received = _of(publisher, stream, CommandReceived)
+    assert [event.command_id for event in received if isinstance(event, CommandReceived)] == [command_id] * 2
+
+
+async def test_an_example_says_why_it_was_refused(example: Example, tmp_path: Path) -> None:
+    body = json.loads((EXAMPLES / "search.json").read_text())
+    (tmp_path / "bad.json").write_text(json.dumps(body | {"concurrency": 0}))
+    code, output = await example.publish(START, new_id(example.name), tmp_path / "bad.json")
+    assert code == 2
+    assert output.startswith("refused: ") and "concurrency_range" in output and "$.concurrency" in output
+
+
+async def test_an_example_that_is_not_answered_says_so(
+    example: Example, place: Place, topic_prefix: str
+) -> None:
+    async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
+        await log.ensure(Topics(prefix=topic_prefix).shared)
+    code, output = await example.publish(
+        START, "s-1", EXAMPLES / "search.json", TIMEOUT_S="2", TRACKSIDE_TOPIC_PREFIX=topic_prefix
+    )
+    assert code == 1
+    assert "no answer to command" in output
+
+
+def _of(publisher: Publisher, stream: str, kind: type) -> list[object]:
+    return [
+        record.message
+        for record in publisher.records
+        if record.envelope.stream == stream and isinstance(record.message, kind)
+    ]
