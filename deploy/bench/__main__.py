@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import answers, forks, place, points, rebuilds, table, trials
+from bench import answers, forks, idle, place, points, rebuilds, table, trials
 from bench.figures import Figure, Findings, Goal, MissingError
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("trials", "answers", "rebuild", "points")
+PARTS = ("idle", "trials", "answers", "rebuild", "points")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -31,6 +31,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--events", type=int, default=200_000, help="events of the rebuild, at least (200000)"
     )
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
+    parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
     return parser.parse_args(given)
 
@@ -41,6 +42,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
     found: list[Findings] = []
     async with KafkaLog(stack.bootstrap_servers, client_id="bench") as log:
         append_ms = await answers.appends(log, asked.commands)
+        if "idle" in parts:
+            console.print(f"an idle worker, {asked.idle:g} s")
+            found.append(await idle.measured(stack, log, asked.idle))
         if "trials" in parts:
             console.print(f"{asked.trials} no-op trials, and as many bare forks")
             ceiling = await asyncio.to_thread(forks.measured, asked.trials)

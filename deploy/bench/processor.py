@@ -13,11 +13,12 @@ TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 def used_ms(stack: Stack) -> dict[str, float]:
     """Gives the processor time in ms of each program that runs, with the children that it has or had."""
     running = {name: each.pid for name, each in stack.status.processes.items() if each.state == "ready"}
-    return {name: _tree_ms(pid) for name, pid in running.items() if pid is not None}
+    return {name: tree_ms(pid) for name, pid in running.items() if pid is not None}
 
 
-def _tree_ms(pid: int) -> float:
-    return _own_ms(pid) + sum(_tree_ms(child) for child in children_of(pid))
+def tree_ms(pid: int) -> float:
+    """Gives the processor time in ms of a process and of all below it."""
+    return _own_ms(pid) + sum(tree_ms(child) for child in children_of(pid))
 
 
 def _own_ms(pid: int) -> float:

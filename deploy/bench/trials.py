@@ -120,11 +120,11 @@ def hops(found: Mapping[str, Course]) -> dict[str, float]:
     return {hop: percentile(values, 50) for hop, values in times.items()}
 
 
-async def run(log: Log, trials: int, limit_s: float) -> list[Seen]:
+async def run(log: Log, trials: int, limit_s: float, concurrency: int = SLOTS) -> list[Seen]:
     """Runs a search to its end and gives all of its records."""
     stream_id = f"noop-{trials}-{new_id()[:6]}"
     async with watched(log, TOPICS.events) as watch:
-        await publish(log, search(trials, SLOTS), stream_id, new_id())
+        await publish(log, search(trials, concurrency), stream_id, new_id())
         try:
             await watch.until(lambda record: _is_end(record, stream_id), limit_s)
         except TimeoutError as error:
@@ -192,7 +192,23 @@ async def measured(stack: Stack, log: Log, trials: int, forks: Forks, append_ms:
         "code_gap_ms": by_code,
     }
     figures = _figures(trials / seconds, forks, (by_log, by_code), percentile(append_ms, 50))
-    return Findings(figures, counted, details)
+    ahead, counted_ahead = await _looking_ahead(log, trials, percentile(append_ms, 50))
+    return Findings([*figures, *ahead], [*counted, *counted_ahead], details)
+
+
+async def _looking_ahead(log: Log, trials: int, append_ms: float) -> tuple[list[Figure], list[str]]:
+    """Measures the same search with twice as many trials in flight as slots: one waits behind each."""
+    records = [each.record for each in await run(log, trials, 60 + trials, 2 * SLOTS)]
+    counted = checked(records, trials)
+    _, by_code = gaps(courses(records))
+    seconds = (records[-1].append_time_ms - records[0].append_time_ms) / 1000
+    what, goal = "append + read back", Goal(30, 15, at_most=True)
+    found = [
+        Figure("P5", "with one behind, code, p50", percentile(by_code, 50), "ms", append_ms, what, goal),
+        Figure("P5", "the same, p99", percentile(by_code, 99), "ms", append_ms, what),
+        Figure("-", "no-op trials, with one behind", trials / seconds, "/s"),
+    ]
+    return found, counted[:1]
 
 
 def _figures(
