@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trackside.cli import past, screen
+from trackside.cli import past, screen, why
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
 from trackside.cli.running import run
@@ -108,6 +108,11 @@ replay = typer.Typer(
     help="Look into the log, and read it again: states as they were, causes, copies, rebuilt read models.",
     no_args_is_help=True,
 )
-COMMANDS: Mapping[str, Callable[..., None]] = {"show": past.show, "diff": past.diff, "rebuild": rebuild}
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "show": past.show,
+    "diff": past.diff,
+    "why": why.why,
+    "rebuild": rebuild,
+}
 for _name, _command in COMMANDS.items():
     replay.command(_name)(_command)

@@ -1,0 +1,167 @@
+"""Why something came to be: each event rests on one before it, and every chain leads to the command."""
+
+import pytest
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+)
+from tests.unit.projections.histories import small
+from tests.unit.replay.recorded import TOPICS, empty, tell
+from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
+from trackside.domain.outcome import Outcome
+from trackside.eventlog.memory import MemoryLog
+from trackside.replay.causes import Step
+from trackside.replay.errors import UnknownSubjectError
+from trackside.replay.timeline import find
+from trackside.replay.why import Why, why
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    written = await empty()
+    await small(written, TOPICS)
+    return written
+
+
+async def asked(log: MemoryLog, stream: str, subject: str) -> Why:
+    return await why(await find(log, TOPICS, stream), subject)
+
+
+async def asked_of(told: Told, subject: str) -> Why:
+    log = await empty()
+    await tell(log, STREAM, told)
+    return await asked(log, STREAM, subject)
+
+
+def names(steps: list[Step]) -> list[str]:
+    return [step.what for step in steps]
+
+
+SUBJECTS = [
+    *(("one", text) for text in ("0", "1", "2", "one.1", "1/1", "1/2", "one-start")),
+    *(("two", text) for text in ("0", "3", "late")),
+    *(("tasks", text) for text in ("1.a", "1.a/2", "1.2", "1.c", "2.1", "tasks.2.1")),
+    *(("halted", text) for text in ("1.a", "1.2", "1.c")),
+    *(("going", text) for text in ("1.a", "1.2")),
+]
+
+
+@pytest.mark.parametrize(("stream", "subject"), SUBJECTS)
+async def test_every_chain_begins_with_a_command_and_has_no_gap(
+    log: MemoryLog, stream: str, subject: str
+) -> None:
+    found = await asked(log, stream, subject)
+    known = {step.offset: step for step in (*found.causes, *found.own)}
+    for step in (*found.causes, *found.own, *found.then):
+        assert step.outcome is Outcome.APPLIED
+        if step.what == "CommandReceived":
+            assert (step.follows, step.outside.startswith("cli at trackside.commands-")) == (-1, True)
+        elif step.what == "BatchStopRequested":
+            assert step.follows == -1  # this history leaves its command out
+        elif step not in found.then:
+            assert known[step.follows].offset < step.offset
+    assert known[min(known)].what == "CommandReceived"
+
+
+async def test_a_trial_rests_on_the_end_that_opened_its_slot() -> None:
+    told = search_running(max_trials=3, concurrency=2)
+    told.tell(suggested(0), submitted(0))
+    told.tell(suggested(1), submitted(1))
+    finish(told, 1, 0.5)
+    opened = told.next_offset - 1
+    told.tell(suggested(2), submitted(2))
+    found = await asked_of(told, "2")
+    assert found.own[0].follows == opened
+    chain = names([step for step in found.causes if step.task == f"{STREAM}.1"])
+    assert (chain[0], chain[-1]) == ("TrialSuggested", "TrialEnded")
+    assert not any(step.task == f"{STREAM}.0" for step in found.causes)
+    first = await asked_of(told, "1")
+    assert names(list(first.causes)) == ["CommandReceived", "CommandAccepted", "SearchStarted"]
+    assert names(list(first.then)) == ["TrialSuggested"]
+
+
+async def test_what_had_no_effect_is_there_and_rests_on_nothing() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(assigned())
+    told.tell(begun())
+    told.tell(ended())
+    told.tell(report(3, 0.5))
+    told.tell(over(0))
+    found = await asked_of(told, "0")
+    void = [(step.what, step.outcome) for step in found.own if step.outcome is not Outcome.APPLIED]
+    assert void == [("TaskAssigned", Outcome.DUPLICATE), ("MetricReported", Outcome.OVERTAKEN)]
+    assert all(step.follows == -1 for step in found.own if step.outcome is not Outcome.APPLIED)
+
+
+async def test_an_early_stop_rests_on_the_report_that_the_assessor_saw() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(begun())
+    told.tell(report(1, 0.5))
+    seen = told.next_offset - 1
+    told.tell(TaskStopRequested(task_id=f"{STREAM}.0", reason="assessor"))
+    told.tell(ended(AttemptEnd.CANCELLED))
+    told.tell(over(0, how=TrialStatus.EARLY_STOPPED))
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=1))
+    found = await asked_of(told, "0")
+    by_name = {step.what: step for step in found.own}
+    assert by_name["TaskStopRequested"].follows == seen
+    assert by_name["AttemptEnded"].follows == by_name["TaskStopRequested"].offset
+    assert names(list(found.then)) == ["SearchEnded"]
+
+
+async def test_a_stopped_task_rests_on_the_wish_to_stop_its_batch(log: MemoryLog) -> None:
+    found = await asked(log, "halted", "1.2")
+    assert [step.what for step in found.causes][-1] == "BatchStopRequested"
+    assert found.own[-1].follows == found.causes[-1].offset
+
+
+async def test_a_second_attempt_begins_where_the_first_one_ended(log: MemoryLog) -> None:
+    found = await asked(log, "one", "1/2")
+    assert {step.attempt for step in found.own} == {2}
+    assert found.own[0].what == "TaskAssigned"
+    before = next(step for step in found.causes if step.offset == found.own[0].follows)
+    assert (before.what, before.said, before.role) == ("AttemptEnded", "lost", "scheduler")
+
+
+async def test_a_command_leads_to_the_end_of_what_it_began(log: MemoryLog) -> None:
+    found = await asked(log, "one", "one-start")
+    assert names(list(found.own)) == ["CommandReceived", "CommandAccepted", "SearchStarted"]
+    assert names(list(found.then)) == ["SearchEnded"]
+    late = await asked(log, "two", "late")
+    assert (names(list(late.own)), list(late.then)) == (["CommandReceived", "CommandRefused"], [])
+
+
+async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_rests_on() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(begun())
+    for record, cause in zip(told.records[-2:], ("m-0", "somewhere-else"), strict=True):
+        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    found = await asked_of(told, "0")
+    by_name = {step.what: step for step in found.own}
+    assert by_name["TaskAssigned"].follows == 0
+    assert by_name["TaskAccepted"].follows == -1
+    assert by_name["TaskAccepted"].outside == "message somewhere-else"
+
+
+async def test_an_unknown_subject_is_told_what_there_is(log: MemoryLog) -> None:
+    with pytest.raises(UnknownSubjectError, match=r"tasks 0 to 2.*one-start"):
+        await asked(log, "one", "9")
+    with pytest.raises(UnknownSubjectError):
+        await asked(log, "one", "1/7")
