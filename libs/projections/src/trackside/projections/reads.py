@@ -18,7 +18,9 @@ _JSON = frozenset({"best_parameters", "spec", "parameters", "result", "ends"})
 _QUERIES = {
     "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
     "search": "SELECT * FROM searches WHERE search_id = $1",
-    "batches": "SELECT * FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
+    "batches": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
+    "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, stop_reason "
+    "FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
     "batch": "SELECT * FROM batches WHERE batch_id = $1",
     "groups": "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
     "trials": "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",

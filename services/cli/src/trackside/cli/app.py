@@ -5,7 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
-from trackside.cli import demo, logs, looking, reading, replaying, screen, services, stacking, submitting
+from trackside.cli import (
+    demo,
+    listing,
+    logs,
+    looking,
+    reading,
+    replaying,
+    screen,
+    services,
+    stacking,
+    submitting,
+)
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
 
@@ -17,7 +28,7 @@ SERVE = "Services"
 
 app = typer.Typer(
     name="trackside",
-    help="Searches whose whole life is a log. Exit 0 done, 1 failed, 2 bad usage or refused.",
+    help="Searches and tasks whose whole life is a log. Exit 0 done, 1 failed, 2 bad usage or refused.",
     epilog="Begin with `trackside demo`, or with `trackside up` and `trackside submit SPEC.yaml`.",
     no_args_is_help=True,
     add_completion=False,
@@ -31,6 +42,9 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "ls": reading.ls,
         "show": reading.show,
         "watch": looking.watch,
+        "tasks": listing.tasks,
+        "devices": listing.devices,
+        "report": listing.report,
         "logs": logs.logs,
         "dead-letters": reading.dead_letters,
     },

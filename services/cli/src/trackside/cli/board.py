@@ -1,5 +1,6 @@
-"""What a search looks like while it runs: a bar, the best value so far, and what each device is doing."""
+"""What a search or a batch looks like while it runs: bars, the best value, and what each device is doing."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -8,37 +9,52 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trackside.cli import batch_board
 from trackside.cli.screen import cell, duration, number, styled
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 BAR_WIDTH = 40
+ENDED = 5
+"""How many of the tasks that did not finish a board shows, the last ones."""
 Device = tuple[str, str]
 
 
 @dataclass(slots=True)
 class Board:
-    """The newest state of one search and the devices that are known; `now_ms` is the wall clock."""
+    """The newest state of one stream and the devices that are known; `now_ms` is the wall clock."""
 
-    search_id: str
+    stream_id: str
     devices: set[Device] = field(default_factory=set)
     stream: Stream | None = None
+    failed: deque[Task] = field(default_factory=lambda: deque(maxlen=ENDED))
 
-    def see(self, stream: Stream) -> None:
-        """Takes a new state, and the devices that its tasks were given."""
+    def see(self, record: Record, stream: Stream) -> None:
+        """Takes a new state, and what an event said of its task: a new device, or an end to be shown."""
         self.stream = stream
-        for task in stream.tasks.values():
-            if task.place is not None:
-                self.devices |= {(task.place.worker_id, device_id) for device_id in task.place.device_ids}
+        task = stream.tasks.get(getattr(record.message, "task_id", ""))
+        if task is None:
+            return
+        if task.place is not None:
+            self.devices |= {(task.place.worker_id, device_id) for device_id in task.place.device_ids}
+        if task.end is not None and task.end is not AttemptEnd.FINISHED:
+            self.failed.append(task)
 
     def render(self, now_ms: int) -> RenderableType:
         """Draws the board as it is now."""
-        search = None if self.stream is None else self.stream.search
-        if self.stream is None or search is None:
-            return Text(f"{self.search_id}: waiting for the search to start")
-        running = running_tasks(self.stream)
-        return Group(_bar(search, now_ms), Text(best_line(search)), _devices(self.devices, running, now_ms))
+        if self.stream is None or (self.stream.search is None and self.stream.batch is None):
+            return Text(f"{self.stream_id}: waiting for it to start")
+        devices = _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms)
+        if self.stream.batch is not None:
+            batch = batch_board.draw(self.stream.batch, now_ms)
+            lines = [f"{batch_board.short_name(t, self.stream_id)} {batch_board.why(t)}" for t in self.failed]
+            return Group(batch, devices, *(Text(line, "red", no_wrap=True) for line in lines))
+        search = self.stream.search
+        assert search is not None
+        return Group(_bar(search, now_ms), Text(best_line(search)), devices)
 
 
 def best_line(search: Search) -> str:
@@ -55,15 +71,17 @@ def progress_line(search: Search) -> str:
     return f"{len(search.ends)}/{search.spec.max_trials} trials ended{best}"
 
 
-def running_tasks(stream: Stream) -> dict[Device, Task]:
-    """Gives the task that each device has now."""
+def running_tasks(stream: Stream) -> dict[Device, list[Task]]:
+    """Gives the tasks that each device has now, those that wait behind another one last."""
+    found: dict[Device, list[Task]] = {}
     held = (TaskState.PLACED, TaskState.ACTIVE)
-    return {
-        (task.place.worker_id, device_id): task
-        for task in stream.tasks.values()
-        if task.place is not None and task.state in held
-        for device_id in task.place.device_ids
-    }
+    for task in stream.tasks.values():
+        if task.place is not None and task.state in held:
+            for device_id in task.place.device_ids:
+                found.setdefault((task.place.worker_id, device_id), []).append(task)
+    for tasks in found.values():
+        tasks.sort(key=lambda task: (task.attempt.behind, task.attempt.assigned_ms))
+    return found
 
 
 def _bar(search: Search, now_ms: int) -> Table:
@@ -79,17 +97,21 @@ def _bar(search: Search, now_ms: int) -> Table:
     return row
 
 
-def _devices(known: Iterable[Device], running: dict[Device, Task], now_ms: int) -> Table:
+def _devices(
+    known: Iterable[Device], running: dict[Device, list[Task]], stream_id: str, now_ms: int
+) -> Table:
     rows = Table.grid(padding=(0, 2))
     for device in sorted(known):
-        rows.add_row("/".join(device), *_task_cells(running.get(device), now_ms))
+        tasks: list[Task | None] = [*running.get(device, [])]
+        for at, task in enumerate(tasks or [None]):
+            rows.add_row("/".join(device) if at == 0 else "", *_task_cells(task, stream_id, now_ms))
     return rows
 
 
-def _task_cells(task: Task | None, now_ms: int) -> list[RenderableType]:
+def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[RenderableType]:
     if task is None:
         return [Text("free", "dim")]
-    label = task.task_id if task.trial is None else f"trial {task.trial}"
+    label = batch_board.short_name(task, stream_id) if task.trial is None else f"trial {task.trial}"
     attempt = task.attempt
     if attempt.number > 1:
         label += f" (attempt {attempt.number})"

@@ -1,16 +1,19 @@
-"""Follows a search on the screen until it is over, driven by the log and nothing else."""
+"""Follows a search or a batch on the screen until it is over, driven by the log and nothing else."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
 
 from rich.live import Live
 
-from trackside.cli import screen
+from trackside.cli import batch_board, screen
 from trackside.cli.board import Board, best_line, progress_line
 from trackside.cli.failures import Failure, Reported
+from trackside.contracts.batches import GroupEnded
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, TrialEnded
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.batch import Batch
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import now_ms
@@ -21,6 +24,12 @@ from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8
 PLAIN_LINES = 5
+STRICT = frozenset({AttemptEnd.FINISHED})
+"""The ends of tasks that are fine for who waits for their results."""
+STOPPED_TOO = STRICT | {AttemptEnd.CANCELLED}
+"""Those that are fine for who only watches."""
+ANY = frozenset(AttemptEnd)
+"""Those that are fine for who wanted an end and nothing else."""
 
 
 async def until_over(client: Client, stream_id: str, as_json: bool) -> tuple[Search, int]:
@@ -28,17 +37,39 @@ async def until_over(client: Client, stream_id: str, as_json: bool) -> tuple[Sea
 
     Raises Failure if the search ends because its tuner failed.
     """
+    stream, last = await until_end(client, stream_id, as_json)
+    if stream.search is None:
+        raise Failure(f"{stream_id} is not a search")
+    judge(stream, as_json)
+    return stream.search, last
+
+
+async def until_end(client: Client, stream_id: str, as_json: bool) -> tuple[Stream, int]:
+    """Shows a search or a batch until it is over; gives its state and the offset of its last event."""
     board = Board(stream_id, devices=await _devices(client))
     last = -1
     async with _shown(board, as_json) as shown, aclosing(client.follow(stream_id)) as changes:
         async for record, stream in changes:
             last = record.offset
-            board.see(stream)
+            board.see(record, stream)
             shown(record, stream)
-    search = None if board.stream is None else board.stream.search
-    if search is None:
-        raise Failure(f"{stream_id} is not a search")
-    return _judged(stream_id, search, as_json), last
+    if board.stream is None:
+        raise Failure(f"there is no {stream_id} in the log")
+    return board.stream, last
+
+
+def judge(stream: Stream, as_json: bool, fine: Collection[AttemptEnd] = STRICT) -> None:
+    """Says how a search or a batch ended.
+
+    Raises Failure if the search ended because its tuner failed, or a task of the batch in a way that isn't
+    one of those that are `fine`.
+    """
+    if stream.search is not None:
+        _judge_search(stream.stream_id, stream.search, as_json)
+    elif stream.batch is not None:
+        _judge_batch(stream, stream.batch, as_json, fine)
+    else:
+        raise Failure(f"{stream.stream_id} is neither a search nor a batch")
 
 
 async def written(dsn: str, topics: Topics, stream_id: str, last_offset: int, timeout_s: float) -> None:
@@ -76,7 +107,7 @@ def summary(stream_id: str, search: Search) -> dict[str, object]:
     }
 
 
-def _judged(stream_id: str, search: Search, as_json: bool) -> Search:
+def _judge_search(stream_id: str, search: Search, as_json: bool) -> None:
     if as_json:
         screen.emit_line(summary(stream_id, search))
     else:
@@ -86,7 +117,27 @@ def _judged(stream_id: str, search: Search, as_json: bool) -> Search:
             screen.say(best_line(search).replace("best so far", "best"))
     if search.status is SearchStatus.ERROR:
         raise Reported() if as_json else Failure(f"{stream_id} failed: {search.failure}")
-    return search
+
+
+def _judge_batch(stream: Stream, batch: Batch, as_json: bool, fine: Collection[AttemptEnd]) -> None:
+    """Says how a batch ended; raises Failure if one of its tasks did so in a way that isn't fine."""
+    bad = batch_board.unfinished(stream, fine)
+    left_out = batch_board.left_out(batch) if AttemptEnd.CANCELLED not in fine else 0
+    if as_json:
+        screen.emit_line(batch_board.summary(stream, batch, fine))
+        if bad or left_out:
+            raise Reported()
+        return
+    took = screen.duration((batch.ended_ms - batch.started_ms) / 1000)
+    ends = batch_board.ends_text(batch_board.counts(batch).items())
+    screen.say(f"{stream.stream_id} {batch.status.value}: {batch_board.total(batch)} tasks in {took}: {ends}")
+    for task in bad[: batch_board.LISTED]:
+        screen.say(f"  {batch_board.short_name(task, stream.stream_id)} {batch_board.why(task)}")
+    if len(bad) > batch_board.LISTED:
+        screen.say(f"  and {len(bad) - batch_board.LISTED} more; `trackside show {stream.stream_id}` has all")
+    if bad or left_out:
+        never = f", {left_out} never had their turn" if left_out else ""
+        raise Failure(f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}")
 
 
 async def _devices(client: Client) -> set[tuple[str, str]]:
@@ -100,19 +151,23 @@ async def _devices(client: Client) -> set[tuple[str, str]]:
 
 
 class _Plain:
-    """A few lines for an output that nobody watches: one for each fifth of the trials."""
+    """A few lines for an output that nobody watches: one for each fifth of the trials or tasks."""
 
     def __init__(self) -> None:
         self._told = 0
 
     def __call__(self, record: Record, stream: Stream) -> None:
-        search = stream.search
-        if search is None or not isinstance(record.message, TrialEnded):
-            return
-        ended, total = len(search.ends), search.spec.max_trials
+        search, batch = stream.search, stream.batch
+        if search is not None and isinstance(record.message, TrialEnded):
+            self._tell(len(search.ends), search.spec.max_trials, lambda: progress_line(search))
+        elif batch is not None and isinstance(record.message, AttemptEnded | TaskStopRequested | GroupEnded):
+            ended = batch_board.counts(batch).total()
+            self._tell(ended, batch_board.total(batch), lambda: batch_board.progress_line(batch))
+
+    def _tell(self, ended: int, total: int, line: Callable[[], str]) -> None:
         if ended * PLAIN_LINES // total > self._told:
             self._told = ended * PLAIN_LINES // total
-            screen.complain(f"  {progress_line(search)}")
+            screen.complain(f"  {line()}")
 
 
 def _nothing(record: Record, stream: Stream) -> None:

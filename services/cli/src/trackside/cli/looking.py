@@ -21,12 +21,12 @@ SHOWN_FIELDS = 6
 
 
 def watch(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search to watch.")],
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search or batch to watch.")],
     as_json: AsJson = False,
 ) -> None:
-    """Watch a search until it is over: its bar, the best value, what each device does.
+    """Watch a search or a batch until it is over: how far it is, its best value or its groups, its devices.
 
-    Exit 0 when it is done or stopped, 1 when it failed or there is no such search.
+    Exit 0 when it is done or stopped, 1 when it or one of its tasks failed, or there is no such thing.
 
     \b
     Examples:
@@ -116,10 +116,11 @@ async def _watch(stream_id: str, as_json: bool) -> None:
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         stream = await client.state(stream_id)
         if stream is None:
-            raise Failure(f"there is no {stream_id} in the log; `trackside ls` lists the searches")
-        if stream.search is None and not stream.unanswered:
-            raise Failure(f"{stream_id} never became a search; `trackside events {stream_id}` says why")
-        await following.until_over(client, stream_id, as_json)
+            raise Failure(f"there is no {stream_id} in the log; `trackside ls` lists what runs")
+        if stream.search is None and stream.batch is None and not stream.unanswered:
+            raise Failure(f"{stream_id} was never begun; `trackside events {stream_id}` says why")
+        ended, _ = await following.until_end(client, stream_id, as_json)
+        following.judge(ended, as_json, following.STOPPED_TOO)
 
 
 async def _events(stream_id: str, follow: bool, from_offset: int, as_json: bool) -> None:
@@ -135,4 +136,4 @@ async def _events(stream_id: str, follow: bool, from_offset: int, as_json: bool)
             else:
                 output.print(Text(line(record)), no_wrap=True, overflow="ellipsis")
     if not found and not from_offset:
-        raise Failure(f"there is no {stream_id} in the log; `trackside ls` lists the searches")
+        raise Failure(f"there is no {stream_id} in the log; `trackside ls` lists what runs")

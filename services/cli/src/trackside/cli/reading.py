@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trackside.cli import screen
+from trackside.cli import batch_reading, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure
 from trackside.cli.running import run
@@ -18,7 +18,7 @@ PARAMETER_COLUMNS = 5
 
 
 def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
-    """List the searches, the newest first.
+    """List the searches and the batches of tasks, the newest first.
 
     \b
     Examples:
@@ -29,10 +29,12 @@ def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
 
 
 def show(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="A search, or a task such as digits-1.7.")],
+    stream_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A search, a batch, or a task such as digits-1.7.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Show a search with its trials, or a task with its attempts and what they died of.
+    """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
 
     \b
     Examples:
@@ -81,36 +83,39 @@ def show_trials(trials: list[Row], title: str = "") -> None:
 
 async def _ls(limit: int, as_json: bool) -> None:
     async with reads(Addresses().dsn) as models:
-        rows = await models.rows("searches", limit)
+        searches = await models.rows("searches", limit)
+        batches = await models.rows("batches", limit)
+    rows = [{"kind": "search", "id": row["search_id"], **row} for row in searches]
+    rows += [{"kind": "batch", "id": row["batch_id"], **row} for row in batches]
+    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
     if as_json:
         screen.emit([plain(row) for row in rows])
         return
     columns = [
-        Column("search", keep=True),
+        Column("id", keep=True),
+        Column("kind"),
         Column("status"),
-        Column("trials", right=True),
+        Column("ended", right=True),
         Column("best", right=True),
-        Column("tuner"),
-        Column("task type"),
-        Column("started"),
+        Column("tuner", optional=True),
+        Column("runs", optional=True),
+        Column("started", optional=True),
         Column("took", right=True),
     ]
-    cells = [
-        [
-            row["search_id"],
-            row["status"],
-            f"{row['ended_trials']}/{row['max_trials']}",
-            row["best_value"],
-            row["tuner"],
-            row["task_type"],
-            row["started_at"],
-            screen.duration(row["duration_s"]),
-        ]
-        for row in rows
-    ]
-    screen.show_table(columns, cells)
+    screen.show_table(columns, [_listed(row) for row in rows])
     if not rows:
-        screen.complain("no searches yet; start one with `trackside submit SPEC.yaml`")
+        screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
+
+
+def _listed(row: Row) -> list[object]:
+    if row["kind"] == "batch":
+        ended = row["finished_tasks"] + row["unfinished_tasks"]
+        own = [f"{ended}/{row['tasks']}", None, None, row["name"] or f"{row['groups']} groups"]
+    else:
+        ended = f"{row['ended_trials']}/{row['max_trials']}"
+        own = [ended, row["best_value"], row["tuner"], row["task_type"]]
+    took = screen.duration(row["duration_s"])
+    return [row["id"], row["kind"], row["status"], *own, row["started_at"], took]
 
 
 async def _show(stream_id: str, as_json: bool) -> None:
@@ -119,13 +124,17 @@ async def _show(stream_id: str, as_json: bool) -> None:
         if search is not None:
             await _show_search(models, search, as_json)
             return
+        batch = await models.row("batch", stream_id)
+        if batch is not None:
+            await batch_reading.show_batch(models, batch, as_json)
+            return
         task = await models.row("task", stream_id)
         if task is not None:
-            await _show_task(models, task, as_json)
+            await batch_reading.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
     if not commands:
-        raise Failure(f"there is no search or task {stream_id}; `trackside ls` lists the searches")
+        raise Failure(f"there is no search or task {stream_id}, nor a batch; see `trackside ls`")
     _show_commands(stream_id, commands, as_json)
 
 
@@ -156,47 +165,8 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
     show_trials(trials)
 
 
-async def _show_task(models: Reads, task: Row, as_json: bool) -> None:
-    attempts = await models.rows("attempts", task["task_id"])
-    if as_json:
-        screen.emit(plain(task) | {"attempts": [plain(row) for row in attempts]})
-        return
-    shown = ("task_id", "stream_id", "task_type", "state", "ending", "result")
-    facts = [(name, task[name]) for name in shown]
-    screen.show_table([Column(""), Column("", keep=True)], facts)
-    columns = [
-        Column("attempt", right=True),
-        Column("device", keep=True),
-        Column("status"),
-        Column("end"),
-        Column("assigned"),
-        Column("load ms", right=True),
-        Column("train ms", right=True),
-        Column("exit", right=True),
-    ]
-    cells = [
-        [
-            row["attempt"],
-            "/".join(part for part in (row["worker_id"], ",".join(row["device_ids"])) if part),
-            row["status"],
-            row["ending"],
-            row["assigned_at"],
-            row["load_time_ms"],
-            row["train_time_ms"],
-            row["exit_code"],
-        ]
-        for row in attempts
-    ]
-    screen.show_table(columns, cells)
-    for row in attempts:
-        if row["error_type"]:
-            where = f"attempt {row['attempt']}, {row['error_stage']}"
-            screen.say(f"\n{where}: {row['error_type']}: {row['error_message']}")
-            screen.say(row["error_traceback"] or "")
-
-
 def _show_commands(stream_id: str, commands: list[Row], as_json: bool) -> None:
-    """Shows a stream that never became a search: only its commands are known."""
+    """Shows a stream that nothing was begun on: only its commands are known."""
     if as_json:
         screen.emit({"stream_id": stream_id, "commands": [plain(row) for row in commands]})
         return

@@ -15,6 +15,9 @@ from rich.text import Text
 from trackside.eventlog.clock import monotonic_s
 
 WIDTH = 100
+GAP = 2
+WORD = 32
+"""The longest word that a column makes room for at the cost of others."""
 STEP_STATES = frozenset({"starting", "ready", "ended"})
 STEP_NAMES = {"setup-0": "topics and tables"}
 
@@ -34,20 +37,36 @@ STYLES = {
     "starting": "yellow",
     "waiting": "yellow",
     "restarting": "yellow",
+    "cancelled": "yellow",
+    "preempted": "yellow",
+    "returned": "yellow",
+    "INTERRUPT": "yellow",
+    "SKIPPED": "dim",
+    "busy": "cyan",
+    "active": "cyan",
     "FAILED": "red",
     "ERROR": "red",
     "failed": "red",
     "lost": "red",
+    "oom_host": "red",
+    "oom_device": "red",
+    "timed_out_queue": "red",
+    "timed_out_run": "red",
+    "refused": "red",
 }
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and how its cells stand; `keep` is never cut short."""
+    """A column of a table: its heading, and how its cells stand.
+
+    `keep` is never cut short; `optional` is left out where the output is too narrow for all, the last first.
+    """
 
     heading: str
     right: bool = False
     keep: bool = False
+    optional: bool = False
 
 
 def console(error: bool = False) -> Console:
@@ -83,10 +102,13 @@ def emit_line(value: Any) -> None:
 
 def show_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """Prints a table within the width of the output."""
-    console().print(table(columns, rows, title))
+    output = console()
+    output.print(table(columns, rows, title, output.width))
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "", width: int = WIDTH
+) -> Table:
     """Makes a table without lines: what a cell has no value for is a dash."""
     made = Table(
         box=None,
@@ -96,16 +118,38 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: st
         header_style="bold",
         show_header=any(column.heading for column in columns),
     )
-    for column in columns:
+    texts = [[cell(value) for value in row] for row in rows]
+    shown = _fitting(columns, texts, width)
+    columns, texts = [columns[at] for at in shown], [[row[at] for at in shown] for row in texts]
+    for at, column in enumerate(columns):
         made.add_column(
             column.heading,
             justify="right" if column.right else "left",
             no_wrap=not column.keep,
             overflow="fold" if column.keep else "ellipsis",
+            min_width=_longest_word(row[at] for row in texts) if column.keep else None,
         )
-    for row in rows:
-        made.add_row(*(styled(cell(value)) for value in row))
+    for row in texts:
+        made.add_row(*(styled(text) for text in row))
     return made
+
+
+def _fitting(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Gives the places of the columns that fit a width side by side."""
+    needed = {at: len(column.heading) + GAP for at, column in enumerate(columns)}
+    for at, column in enumerate(columns):
+        cells = [row[at] for row in texts]
+        longest = _longest_word(cells) if column.keep else max(map(len, cells), default=0)
+        needed[at] = max(needed[at], longest + GAP)
+    for at in sorted(needed, reverse=True):
+        if sum(needed.values()) > width + GAP and columns[at].optional:
+            del needed[at]
+    return list(needed)
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    """Gives the width below which a column would break its words: ids are of one, and best read whole."""
+    return min(WORD, max((len(word) for text in texts for word in text.split(" ")), default=1))
 
 
 def styled(text: str) -> Text:

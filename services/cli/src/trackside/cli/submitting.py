@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,11 @@ from trackside.cli import following, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse, Reported
 from trackside.cli.running import run
+from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
 from trackside.contracts.searches import StartSearch, StopSearch
+from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Publication, Refused
@@ -28,22 +31,24 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 
 def submit(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What to run, by its `kind`.")],
-    search_id: Annotated[str, typer.Option("--id", help="The id; without it a new one is made up.")] = "",
+    stream_id: Annotated[str, typer.Option("--id", help="The id; without it a new one is made up.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")] = False,
     timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a spec: checks the file, publishes its command, prints the answer.
+    """Submit a spec, of a search, of tasks in groups or of one task; print the answer.
 
-    Exit 0 accepted (with --wait: done), 1 no answer (with --wait: it failed), 2 a bad spec or refused.
+    Exit 0 accepted (with --wait: done), 1 no answer (with --wait: it failed, or a task did not finish), 2 a
+    bad spec or refused.
 
     \b
     Examples:
       trackside submit search.yaml
       trackside submit search.yaml --id digits-1 --wait
+      trackside submit tasks.yaml --wait
     """
     command = read_spec(spec)
-    stream_id = search_id or made_up_id(command)
+    stream_id = stream_id or made_up_id(command)
     _check_id(stream_id)
     run(_submit(command, stream_id, timeout_s, wait, as_json))
 
@@ -69,26 +74,36 @@ def publish(
 
 
 def stop(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search to stop.")],
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search or batch to stop.")],
+    task: Annotated[str, typer.Option("--task", metavar="NAME", help="Stop only this task of it.")] = "",
     reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing of it runs any more.")] = False,
     timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Stop a search: it suggests nothing more, and what runs is ended.
+    """Stop a search or a batch: it starts nothing more, and what runs is ended; or stop one task of a batch.
 
     \b
     Examples:
       trackside stop digits-1
       trackside stop digits-1 --reason "good enough" --wait
+      trackside stop compare-1 --task small
     """
     _check_id(stream_id)
-    run(_stop(StopSearch(reason=reason), stream_id, timeout_s, wait, as_json))
+    if task:
+        _check_id(task)
+    run(_stop(stream_id, task, reason, timeout_s, wait, as_json))
 
 
 def made_up_id(command: Command) -> str:
-    """Makes a short id that nobody else has, beginning with the search's name."""
-    name = (command.name or command.task_type) if isinstance(command, StartSearch) else "stream"
+    """Makes a short id that nobody else has, beginning with the name of what is submitted."""
+    match command:
+        case StartSearch():
+            name = command.name or command.task_type
+        case SubmitTasks():
+            name = command.name or command.groups[0].tasks[0].task_type
+        case _:
+            name = "stream"
     word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "search"
     return f"{word}-{new_id()[:8]}"
 
@@ -148,9 +163,22 @@ async def _publish(
             await _over(client, addresses, stream_id, as_json)
 
 
-async def _over(client: Client, addresses: Addresses, stream_id: str, as_json: bool) -> None:
-    """Waits for the end of a search, and for its rows: `trackside ls` then has it as it is."""
-    _, last_offset = await following.until_over(client, stream_id, as_json)
+async def _over(
+    client: Client,
+    addresses: Addresses,
+    stream_id: str,
+    as_json: bool,
+    fine: Collection[AttemptEnd] = following.STRICT,
+) -> None:
+    """Waits for the end of a search or a batch, and for its rows: `trackside ls` then has it as it is."""
+    stream, last_offset = await following.until_end(client, stream_id, as_json)
+    try:
+        following.judge(stream, as_json, fine)
+    finally:
+        await _rows(addresses, stream_id, last_offset)
+
+
+async def _rows(addresses: Addresses, stream_id: str, last_offset: int) -> None:
     try:
         topics = Topics(prefix=addresses.prefix)
         await following.written(addresses.dsn, topics, stream_id, last_offset, ROWS_S)
@@ -158,13 +186,16 @@ async def _over(client: Client, addresses: Addresses, stream_id: str, as_json: b
         screen.complain(f"trackside: {failure}")
 
 
-async def _stop(command: StopSearch, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+async def _stop(stream_id: str, task: str, reason: str, timeout_s: float, wait: bool, as_json: bool) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        command: Command = StopSearch(reason=reason)
+        if task or await client.root(stream_id) == "batch":
+            command = StopTasks(task=task or None, reason=reason)
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         await _answered(client, publication, timeout_s, as_json)
         if wait:
-            await _over(client, addresses, stream_id, as_json)
+            await _over(client, addresses, stream_id, as_json, following.ANY)
 
 
 async def _answered(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:

@@ -1,0 +1,169 @@
+"""What `ls`, `show`, `tasks`, `devices` and `report` print, from rows in a real Postgres."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.projections.following import TOPICS, running
+from tests.unit.projections.histories import small
+from trackside.cli.app import call
+from trackside.eventlog.memory import MemoryLog
+
+WIDTHS = ("80", "120")
+
+
+async def _filled(dsn: str) -> None:
+    log = MemoryLog()
+    await small(log, TOPICS)
+    async with running(log, dsn, "dispatcher", "scheduler") as following:
+        await following.caught_up()
+
+
+@pytest.fixture(scope="module")
+def filled(module_database: str) -> str:
+    """Gives a database with the rows of three searches and three batches."""
+    asyncio.run(_filled(module_database))
+    return module_database
+
+
+@pytest.fixture(autouse=True)
+def addresses(filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert call(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(said(capsys, *arguments, "--json"))
+
+
+def test_batches_are_listed_beside_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["id"]: row for row in answer(capsys, "ls")}
+    assert {name: row["kind"] for name, row in rows.items()} == {
+        "one": "search",
+        "two": "search",
+        "open": "search",
+        "tasks": "batch",
+        "halted": "batch",
+        "going": "batch",
+    }
+    assert rows["tasks"]["status"] == "DONE" and rows["tasks"]["unfinished_tasks"] == 2
+    text = said(capsys, "ls")
+    assert "4/4" in text and "3/4" in text and "compare" in text
+
+
+def test_a_batch_is_shown_with_its_groups_and_the_state_of_each_task(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = said(capsys, "show", "tasks")
+    assert "4 ended of 4, 0 open; 2 did not finish" in text
+    assert "1 finished, 1 cancelled, 1 timed_out_run" in text
+    [line] = [line for line in text.splitlines() if line.startswith("1.a ")]
+    assert line.split()[1:6] == ["digits", "ended", "w2/cpu0,cpu1", "2", "finished"]
+    listed = [line.split()[0] for line in text.splitlines() if line[:2] in ("1.", "2.")]
+    assert listed == ["1.a", "1.2", "1.c", "2.1"], "as the batch lists them, whenever they were tried again"
+    going = said(capsys, "show", "going")
+    assert "SKIPPED" not in going and "WAITING" in going
+    assert "enough" in said(capsys, "show", "halted")
+    shown = answer(capsys, "show", "tasks")
+    assert [len(shown[name]) for name in ("groups", "tasks", "commands")] == [2, 4, 1]
+    assert shown["spec"]["name"] == "compare"
+
+
+def test_a_task_is_shown_with_every_placement_and_the_memory_it_took(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = said(capsys, "show", "tasks.1.a")
+    assert "1.1" in text and "refused" in text and "out_of_memory: 1 GiB more than is free" in text
+    assert "returned" in text and "preempted" in text
+    assert "3 GiB" in text and "raised" in text
+    assert "attempt 1 left behind: sleep 60 (17)" in text
+    assert "1 GiB memory, priority 9 in queue default" in text
+    shown = answer(capsys, "show", "tasks.1.a")
+    assert (len(shown["attempts"]), len(shown["placements"])) == (2, 5)
+
+
+def test_tasks_are_listed_by_stream_and_by_state(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = answer(capsys, "tasks", "--stream", "tasks", "--state", "ended")
+    assert {row["task_id"] for row in ended} == {"tasks.1.a", "tasks.1.2", "tasks.1.c", "tasks.2.1"}
+    assert [row["task_id"] for row in answer(capsys, "tasks", "--state", "queued")] == ["going.1.2"]
+    assert "tasks.2.1" in said(capsys, "tasks", "--stream", "tasks")
+    assert len(answer(capsys, "tasks", "--limit", "3")) == 3
+    assert call(["tasks", "--state", "endd"]) == 2
+    assert "did you mean 'ended'" in capsys.readouterr().err
+
+
+def test_devices_say_what_is_reserved_and_what_runs_there(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {(row["worker_id"], row["device_id"]): row for row in answer(capsys, "devices")}
+    busy = rows["w2", "cpu0"]
+    assert (busy["state"], busy["reserved_bytes"], sorted(busy["task_ids"])) == (
+        "busy",
+        2**30,
+        ["going.1.a", "going.1.c"],
+    )
+    assert rows["w1", "cpu0"]["state"] == "free"
+    [line] = [line for line in said(capsys, "devices").splitlines() if line.startswith("w2/cpu0")]
+    assert "1 GiB" in line and "going.1.a" in line
+
+
+def test_t22_a_report_has_a_section_for_each_group_with_all_scalar_results(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = answer(capsys, "report", "tasks")
+    first, second = found["sections"]
+    assert (first["name"], first["status"], second["name"]) == ("warm-up", "DONE", "group-2")
+    [row] = first["finished"]
+    assert first["columns"] == ["accuracy", "file"]
+    assert (row["name"], row["cells"]["accuracy"], row["load_time_ms"], row["attempts"]) == ("a", 0.5, 12, 2)
+    assert [(row["name"], row["ending"], row["message"]) for row in first["failed"]] == [
+        ("2", "cancelled", "stopped: user"),
+        ("c", "timed_out_run", ""),
+    ]
+
+
+def test_t22_a_report_of_a_search_has_the_values_first_then_the_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [only] = answer(capsys, "report", "two")["sections"]
+    assert only["columns"] == ["value", "accuracy", "hidden", "lr", "note", "optimizer"]
+    assert [row["name"] for row in only["finished"]] == ["trial 0", "trial 1", "trial 3"]
+    [failed] = only["failed"]
+    assert (failed["ending"], failed["stage"], failed["message"][:11]) == ("failed", "TRAIN", "ValueError:")
+
+
+def test_t22_a_report_is_one_page_that_loads_and_runs_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "written" in said(capsys, "report", "two", "--html", "two.html")
+    text = (tmp_path / "two.html").read_text()
+    assert "<script" not in text and "http" not in text and "src=" not in text
+    assert "ValueError: bad\ufffdvalue" in text and "trial 3" in text
+    assert call(["report", "two", "--html", "no/such/folder.html"]) == 1
+    assert call(["report", "nobody"]) == 1
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize(
+    "arguments",
+    [("ls",), ("show", "tasks"), ("show", "tasks.1.a"), ("tasks",), ("devices",), ("report", "two")],
+)
+def test_what_is_printed_fits_the_screen(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    columns: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", said(capsys, *arguments))
+    assert max(len(line) for line in text.splitlines()) <= min(100, int(columns))

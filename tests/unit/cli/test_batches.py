@@ -1,0 +1,169 @@
+"""Batches on the screen and in reports, without a stack: boards, verdicts, pages."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.unit.projections.batch_histories import Decision, stopped, troubled, unfinished
+from trackside.cli import batch_board, following, screen, submitting
+from trackside.cli.board import Board
+from trackside.cli.failures import Failure, Reported
+from trackside.cli.report import Report, section
+from trackside.cli.report_page import page
+from trackside.contracts.batches import SubmitTasks
+from trackside.contracts.codec import CODEC
+from trackside.contracts.message import Record
+from trackside.domain.batch import Batch
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.projections.reads import Row
+
+NOW_MS = 1_800_000_000_000
+
+
+def seen(decisions: list[Decision], stream_id: str) -> Board:
+    """Gives a board that has seen a history, one event after the other."""
+    streams, board = Streams(), Board(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
+    for offset, outgoing in enumerate(record for decision in decisions for record in decision):
+        envelope = CODEC.envelope(outgoing.headers)
+        message = CODEC.decode(envelope, outgoing.value)
+        record = Record("events", 0, offset, NOW_MS + offset * 1_000, envelope, message)
+        stream, outcome = streams.fold(record)
+        assert outcome is Outcome.APPLIED
+        board.see(record, stream)
+    return board
+
+
+def drawn(board: Board) -> str:
+    output = screen.console()
+    with output.capture() as captured:
+        output.print(board.render(NOW_MS + 60_000))
+    return captured.get()
+
+
+def stream_of(board: Board) -> Stream:
+    assert board.stream is not None
+    return board.stream
+
+
+def batch_of(board: Board) -> Batch:
+    found = stream_of(board).batch
+    assert found is not None
+    return found
+
+
+def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> None:
+    board = seen(list(unfinished("going")), "going")
+    text = drawn(board)
+    assert "RUNNING" in text and "0/4 tasks" in text
+    assert "warm-up  RUNNING  0/3" in text and "group-2  WAITING  0/1" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["w1/gpu-0", "free"] in lines
+    [first] = [line for line in lines if line[0] == "w2/cpu0"]
+    assert first[1:3] == ["1.a", "INIT"]
+    assert ["1.c", "INIT"] in [line[:2] for line in lines], "what waits behind it is below it"
+
+
+def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:
+    text = drawn(seen(list(troubled("tasks")), "tasks"))
+    assert "1.2 cancelled: too large" in text
+    assert "1.c timed_out_run" in text
+    assert "4/4 tasks" in text
+
+
+def test_a_board_with_nothing_to_show_yet_says_so() -> None:
+    assert "waiting for it to start" in drawn(Board("x"))
+
+
+def test_the_progress_of_a_batch_fits_one_line() -> None:
+    batch = batch_of(seen(list(troubled("tasks")), "tasks"))
+    counted = "4/4 tasks ended: 2 finished, 1 cancelled, 1 timed_out_run"
+    assert batch_board.progress_line(batch) == f"{counted}; at group-2 (2 of 2 groups)"
+
+
+def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stream = stream_of(seen(list(troubled("tasks")), "tasks"))
+    with pytest.raises(Failure, match="tasks: 2 of its tasks did not finish"):
+        following.judge(stream, as_json=False)
+    said = capsys.readouterr().out
+    assert "tasks DONE: 4 tasks in" in said and "  1.c timed_out_run" in said
+    with pytest.raises(Failure, match="1 of its tasks"):
+        following.judge(stream, as_json=False, fine=following.STOPPED_TOO)
+    following.judge(stream, as_json=False, fine=following.ANY)
+
+
+def test_a_batch_that_was_stopped_is_fine_for_who_only_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = stream_of(seen(list(stopped("halted")), "halted"))
+    following.judge(stream, as_json=False, fine=following.STOPPED_TOO)
+    with pytest.raises(Failure, match="3 of its tasks did not finish, 1 never had their turn"):
+        following.judge(stream, as_json=False)
+    capsys.readouterr()
+    with pytest.raises(Reported):
+        following.judge(stream, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["status"], said["ends"], said["left_out"]) == ("STOPPED", {"cancelled": 3}, 1)
+    assert [row["name"] for row in said["unfinished"]] == ["a", "2", "c"]
+
+
+def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_task() -> None:
+    groups = [{"tasks": [{"task_type": "My Digits"}]}]
+    named = SubmitTasks.model_validate({"name": "Compare!", "groups": groups})
+    assert submitting.made_up_id(named).startswith("compare-")
+    assert submitting.made_up_id(SubmitTasks.model_validate({"groups": groups})).startswith("my-digits-")
+
+
+def task(name: str, ending: str | None = "finished", **more: object) -> Row:
+    fields: Row = {
+        "task_id": f"b.1.{name}",
+        "name": name,
+        "ending": ending,
+        "objective": None,
+        "result": None,
+        "unschedulable": None,
+        "stop_reason": "",
+        "attempts": 1,
+    }
+    return fields | more
+
+
+def attempt(**more: object) -> Row:
+    fields: Row = {"load_time_ms": 5, "train_time_ms": 1_500, "error_type": None, "exit_code": 0}
+    return fields | more
+
+
+def test_t22_result_columns_are_all_scalars_that_any_task_has_the_objective_first() -> None:
+    rows = [
+        task("a", objective=0.5, result={"zeta": 1, "alpha": 2.5, "curve": [1, 2]}),
+        task("b", result={"note": "x", "nested": {"a": 1}, "ok": True}),
+        task("c", ending=None),
+    ]
+    made = section("warm-up", "RUNNING", rows, {})
+    assert made.columns == ["value", "alpha", "note", "ok", "zeta"]
+    assert [row.cells.get("alpha") for row in made.finished] == [2.5, None]
+    assert (made.open, made.failed) == (1, [])
+
+
+def test_t22_what_failed_has_its_stage_and_message() -> None:
+    error = {"error_type": "ValueError", "error_message": "no\nfile", "error_stage": "LOAD"}
+    rows = [task("a", "failed"), task("b", "lost"), task("c", "timed_out_queue", unschedulable="too large")]
+    made = section("g", "DONE", rows, {"b.1.a": attempt(**error), "b.1.b": attempt(exit_code=137)})
+    assert [(row.ending, row.stage, row.message) for row in made.failed] == [
+        ("failed", "LOAD", "ValueError: no\nfile"),
+        ("lost", None, "exit code 137"),
+        ("timed_out_queue", None, "too large"),
+    ]
+
+
+def test_t22_nothing_in_a_page_comes_through_unescaped() -> None:
+    evil = "<script>alert('x')</script>&"
+    rows = [task(evil, result={evil: evil}), task("b", "failed")]
+    error = attempt(error_type=evil, error_message=evil, error_stage="TRAIN")
+    made = section(evil, "DONE", rows, {"b.1.b": error})
+    started = datetime(2026, 1, 31, tzinfo=UTC)
+    text = page(Report("batch", "b", evil, "DONE", started, started + timedelta(seconds=90), [made]))
+    assert "<script" not in text and text.count("&lt;script&gt;") >= 6
+    assert "after 1 min 30 s" in text
