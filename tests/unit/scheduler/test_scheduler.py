@@ -10,25 +10,22 @@ from tests.unit.domain.given import (
     assigned,
     begun,
     ended,
-    received,
     record_of,
-    submitted,
     task_active,
     task_id,
     task_queued,
     token,
 )
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd, RunTask, StopTask, TaskRefused, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask, TaskStopRequested
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
 from trackside.scheduler import decide
 from trackside.scheduler.board import Board
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.placement import Placement, place
+from trackside.scheduler.owed import owed as owed_of
+from trackside.scheduler.owed import strays
 
 
 def workers(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
@@ -60,15 +57,6 @@ def worker(
     )
 
 
-def waiting(*tasks: tuple[str, str]) -> list[Task]:
-    """Tells tasks of their own as (type, queue), numbered from 0, in order of submission."""
-    told = Told()
-    told.tell(received())
-    for number, (task_type, queue) in enumerate(tasks):
-        told.tell(submitted(None, task_id=f"t-{number}", task_type=task_type, needs=Needs(queue=queue)))
-    return list(told.stream.tasks.values())
-
-
 def board_of(told: Told) -> Board:
     board = Board()
     for task in told.stream.tasks.values():
@@ -76,82 +64,27 @@ def board_of(told: Told) -> Board:
     return board
 
 
-def shown(placements: Iterable[Placement]) -> list[tuple[str, str, str]]:
-    return [(found.task.task_id, found.worker_id, found.device_id) for found in placements]
-
-
-def test_who_waits_longest_is_served_first() -> None:
-    tasks = waiting(*[("digits", "default")] * 3)
-    found = place(tasks, workers(worker(slots=2)).workers, set())
-    assert shown(found) == [("t-0", "w1", "cpu-0"), ("t-1", "w1", "cpu-1")]
-
-
-def test_no_device_gets_two_tasks_and_a_taken_one_gets_none() -> None:
-    tasks = waiting(*[("digits", "default")] * 4)
-    fleet_of_two = workers(worker(slots=2), worker("w2", "i-2"))
-    found = place(tasks, fleet_of_two.workers, {("w1", "cpu-0")})
-    assert shown(found) == [("t-0", "w1", "cpu-1"), ("t-1", "w2", "cpu-0")]
-
-
-def test_a_task_goes_only_where_its_type_and_its_queue_are_known() -> None:
-    tasks = waiting(("faces", "default"), ("digits", "night"), ("digits", "default"))
-    there = workers(worker(), worker("w2", "i-2", queues=("night",)), worker("w3", "i-3", types=("faces",)))
-    assert shown(place(tasks, there.workers, set())) == [
-        ("t-0", "w3", "cpu-0"),
-        ("t-1", "w2", "cpu-0"),
-        ("t-2", "w1", "cpu-0"),
-    ]
-
-
-def test_a_task_that_fits_nowhere_holds_back_nobody() -> None:
-    tasks = waiting(("faces", "default"), ("digits", "default"))
-    assert shown(place(tasks, workers(worker()).workers, set())) == [("t-1", "w1", "cpu-0")]
-
-
-def test_a_worker_that_is_gone_gets_nothing() -> None:
-    gone = workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
-    assert place(waiting(("digits", "default")), gone.workers, set()) == []
-    assert place([], workers(worker()).workers, set()) == []
-
-
-def test_a_placement_names_the_incarnation_and_follows_the_one_before() -> None:
-    told = task_queued()
-    told.tell(assigned())
-    told.tell(TaskRefused(**token(), code="busy", message=""))
-    (found,) = place([told.task()], workers(worker(), worker("w1", "i-2")).workers, set())
-    event = decide.assigned(found, seen=17)
-    assert (event.attempt, event.placement, event.incarnation, event.seen) == (1, 2, "i-2", 17)
-    assert told.tell(event) == [Outcome.APPLIED]
-
-
 def test_the_board_follows_a_task_through_its_life() -> None:
     told = task_queued()
     board = board_of(told)
+    board.hosts.follow(workers(worker()), lambda _: True, [])
+    slot = board.hosts.by_id["w1"].slots["cpu-0"]
     task = told.task()
-    assert [found.task_id for found in board.waiting()] == [task_id(0)]
+    assert task_id(0) in board.waiting
     told.tell(assigned())
-    board.update(STREAM, task)
-    assert (list(board.waiting()), board.taken()) == ([], {("w1", "cpu-0")})
-    board.update(STREAM, task)
-    assert list(board.placed) == [task_id(0)]
+    for _ in range(2):
+        board.update(STREAM, task)
+        assert (len(board.waiting), list(board.placed)) == (0, [task_id(0)])
+        assert list(slot.bookings) == [task_id(0)]
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     board.update(STREAM, task)
-    assert ([found.task_id for found in board.waiting()], board.taken()) == ([task_id(0)], set())
+    board.advance(task.not_before_ms)
+    assert (task_id(0) in board.waiting, dict(slot.bookings)) == (True, {})
     told.tell(assigned(attempt=2))
     told.tell(ended(attempt=2))
     board.update(STREAM, task)
-    assert board == Board()
-
-
-def test_the_board_orders_by_submission_and_puts_another_try_at_the_end() -> None:
-    tasks = waiting(*[("digits", "default")] * 3)
-    board = Board()
-    for task in (tasks[2], tasks[0], tasks[1]):
-        board.update(STREAM, task)
-    assert [task.task_id for task in board.waiting()] == ["t-0", "t-1", "t-2"]
-    tasks[0].queued_at = (tasks[2].queued_at[0] + 1, 0, 0)
-    board.update(STREAM, tasks[0])
-    assert [task.task_id for task in board.waiting()] == ["t-1", "t-2", "t-0"]
+    kept = (board.tasks, board.placed, board.owing, board.on, board.bookings, board.stream_of)
+    assert (len(board.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
 
 
 BEAT_MS, LEASE_MS = 1_000, 10_000
@@ -253,18 +186,26 @@ def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
     assert lost(told, Fleet()) == []
 
 
-def owed(told: Told, there: Fleet) -> list[RunTask | StopTask]:
-    return [due.command for due in decide.owed(board_of(told), there)]
+def owed(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask]:
+    return [due.command for due in owed_of(board_of(told), there)]
 
 
 def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
     told, there = task_queued(), workers(worker())
     assert owed(told, there) == []
     told.tell(assigned())
-    (due,) = decide.owed(board_of(told), there)
+    (due,) = owed_of(board_of(told), there)
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
     assert due.key == ("RunTask", task_id(0), 1, 1)
-    assert due.command == RunTask(stream=STREAM, **token(), task_type="digits", parameters={"lr": 0.0})
+    run = RunTask(
+        stream=STREAM,
+        **token(),
+        task_type="digits",
+        parameters={"lr": 0.0},
+        device_ids=["cpu-0"],
+        interrupts=2,
+    )
+    assert due.command == run
     told.tell(begun())
     assert owed(told, there) == []
 
@@ -296,6 +237,6 @@ def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
         RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_ids=["cpu-0"])
         for trial in (0, 1)
     ]
-    (due,) = decide.strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
+    (due,) = strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
     assert due.command == StopTask(stream=STREAM, **token(1), reason="stray")

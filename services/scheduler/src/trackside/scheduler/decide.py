@@ -1,32 +1,29 @@
-"""What the scheduler decides and what it owes to workers, from folded state alone: pure."""
+"""What the scheduler decides about workers and attempts, from folded state alone: pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
-from trackside.contracts.fleet import RunningPlacement, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, StopTask, TaskAssigned
-from trackside.domain import retries
+from trackside.contracts.fleet import WorkerLost
+from trackside.contracts.message import Event
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    TaskAssigned,
+    TaskError,
+    TaskPreemptionRequested,
+    TaskRecallRequested,
+    TaskUnschedulable,
+    TimeLimitReached,
+)
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.board import Board
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.placement import Placement
+from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
 
-
-@dataclass(frozen=True, slots=True)
-class DeviceCommand:
-    """A command that a device is owed until the log answers it; `key` names it among repeats."""
-
-    worker_id: str
-    device_id: str
-    command: RunTask | StopTask
-    traceparent: str
-
-    @property
-    def key(self) -> tuple[str, str, int, int]:
-        """Says which placement of which task is to run or to stop."""
-        command = self.command
-        return (type(command).__name__, command.task_id, command.attempt, command.placement)
+AGAIN_MS = 250
+"""After how long a time limit is said again that the log found too early: its clock is behind ours."""
+BUSY_MS = 20
+"""After how long a time limit is looked at again that couldn't be decided about."""
 
 
 def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[WorkerLost]:
@@ -51,104 +48,100 @@ def lost_attempts(
     Where a worker has joined anew, what it recovered of its past must have been folded before:
     `positions` are the next offsets to fold, by partition of the events topic.
     """
-    for task in board.placed.values():
-        place = task.place
-        if place is None or fleet.current(place.worker_id, place.incarnation):
+    for (worker_id, incarnation), task_ids in board.on.items():
+        if fleet.current(worker_id, incarnation):
             continue
-        worker = fleet.workers.get(place.worker_id)
-        if worker is None or not fleet.knows(place.incarnation):
+        worker = fleet.workers.get(worker_id)
+        if worker is None or not fleet.knows(incarnation):
             continue
         if any(positions.get(partition, 0) < offset for partition, offset in worker.after.items()):
             continue
-        yield (
-            task,
-            AttemptEnded(
+        for task_id in task_ids:
+            task = board.placed[task_id]
+            yield task, _ended(task, AttemptEnd.LOST, incarnation)
+
+
+def given_up(task: Task) -> AttemptEnded:
+    """Gives the end of a task that was refused too often: the last refusal says why."""
+    refusals = [past for past in task.attempt.past if past.end == "refused"]
+    last = refusals[-1]
+    message = f"refused {len(refusals)} times, last by {last.worker_id}: {last.code}: {last.message}"
+    error = TaskError(stage="START", type="Refused", message=message)
+    return _ended(task, AttemptEnd.REFUSED, "", error)
+
+
+def _ended(task: Task, end: AttemptEnd, incarnation: str, error: TaskError | None = None) -> AttemptEnded:
+    return AttemptEnded(
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        incarnation=incarnation,
+        end=end,
+        error=error,
+    )
+
+
+def limits_reached(
+    board: Board, now_ms: int, busy: Callable[[str], bool]
+) -> Iterable[tuple[Task, TimeLimitReached]]:
+    """Gives the tasks that have waited or run for as long as they may."""
+    for task_id in list(board.limits.pop_due(now_ms)):
+        task = board.tasks.get(task_id)
+        due_ms = None if task is None else task.due_ms
+        if task is None or due_ms is None:
+            continue
+        if due_ms > now_ms:
+            board.limits.set(task_id, due_ms)
+        elif busy(board.stream_of[task_id]):
+            board.limits.set(task_id, now_ms + BUSY_MS)
+        else:
+            board.limits.set(task_id, now_ms + AGAIN_MS)
+            yield (
+                task,
+                TimeLimitReached(
+                    task_id=task_id,
+                    attempt=task.attempt.number,
+                    limit="queue" if task.state is TaskState.QUEUED else "run",
+                    due_ms=due_ms,
+                ),
+            )
+
+
+def event_of(move: Move, seen: int) -> Event:
+    """Gives the event of a move; `seen` is the position in the fleet topic that it rests on."""
+    task = move.task
+    attempt = task.attempt
+    match move:
+        case Assign():
+            return assigned(move, seen)
+        case PushAside(by=by):
+            return TaskPreemptionRequested(
+                task_id=task.task_id, attempt=attempt.number, placement=attempt.placement, by=by
+            )
+        case Recall(reason=reason):
+            return TaskRecallRequested(
+                task_id=task.task_id, attempt=attempt.number, placement=attempt.placement, reason=reason
+            )
+        case SayNever(message=message):
+            return TaskUnschedulable(
                 task_id=task.task_id,
-                attempt=task.attempt.number,
-                placement=task.attempt.placement,
-                incarnation=place.incarnation,
-                end=AttemptEnd.LOST,
-            ),
-        )
+                attempt=attempt.number,
+                number=attempt.unschedulable + 1,
+                message=message,
+            )
 
 
-def assigned(placement: Placement, seen: int) -> TaskAssigned:
+def assigned(move: Assign, seen: int) -> TaskAssigned:
     """Gives the event of a placement; it follows the placement before it, or loses."""
-    task = placement.task
+    task, spot = move.task, move.spot
     return TaskAssigned(
         task_id=task.task_id,
         attempt=task.attempt.number,
         placement=task.attempt.placement + 1,
-        worker_id=placement.worker_id,
-        incarnation=placement.incarnation,
-        device_ids=[placement.device_id],
+        worker_id=spot.host.worker.worker_id,
+        incarnation=spot.host.worker.incarnation,
+        device_ids=spot.device_ids,
+        reserved=spot.reserved,
+        behind=move.behind,
         seen=seen,
-    )
-
-
-def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
-    """Gives every device command that the log has not answered: run what is placed, stop what shall end."""
-    for task in board.placed.values():
-        place = task.place
-        if place is None or not fleet.current(place.worker_id, place.incarnation):
-            continue
-        stream = board.stream_of[task.task_id]
-        command: RunTask | StopTask
-        if task.stop_reason:
-            command = stop_of(task, stream, place.incarnation)
-        elif task.state is TaskState.PLACED:
-            command = _run_of(task, stream, place.incarnation)
-        else:
-            continue
-        yield DeviceCommand(place.worker_id, place.device_ids[0], command, task.traceparent)
-
-
-def strays(
-    running: Iterable[RunningPlacement],
-    worker_id: str,
-    incarnation: str,
-    current: Callable[[RunningPlacement], bool],
-) -> Iterable[DeviceCommand]:
-    """Gives a stop for every placement that a worker runs although the log has moved on."""
-    for placement in running:
-        if current(placement):
-            continue
-        command = StopTask(
-            stream=placement.stream,
-            task_id=placement.task_id,
-            attempt=placement.attempt,
-            placement=placement.placement,
-            incarnation=incarnation,
-            reason="stray",
-        )
-        yield DeviceCommand(worker_id, placement.device_ids[0], command, "")
-
-
-def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:
-    """Gives the command that ends a task's placement."""
-    return StopTask(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
-        reason=task.stop_reason,
-    )
-
-
-def _run_of(task: Task, stream: str, incarnation: str) -> RunTask:
-    return RunTask(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
-        task_type=task.task_type,
-        parameters=task.parameters,
-        device_ids=task.attempt.device_ids,
-        reserved=task.attempt.reserved,
-        whole_device=task.needs.resources.whole_device,
-        exclusive=task.needs.exclusive,
-        interrupts=retries.interrupts_left(task.needs.retry, task.attempts),
-        wait=task.attempt.behind,
     )

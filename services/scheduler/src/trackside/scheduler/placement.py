@@ -1,43 +1,272 @@
-"""Which waiting task goes to which free device: first come, first served. Pure."""
+"""Where a task fits: on free devices, or behind a task that runs. Pure."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
-from trackside.domain.fleet import Worker
-from trackside.domain.task import Task
+from trackside.contracts.tasks import Reservation
+from trackside.scheduler.asks import Asks
+from trackside.scheduler.estimates import Amount, Want
+from trackside.scheduler.occupancy import Booking, Gates, Host, Slot
+
+ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """A task and the device it shall have."""
+class Spot:
+    """Devices of one host on which a task fits, and what is reserved for it there."""
 
-    task: Task
-    worker_id: str
-    incarnation: str
-    device_id: str
+    host: Host
+    slots: tuple[Slot, ...]
+    reserved: Reservation
+
+    @property
+    def device_ids(self) -> list[str]:
+        """The ids of the devices."""
+        return [slot.device.device_id for slot in self.slots]
+
+    def booking(self, task_id: str, asks: Asks, *, behind: bool = False, shadow: bool = False) -> Booking:
+        """Gives the booking of a task that gets this place."""
+        return Booking(
+            task_id=task_id,
+            device_ids=tuple(self.device_ids),
+            memory=self.reserved.memory_bytes,
+            cuda=self.reserved.cuda_memory_bytes,
+            whole=asks.whole,
+            behind=behind,
+            shadow=shadow,
+        )
 
 
-def place(
-    waiting: Iterable[Task], workers: Mapping[str, Worker], taken: set[tuple[str, str]]
-) -> list[Placement]:
-    """Gives each waiting task, in order, the first free device of a worker that knows its type and queue.
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for every placement: the gates, and the order in which devices are tried."""
 
-    `taken` holds (worker, device) pairs that have a task, or that shall be left alone.
+    gates: Gates = field(default_factory=Gates)
+    order: str = "FIRST-FIT"
+
+    def key(self, slot: Slot) -> float:
+        """Gives what sorts a device: the smallest is tried first."""
+        reverse = self.order.startswith("-")
+        match self.order.removeprefix("-"):
+            case "REMAIN-MEM":
+                found = -float(slot.free if slot.is_gpu else slot.device.memory_bytes)
+            case "TOTAL-MEM":
+                found = -float(slot.device.memory_bytes)
+            case "UTILISATION":
+                found = slot.utilisation if slot.is_gpu else float(bool(slot.bookings)) * 100
+            case _:
+                found = float(slot.rank)
+        return -found if reverse else found
+
+
+def device_bytes(slot: Slot, asks: Asks, amount: Amount, gates: Gates) -> int | None:
+    """Gives what a task gets on a GPU, bytes, or None if it doesn't fit beside those who are there."""
+    others = slot.bookings
+    if others and (asks.whole or any(other.whole for other in others.values())):
+        return None
+    total = slot.device.memory_bytes
+    if total == 0:
+        return amount.size_bytes
+    need = min(amount.size_bytes, total) if amount.by == "default" else amount.size_bytes
+    kept = max(int(total * gates.device_share), gates.device_bytes) if others else 0
+    free = slot.free
+    if need <= free - kept:
+        return None if slot.waiting is not None and delays(slot, need) else need
+    if not others and amount.by != "task" and need <= 2 * free:
+        return free
+    return None
+
+
+def delays(slot: Slot, newcomer: int) -> bool:
+    """Says whether the task that waits behind others would wait for one more end than without a newcomer."""
+    assert slot.waiting is not None
+    room = slot.device.memory_bytes - slot.foreign - slot.waiting.cuda
+    running = sorted(booking.cuda for booking in slot.bookings.values() if booking is not slot.waiting)
+    if slot.waiting.whole:
+        return True
+    left = sum(running)
+    while running and left > room:
+        left -= running.pop()
+    return left + newcomer > room
+
+
+def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) -> int | None:
+    """Gives what a task gets of the host's memory, bytes, or None if it doesn't fit.
+
+    A default is no more than the CPU slots' share of their host, and never keeps a task off a slot.
     """
-    free = [
-        (worker, device_id)
-        for worker in workers.values()
-        if not worker.gone
-        for device_id in worker.devices
-        if (worker.worker_id, device_id) not in taken
-    ]
-    placements = []
-    for task in waiting:
-        if not free:
-            break
-        for at, (worker, device_id) in enumerate(free):
-            if task.task_type in worker.task_types and task.needs.queue in worker.queues:
-                placements.append(Placement(task, worker.worker_id, worker.incarnation, device_id))
-                del free[at]
-                break
-    return placements
+    share = sum(slot.device.memory_bytes for slot in slots if not slot.is_gpu)
+    by_default = amount.by == "default"
+    need = min(amount.size_bytes, share) if by_default and share else amount.size_bytes
+    total = host.worker.memory_bytes
+    if total == 0:
+        return need
+    need = min(need, total) if by_default else need
+    kept = max(int(total * gates.host_share), gates.host_bytes) if host.bookings else 0
+    free = host.free
+    if need <= free - kept:
+        return need
+    if by_default and share:
+        return max(0, min(need, free))
+    if not host.bookings and amount.by != "task" and need <= 2 * free:
+        return free
+    return None
+
+
+def spot_on(host: Host, slots: tuple[Slot, ...], asks: Asks, want: Want, gates: Gates) -> Spot | None:
+    """Gives the place that a task has on these free devices, if it fits."""
+    memory = host_bytes(host, slots, want.memory, gates)
+    if memory is None or not host.has_room(gates):
+        return None
+    cuda = 0
+    for slot in slots:
+        if not slot.is_gpu:
+            if slot.bookings:
+                return None
+            continue
+        found = device_bytes(slot, asks, want.cuda, gates)
+        if found is None:
+            return None
+        cuda = max(cuda, found)
+    return Spot(host, slots, _reservation(memory, cuda, want, slots[0].is_gpu))
+
+
+def _reservation(memory: int, cuda: int, want: Want, with_cuda: bool) -> Reservation:
+    return Reservation(
+        memory_bytes=memory, cuda_memory_bytes=cuda, estimated_by=want.estimated_by(with_cuda=with_cuda)
+    )
+
+
+def several_on(
+    host: Host, asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+) -> Spot | None:
+    """Gives n devices of one kind of a host on which a task fits: the first n in order."""
+    for kind in ("gpu", "cpu"):
+        fitting = [
+            slot
+            for slot in host.candidates(asks)
+            if slot.device.kind == kind and usable(slot) and _fits_alone(slot, asks, want, rules.gates)
+        ]
+        if len(fitting) >= asks.devices:
+            fitting.sort(key=lambda slot: (rules.key(slot), slot.rank))
+            spot = spot_on(host, tuple(fitting[: asks.devices]), asks, want, rules.gates)
+            if spot is not None:
+                return spot
+    return None
+
+
+def _fits_alone(slot: Slot, asks: Asks, want: Want, gates: Gates) -> bool:
+    if slot.is_gpu:
+        return device_bytes(slot, asks, want.cuda, gates) is not None
+    return not slot.bookings
+
+
+def behind_on(host: Host, slot: Slot, asks: Asks, want: Want, gates: Gates) -> Spot | None:
+    """Gives the place behind those who have a device now: one task may wait there, not more."""
+    bookings = slot.bookings.values()
+    if not bookings or any((other.behind and not other.training) or other.shadow for other in bookings):
+        return None
+    if all(other.stopping for other in bookings) or not host.has_room(gates):
+        return None
+    cuda = 0
+    if slot.is_gpu:
+        alone = slot.device.memory_bytes - slot.foreign
+        cuda = want.cuda.size_bytes
+        if want.cuda.by != "task" and slot.device.memory_bytes:
+            cuda = min(cuda, alone)
+        if slot.device.memory_bytes and cuda > alone:
+            return None
+    elif host.worker.memory_bytes and want.memory.by == "default" and host.free <= 0:
+        return None
+    memory = host_bytes(host, (slot,), want.memory, gates)
+    if memory is None:
+        return None
+    return Spot(host, (slot,), _reservation(memory, cuda, want, slot.is_gpu))
+
+
+class Search:
+    """The places for tasks that ask for the same, best first; what doesn't fit isn't looked at again.
+
+    That is right as long as places only fill up while it is used. `key` orders devices, `fit` gives the
+    place on one (or on its host, for several), or None.
+    """
+
+    def __init__(
+        self,
+        units: Iterable[tuple[Host, Slot]],
+        key: Callable[[Slot], float],
+        fit: Callable[[Host, Slot], Spot | None],
+    ) -> None:
+        self._heap = [(key(slot), slot.rank, host, slot) for host, slot in units]
+        heapq.heapify(self._heap)
+        self._key = key
+        self._fit = fit
+
+    def best(self) -> Spot | None:
+        """Gives the best place that is there now, None if there is none."""
+        heap = self._heap
+        while heap:
+            key, rank, host, slot = heap[0]
+            now = self._key(slot)
+            if now > key:
+                heapq.heapreplace(heap, (now, rank, host, slot))
+                continue
+            spot = self._fit(host, slot)
+            if spot is not None:
+                return spot
+            heapq.heappop(heap)
+        return None
+
+
+def free_places(
+    hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+) -> Search:
+    """Searches for places on devices that have room now; `usable` says which are not left alone."""
+    gates = rules.gates
+
+    def fit(host: Host, slot: Slot) -> Spot | None:
+        if asks.devices > 1:
+            return several_on(host, asks, want, rules, usable)
+        return spot_on(host, (slot,), asks, want, gates)
+
+    return Search(_with_room(hosts, asks, want, rules, usable), rules.key, fit)
+
+
+def _with_room(
+    hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+) -> Iterator[tuple[Host, Slot]]:
+    for host in hosts:
+        if not host.serves(asks) or not host.has_room(rules.gates):
+            continue
+        found = [slot for slot in host.candidates(asks) if _may_have_room(slot, asks) and usable(slot)]
+        if asks.devices == 1:
+            yield from ((host, slot) for slot in found)
+        elif len(found) >= asks.devices:
+            yield host, min(found, key=rules.key)
+
+
+def _may_have_room(slot: Slot, asks: Asks) -> bool:
+    """Says quickly whether it is worth a closer look."""
+    return not slot.bookings or (slot.is_gpu and not asks.whole and slot.free > 0)
+
+
+def places_behind(
+    hosts: Iterable[Host], asks: Asks, want: Want, gates: Gates, usable: Callable[[Slot], bool]
+) -> Search:
+    """Searches for places behind running tasks: the one that runs for the longest first."""
+
+    def key(slot: Slot) -> float:
+        return float(min((booking.assigned_ms for booking in slot.bookings.values()), default=0))
+
+    def fit(host: Host, slot: Slot) -> Spot | None:
+        return behind_on(host, slot, asks, want, gates)
+
+    units = (
+        (host, slot)
+        for host in hosts
+        if host.serves(asks) and host.has_room(gates)
+        for slot in host.candidates(asks)
+        if slot.bookings and slot.waiting is None and usable(slot)
+    )
+    return Search(units, key, fit)

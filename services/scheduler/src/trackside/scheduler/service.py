@@ -5,13 +5,15 @@ from collections.abc import Iterable
 import structlog
 
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
-from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnded, TaskAssigned, TaskRefused
+from trackside.contracts.message import Event, Record
+from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.domain import fleet
+from trackside.domain.fleet import Worker
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
+from trackside.domain.task import Task, TaskState
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
@@ -19,10 +21,12 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
 from trackside.scheduler import decide
-from trackside.scheduler.board import Board, DeviceKey
-from trackside.scheduler.decide import DeviceCommand
+from trackside.scheduler.asks import asks_of
+from trackside.scheduler.board import Board
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.placement import place
+from trackside.scheduler.moves import Assign, PushAside
+from trackside.scheduler.owed import DeviceCommand, Key, owed, strays
+from trackside.scheduler.planner import Planner
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry import context
 from trackside.telemetry.metrics import counter, gauge, histogram
@@ -30,7 +34,11 @@ from trackside.telemetry.metrics import counter, gauge, histogram
 log = structlog.get_logger("trackside.scheduler")
 
 AVOID_MS = 1_000
-"""How long a device that refused a task is left alone."""
+"""How long a device that refused a task is left alone; twice as long for each refusal of the attempt."""
+LONGEST_AVOID_MS = 30_000
+EARLY_MS = 250
+"""How long a task is left alone whose placement the log found too early: its clock is behind ours."""
+MEASURE_MS = 1_000
 
 
 class Scheduler:
@@ -52,13 +60,15 @@ class Scheduler:
         self._background = background
         self._settings = settings
         self._fleet = fleet.Fleet()
-        self._board = Board()
+        self._board = Board(settings.policy)
+        self._planner = Planner(self._board)
         self._leases = Leases(int(settings.heartbeat_s * 1000))
-        self._avoid: dict[DeviceKey, int] = {}
-        self._sent: dict[tuple[str, str, int, int], int] = {}
+        self._sent: dict[Key, int] = {}
         self._strays: list[DeviceCommand] = []
         self._over: set[str] = set()
+        self._unready: set[str] = set()
         self._beat_due_ms = 0
+        self._measure_due_ms = 0
         self._resend_due_ms: int | None = None
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
@@ -69,32 +79,41 @@ class Scheduler:
         if record.topic == self._topics.heartbeats.name:
             self._heard(record)
         elif record.topic == self._topics.fleet.name:
-            fleet.evolve(self._fleet, record)
+            if fleet.evolve(self._fleet, record) is not Outcome.APPLIED:
+                return
             current = {worker.incarnation for worker in self._fleet.workers.values()}
             self._leases.keep(current)
             self._over &= current
+            self._follow_fleet()
         else:
             self._fold_event(record)
 
     def reconsider(self, stream: str) -> None:
-        """Needs no memory of streams: everything that is lacking is looked for each time."""
+        """Says again what may not have reached the log; all else is looked for each time."""
+        self._board.say_again()
 
     def arrive(self, entry: Entry) -> None:
         """Reads no topic that others write."""
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
-        """Gives lost workers, lost attempts and new placements."""
-        if not self._is_busy_fleet(facts):
+        """Gives lost workers, attempts that are over, limits that are reached, and moves of tasks."""
+        if not facts.busy(self._topics.fleet.name, ""):
             for lost in decide.lost_workers(self._fleet, self._leases, int(self._settings.lease_s * 1000)):
                 counter("trackside.scheduler.lost.workers").inc()
                 log.warning("worker lost", worker=lost.worker_id, silent_ms=lost.silent_ms)
                 yield Decision(self._topics.fleet.name, lost.worker_id, (lost,), "lose worker")
-        for task, ended in decide.lost_attempts(self._board, self._fleet, self._streams.positions):
-            stream = self._board.stream_of[task.task_id]
-            if not facts.busy(self._topics.events.name, stream):
-                counter("trackside.scheduler.returned.tasks").labels("lost").inc()
-                yield self._decision(stream, ended, "lose attempt", task.traceparent)
-        yield from self._placements(facts)
+        yield from self._ends(facts)
+        if self._unready and self._unready != self._not_ready():
+            self._follow_fleet()
+        for move in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
+            event = decide.event_of(move, self._fleet.position)
+            if isinstance(move, Assign):
+                counter("trackside.scheduler.assigned.tasks").inc()
+                waited_s = max(0, facts.now_ms - move.task.queued_at[0]) / 1000
+                histogram("trackside.scheduler.queue_wait.seconds").observe(waited_s)
+            elif isinstance(move, PushAside):
+                counter("trackside.scheduler.returned.tasks").labels("preempted").inc()
+            yield self._decision(move.task, event, "assign task" if isinstance(move, Assign) else "move task")
 
     def act(self, facts: Facts) -> None:
         """Sends what devices are owed, again after a while, and the own heartbeat when it is due."""
@@ -102,24 +121,67 @@ class Scheduler:
             self._beat_due_ms = facts.now_ms + int(self._settings.heartbeat_s * 1000)
             self._background.spawn(self._beat())
         resend_ms = int(self._settings.resend_s * 1000)
-        still: dict[tuple[str, str, int, int], int] = {}
-        for due in (*decide.owed(self._board, self._fleet), *self._strays):
+        still: dict[Key, int] = {}
+        expected: list[int] = []
+        for due in (*owed(self._board, self._fleet), *self._strays):
             sent_ms = self._sent.get(due.key)
-            if sent_ms is None or facts.now_ms - sent_ms >= resend_ms:
+            if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not due.held):
                 self._background.spawn(self._send(due))
                 sent_ms = facts.now_ms
-            still[due.key] = sent_ms
+            still[due.key] = facts.now_ms if due.held else sent_ms
+            if not due.held:
+                expected.append(sent_ms)
         self._strays.clear()
         self._sent = still
-        self._resend_due_ms = min(still.values()) + resend_ms if still else None
-        self._measure()
+        self._resend_due_ms = min(expected) + resend_ms if expected else None
+        if facts.now_ms >= self._measure_due_ms:
+            self._measure_due_ms = facts.now_ms + MEASURE_MS
+            self._measure()
 
     def next_due_ms(self) -> int | None:
-        """Gives when the next heartbeat, repeated command or avoided device is due."""
-        moments = [self._beat_due_ms, *self._avoid.values()]
-        if self._resend_due_ms is not None:
-            moments.append(self._resend_due_ms)
-        return min(moments)
+        """Gives when the next heartbeat, repeated command, time limit or look at waiting tasks is due."""
+        moments = (
+            self._beat_due_ms,
+            self._resend_due_ms,
+            self._board.limits.next_ms(),
+            self._planner.next_due_ms(),
+        )
+        return min(moment for moment in moments if moment is not None)
+
+    def _ends(self, facts: Facts) -> Iterable[Decision]:
+        for task, ended in decide.lost_attempts(self._board, self._fleet, self._streams.positions):
+            if not self._is_busy(facts, self._board.stream_of[task.task_id]):
+                counter("trackside.scheduler.returned.tasks").labels("lost").inc()
+                yield self._decision(task, ended, "lose attempt")
+        for task in self._board.given_up.values():
+            if not self._is_busy(facts, self._board.stream_of[task.task_id]):
+                yield self._decision(task, decide.given_up(task), "give up task")
+        for task, reached in decide.limits_reached(
+            self._board, facts.now_ms, lambda stream: self._is_busy(facts, stream)
+        ):
+            yield self._decision(task, reached, "limit task")
+
+    def _is_busy(self, facts: Facts, stream: str) -> bool:
+        return facts.busy(self._topics.events.name, stream)
+
+    def _not_ready(self) -> set[str]:
+        """Gives the incarnations whose worker said more before it joined than was folded."""
+        positions = self._streams.positions
+        return {
+            worker.incarnation
+            for worker in self._fleet.workers.values()
+            if any(positions.get(partition, 0) < offset for partition, offset in worker.after.items())
+        }
+
+    def _follow_fleet(self) -> None:
+        """Brings the hosts up to the fleet: one that joined anew gets tasks once its past is folded."""
+        self._unready = self._not_ready()
+        closed = self._over | self._unready
+
+        def is_open(worker: Worker) -> bool:
+            return not worker.gone and worker.incarnation not in closed
+
+        self._board.hosts.follow(self._fleet, is_open, list(self._board.bookings.values()))
 
     def _fold_event(self, record: Record) -> None:
         stream, outcome = self._streams.fold(record)
@@ -127,23 +189,38 @@ class Scheduler:
         if isinstance(message, AttemptEnded) and message.recovered and record.envelope.role == "worker":
             # A later incarnation says so, and will join next: nothing more for the one that is no more.
             self._over.add(message.incarnation)
+            self._follow_fleet()
         if outcome is not Outcome.APPLIED:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
+            if isinstance(message, TaskAssigned) and record.envelope.source == self._author.source:
+                self._come_back_later(stream.tasks.get(message.task_id))
+            return
+        if isinstance(message, MetricReported):
             return
         task = stream.tasks.get(getattr(message, "task_id", ""))
-        if isinstance(message, TaskRefused):
+        if isinstance(message, TaskRefused) and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
-            self._leave_alone(message, record)
+            self._leave_alone(message, task)
+        elif isinstance(message, TaskReturned):
+            counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
         if task is not None:
             self._board.update(stream.stream_id, task)
         if stream.closed:
             shrink(stream)
 
-    def _leave_alone(self, refused: TaskRefused, record: Record) -> None:
-        attempt = self._board.placed.get(refused.task_id)
-        if attempt is not None:
-            for device_id in attempt.attempt.device_ids:
-                self._avoid[attempt.attempt.worker_id, device_id] = now_ms() + AVOID_MS
+    def _leave_alone(self, refused: TaskRefused, task: Task) -> None:
+        """Keeps a device that refused a task from others, or from such tasks if they only don't fit."""
+        past = task.attempt.past[-1]
+        count = sum(other.end == "refused" for other in task.attempt.past)
+        until_ms = now_ms() + min(AVOID_MS * 2 ** (count - 1), LONGEST_AVOID_MS)
+        asks = asks_of(task) if refused.code == "out_of_memory" else None
+        if asks is None:
+            until_ms = now_ms() + AVOID_MS
+        self._board.hosts.avoid(past.worker_id, past.device_ids, asks, until_ms)
+
+    def _come_back_later(self, task: Task | None) -> None:
+        if task is not None and task.state is TaskState.QUEUED:
+            self._board.later.set(task.task_id, now_ms() + EARLY_MS)
 
     def _heard(self, record: Record) -> None:
         message = record.message
@@ -152,9 +229,8 @@ class Scheduler:
                 self._leases.own(record.append_time_ms)
         elif isinstance(message, WorkerHeartbeat):
             self._leases.heard(message.incarnation)
-            self._strays += decide.strays(
-                message.running, message.worker_id, message.incarnation, self._is_current
-            )
+            self._board.hosts.heard(message)
+            self._strays += strays(message.running, message.worker_id, message.incarnation, self._is_current)
 
     def _is_current(self, running: RunningPlacement) -> bool:
         """Says whether the log may still have this placement where its worker runs it.
@@ -169,40 +245,9 @@ class Scheduler:
         runs = (running.attempt, running.placement)
         return folded < runs or (folded == runs and task.place is not None)
 
-    def _is_busy_fleet(self, facts: Facts) -> bool:
-        return facts.busy(self._topics.fleet.name, "")
-
-    def _placements(self, facts: Facts) -> Iterable[Decision]:
-        self._avoid = {device: until for device, until in self._avoid.items() if until > facts.now_ms}
-        if not self._board.queue:
-            return
-        events, workers = self._topics.events.name, self._fleet.workers
-        taken = self._board.taken() | self._avoid.keys()
-        for decision in facts.in_flight:
-            for message in decision.messages:
-                if isinstance(message, TaskAssigned):
-                    taken |= {(message.worker_id, device_id) for device_id in message.device_ids}
-        waiting = (
-            task
-            for task in self._board.waiting()
-            if not facts.busy(events, self._board.stream_of[task.task_id])
-        )
-        there = {name: worker for name, worker in workers.items() if worker.incarnation not in self._over}
-        for placement in place(waiting, there, taken):
-            task = placement.task
-            counter("trackside.scheduler.assigned.tasks").inc()
-            histogram("trackside.scheduler.queue_wait.seconds").observe(
-                max(0, facts.now_ms - task.queued_at[0]) / 1000
-            )
-            assigned = decide.assigned(placement, self._fleet.position)
-            yield self._decision(
-                self._board.stream_of[task.task_id], assigned, "assign task", task.traceparent
-            )
-
-    def _decision(
-        self, stream: str, event: AttemptEnded | TaskAssigned, what: str, traceparent: str
-    ) -> Decision:
-        return Decision(self._topics.events.name, stream, (event,), what, "", traceparent)
+    def _decision(self, task: Task, event: Event, what: str) -> Decision:
+        stream = self._board.stream_of[task.task_id]
+        return Decision(self._topics.events.name, stream, (event,), what, "", task.traceparent)
 
     async def _send(self, due: DeviceCommand) -> None:
         topic = self._topics.device(due.worker_id, due.device_id)
@@ -211,6 +256,7 @@ class Scheduler:
         try:
             await self._log.publish(topic.name, 0, record)
         except TransientError as error:
+            self._sent.pop(due.key, None)
             log.warning("a device command is sent again later", task=due.command.task_id, reason=str(error))
 
     async def _beat(self) -> None:
@@ -222,9 +268,9 @@ class Scheduler:
             log.warning("no heartbeat: the log does not answer", reason=str(error))
 
     def _measure(self) -> None:
-        taken = self._board.taken()
-        devices = sum(len(worker.devices) for worker in self._fleet.workers.values() if not worker.gone)
-        gauge("trackside.scheduler.queue.tasks").set(len(self._board.queue))
-        gauge("trackside.scheduler.busy.devices").set(len(taken))
-        gauge("trackside.scheduler.free.devices").set(max(0, devices - len(taken)))
+        devices = sum(len(host.slots) for host in self._board.hosts.open)
+        busy = self._board.hosts.busy_devices
+        gauge("trackside.scheduler.queue.tasks").set(len(self._board.waiting))
+        gauge("trackside.scheduler.busy.devices").set(busy)
+        gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))

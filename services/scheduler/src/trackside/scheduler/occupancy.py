@@ -1,0 +1,242 @@
+"""What is taken of each host and device: reserved or seen to be used, whichever is more. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trackside.contracts.fleet import Device, WorkerHeartbeat
+from trackside.contracts.tasks import TaskStatus
+from trackside.domain.fleet import Worker
+from trackside.domain.task import Task, TaskState
+from trackside.scheduler.asks import Asks, level_of, waiting_since_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What is kept free beside tasks, and how busy a worker may be; 0 means no limit.
+
+    A host or a device with no task on it keeps nothing free: something must be able to run.
+    """
+
+    host_share: float = 0.0
+    host_bytes: int = 0
+    device_share: float = 0.0
+    device_bytes: int = 0
+    max_cpu_percent: float = 0.0
+    max_loading: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Booking:
+    """A task's place as it counts: memory on the host, and `cuda` on each of its devices, bytes.
+
+    `behind`: it waits for others on its device, unless it fits beside them. `shadow`: nothing is there
+    yet, but the place is kept. `level` is its priority as it counted when it was placed.
+    """
+
+    task_id: str
+    device_ids: tuple[str, ...]
+    memory: int
+    cuda: int
+    whole: bool = False
+    behind: bool = False
+    shadow: bool = False
+    token: tuple[int, int] = (0, 0)
+    accepted: bool = False
+    training: bool = False
+    stopping: bool = False
+    recalled: bool = False
+    level: int = 0
+    priority: int = 0
+    assigned_ms: int = 0
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What decides how much it takes away from others."""
+        return (self.device_ids, self.memory, self.cuda, self.whole, self.behind and not self.training)
+
+
+def booking_of(task: Task, ageing_ms: int) -> Booking:
+    """Gives the booking of a task that has a place."""
+    attempt = task.attempt
+    waited_ms = attempt.assigned_ms - waiting_since_ms(task)
+    return Booking(
+        task_id=task.task_id,
+        device_ids=tuple(attempt.device_ids),
+        memory=attempt.reserved.memory_bytes,
+        cuda=attempt.reserved.cuda_memory_bytes,
+        whole=task.needs.resources.whole_device,
+        behind=attempt.behind,
+        token=(attempt.number, attempt.placement),
+        accepted=task.state is TaskState.ACTIVE,
+        training=attempt.status >= TaskStatus.TRAINING,
+        stopping=bool(task.stop_reason) or attempt.stopping is not None,
+        recalled=attempt.recalled,
+        level=level_of(task.needs.priority, waited_ms, ageing_ms),
+        priority=task.needs.priority,
+        assigned_ms=attempt.assigned_ms,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A device and who has it. `used` are bytes of a GPU; `waiting` is the task behind the others."""
+
+    device: Device
+    rank: int
+    healthy: bool = True
+    foreign: int = 0
+    utilisation: float = 0.0
+    bookings: dict[str, Booking] = field(default_factory=dict)
+    used: int = 0
+    waiting: Booking | None = None
+    avoided: dict[Asks | None, int] = field(default_factory=dict)
+    """Until when, ms since 1970, it gets no task that asks for that; None stands for every task."""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Says whether several tasks may share it."""
+        return self.device.kind == "gpu"
+
+    @property
+    def free(self) -> int:
+        """Bytes that nobody has."""
+        return self.device.memory_bytes - self.foreign - self.used
+
+    def refresh(self) -> None:
+        """Counts anew after a booking came, went or changed."""
+        shadows: list[Booking] = []
+        late: list[Booking] = []
+        real: list[Booking] = []
+        for booking in self.bookings.values():
+            is_late = booking.behind and not booking.training
+            (shadows if booking.shadow else late if is_late else real).append(booking)
+        self.waiting = None
+        self.used = sum(booking.cuda for booking in real)
+        for booking in late:
+            if not real or (booking.cuda <= self.free and not self._shuts_out(booking, real)):
+                self.used += booking.cuda
+                real.append(booking)
+            else:
+                self.waiting = booking
+        self.used += sum(booking.cuda for booking in shadows)
+
+    def _shuts_out(self, booking: Booking, others: list[Booking]) -> bool:
+        return not self.is_gpu or booking.whole or any(other.whole for other in others)
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A worker with its devices, in the order of its join, and all tasks that it has."""
+
+    worker: Worker
+    rank: int
+    slots: dict[str, Slot]
+    open: bool = True
+    foreign: int = 0
+    cpu_percent: float = 0.0
+    used: int = 0
+    loading: int = 0
+    bookings: dict[str, Booking] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        """Bytes of the host that nobody has; only meant where its memory is known."""
+        return self.worker.memory_bytes - self.foreign - self.used
+
+    def serves(self, asks: Asks) -> bool:
+        """Says whether this worker takes such tasks at all."""
+        worker = self.worker
+        return (
+            asks.task_type in worker.task_types
+            and asks.queue in worker.queues
+            and asks.worker_id in ("", worker.worker_id)
+        )
+
+    def candidates(self, asks: Asks) -> Iterator[Slot]:
+        """Gives the devices of the right kind that work."""
+        if asks.device_id:
+            slot = self.slots.get(asks.device_id)
+            if slot is not None and slot.healthy and slot.device.kind in asks.kinds:
+                yield slot
+            return
+        kinds = asks.kinds
+        for slot in self.slots.values():
+            if slot.healthy and slot.device.kind in kinds:
+                yield slot
+
+    def has_room(self, gates: Gates) -> bool:
+        """Says whether the worker takes one more task, whatever it is."""
+        if not self.bookings:
+            return self.open
+        worker = self.worker
+        return (
+            self.open
+            and (worker.max_tasks == 0 or len(self.bookings) < worker.max_tasks)
+            and (gates.max_cpu_percent == 0 or self.cpu_percent < gates.max_cpu_percent)
+            and (gates.max_loading == 0 or self.loading < gates.max_loading)
+        )
+
+    def book(self, booking: Booking) -> None:
+        """Counts a task in."""
+        self.bookings[booking.task_id] = booking
+        for slot in self._slots_of(booking):
+            slot.bookings[booking.task_id] = booking
+            slot.refresh()
+        self._count()
+
+    def unbook(self, task_id: str) -> Booking | None:
+        """Counts a task out; gives its booking, None if there was none."""
+        booking = self.bookings.pop(task_id, None)
+        if booking is not None:
+            for slot in self._slots_of(booking):
+                slot.bookings.pop(task_id, None)
+                slot.refresh()
+            self._count()
+        return booking
+
+    def recount(self, booking: Booking) -> None:
+        """Counts anew what a booking takes, after it has changed."""
+        for slot in self._slots_of(booking):
+            slot.refresh()
+        self._count()
+
+    def is_waiting(self, booking: Booking) -> bool:
+        """Says whether a task is behind another one that still has its device."""
+        return booking.behind and any(slot.waiting is booking for slot in self._slots_of(booking))
+
+    def read(self, beat: WorkerHeartbeat) -> None:
+        """Takes in what the worker sees: peaks of its tasks, and what others use."""
+        for running in beat.running:
+            booking = self.bookings.get(running.task_id)
+            if booking is not None and booking.token == (running.attempt, running.placement):
+                booking.memory = max(booking.memory, running.peak_memory_bytes)
+                booking.cuda = max(booking.cuda, running.peak_cuda_memory_bytes)
+        for reading in beat.devices:
+            slot = self.slots.get(reading.device_id)
+            if slot is not None:
+                slot.foreign = reading.foreign_bytes
+                slot.utilisation = reading.utilisation or 0.0
+        if beat.available_bytes is not None and self.worker.memory_bytes:
+            # A peak is at least what a task uses now: what others use may be more than this, never less.
+            ours = sum(running.peak_memory_bytes for running in beat.running)
+            self.foreign = max(0, self.worker.memory_bytes - beat.available_bytes - ours)
+        self.cpu_percent = beat.cpu_percent or 0.0
+        for slot in self.slots.values():
+            slot.refresh()
+        self._count()
+
+    def _slots_of(self, booking: Booking) -> list[Slot]:
+        return [self.slots[device_id] for device_id in booking.device_ids if device_id in self.slots]
+
+    def _count(self) -> None:
+        self.used = sum(booking.memory for booking in self.bookings.values())
+        self.loading = sum(1 for booking in self.bookings.values() if not booking.training)
+
+
+def host_of(worker: Worker, rank: int) -> Host:
+    """Gives a worker's host with nothing on it; `rank` orders workers."""
+    slots = {
+        device_id: Slot(device, (rank << 16) + at, device_id not in worker.unhealthy)
+        for at, (device_id, device) in enumerate(worker.devices.items())
+    }
+    return Host(worker, rank, slots)
