@@ -1,6 +1,7 @@
 """A worker with real processes over a log: sends it device commands, waits for what it says."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import Any, TypeVar
 from trackside.contracts.codec import CODEC
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.message import Message
-from trackside.contracts.tasks import AttemptEnded, MetricReported, RunTask, StopTask
+from trackside.contracts.tasks import (
+    AttemptEnded,
+    MetricReported,
+    RecallTask,
+    RunTask,
+    StopTask,
+    TaskStatusChanged,
+)
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log
@@ -20,7 +28,9 @@ from trackside.worker.app import Worker, live_until
 from trackside.worker.settings import WorkerSettings
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
+HUNGRY = Path(__file__).with_name("hungry") / "catalogue.yaml"
 LIMIT_S = 60.0
+TOKEN = {"stream", "task_id", "attempt", "placement", "incarnation"}
 Found = TypeVar("Found", bound=Message)
 
 
@@ -34,7 +44,9 @@ class Rig:
         self.leaving = asyncio.Event()
         self.scheduler = Author("scheduler", "test")
 
-    async def send(self, command: RunTask | StopTask, device: str = "cpu-0", traceparent: str = "") -> None:
+    async def send(
+        self, command: RunTask | StopTask | RecallTask, device: str = "cpu-0", traceparent: str = ""
+    ) -> None:
         """Sends a device command as the scheduler would."""
         record = self.scheduler.single(command.stream, command, traceparent=traceparent)
         await self.log.append(self.topics.device(self.worker_id, device).name, 0, [record])
@@ -49,10 +61,14 @@ class Rig:
         await self.send(command, device, traceparent)
         return command
 
-    async def stop(self, command: RunTask, device: str = "cpu-0") -> None:
+    async def stop(self, command: RunTask, device: str = "cpu-0", end: str = "cancelled") -> None:
         """Sends the StopTask of a placement."""
-        fields = command.model_dump(include={"stream", "task_id", "attempt", "placement", "incarnation"})
-        await self.send(StopTask(**fields, reason="user"), device)
+        stop = {**command.model_dump(include=TOKEN), "reason": "user", "end": end}
+        await self.send(StopTask.model_validate(stop), device)
+
+    async def recall(self, command: RunTask, device: str = "cpu-0") -> None:
+        """Sends the RecallTask of a placement."""
+        await self.send(RecallTask(**command.model_dump(include=TOKEN)), device)
 
     async def lose(self, incarnation: str) -> None:
         """Says that an incarnation of the worker was lost, as a scheduler would."""
@@ -93,6 +109,12 @@ class Rig:
             self.topics.events, stream_of(task_id), lambda all_: len(of(all_, AttemptEnded)) >= ends
         )
 
+    async def statuses(self, task_id: str, count: int) -> list[Message]:
+        """Waits until a task has entered so many phases; gives all events of its stream."""
+        return await self.messages(
+            self.topics.events, stream_of(task_id), lambda all_: len(of(all_, TaskStatusChanged)) >= count
+        )
+
     async def pid(self, task_id: str) -> int:
         """Waits for a task that was asked to `tell_pid`, once it runs."""
         reported = await self.first(MetricReported, self.topics.events, stream_of(task_id))
@@ -102,6 +124,18 @@ class Rig:
     async def end(self, task_id: str, nth: int = 1) -> AttemptEnded:
         """Waits for the end of an attempt."""
         return await self.first(AttemptEnded, self.topics.events, stream_of(task_id), nth)
+
+
+class Gate:
+    """A pipe at which a hungry task waits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+
+    async def pass_one(self) -> None:
+        """Waits until a task waits, and lets it pass."""
+        await asyncio.to_thread(self.path.write_text, "\n")
 
 
 def alive(pid: int) -> bool:
@@ -135,6 +169,11 @@ def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSe
         **more,
     }
     return WorkerSettings(**fields)
+
+
+def hungry_settings(data_dir: Path, **more: Any) -> WorkerSettings:
+    """Gives settings of a worker for tasks that wait or run out of memory as they are told: see hungry.py."""
+    return settings_for(data_dir, catalogue=HUNGRY, **more)
 
 
 async def memory_log(topics: Topics) -> MemoryLog:

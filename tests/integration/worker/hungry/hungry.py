@@ -1,0 +1,106 @@
+"""A task that runs out of memory, or waits, as its parameters say. For tests of the worker.
+
+Parameters, all optional: `notes`, a file that gets a line for each phase that begins; `load` and `train`,
+lists of what each load or train does in its turn: "ok", "wait" (for a line from the pipe `gate`), or the name
+of one of RAISES; `keep` bytes that train holds when it raises; `report` before that.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from trackside.sdk import Task, trial
+
+
+class OutOfMemoryError(RuntimeError):
+    """Has the name of torch's."""
+
+
+class OwnError(RuntimeError):
+    """A subclass whose text is that of CUDA."""
+
+
+def exhaust_host() -> None:
+    """Asks for a pebibyte, which nobody has."""
+    bytearray(2**50)
+
+
+def exhaust_device() -> None:
+    raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def exhaust_device_by_text() -> None:
+    raise OwnError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def exhaust_host_and_hide_it() -> None:
+    try:
+        exhaust_host()
+    except MemoryError as error:
+        raise ValueError("the batch failed") from error
+
+
+def fill_disk() -> None:
+    with open("/dev/full", "w") as file:  # noqa: PTH123
+        file.write("checkpoint")
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), 9)
+
+
+RAISES = {
+    "host": exhaust_host,
+    "device": exhaust_device,
+    "text": exhaust_device_by_text,
+    "chained": exhaust_host_and_hide_it,
+    "disk": fill_disk,
+    "killed": kill_itself,
+}
+
+
+class Hungry(Task):
+    """Does as its parameters say."""
+
+    def __init__(self) -> None:
+        self.asked = trial.parameters()
+        self.loaded: bytearray | None = None
+
+    def load(self) -> None:
+        self._turn("load")
+        self.loaded = bytearray(1_000)
+
+    def train(self, device: str) -> dict[str, Any]:
+        assert self.loaded is not None
+        before = resident_bytes()
+        scratch = bytearray(self.asked.get("keep", 0))
+        scratch[::4096] = b"x" * len(scratch[::4096])
+        for value in self.asked.get("report", []):
+            trial.report(value)
+        self._turn("train")
+        return {
+            "device": device,
+            "pid": os.getpid(),
+            "before": before,
+            "cuda": os.environ["CUDA_VISIBLE_DEVICES"],
+        }
+
+    def _turn(self, phase: str) -> None:
+        if "notes" in self.asked:
+            with Path(self.asked["notes"]).open("a") as notes:
+                notes.write(f"{phase} {os.getpid()}\n")
+        turns = self.asked.get(phase, [])
+        turn = turns.pop(0) if turns else "ok"
+        if turn == "wait":
+            sys.stdout.write(f"waits in {phase}\n")
+            with Path(self.asked["gate"]).open() as gate:
+                gate.readline()
+        elif turn != "ok":
+            RAISES[turn]()
+
+
+def resident_bytes() -> int:
+    """Gives what this process has in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,176 @@
+"""Memory that runs out: in load, in train, of the host, of a device, by a kill; and disks that are full."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.worker.rig import Rig, hungry_settings, memory_log, of, running, stream_of
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import OutputWritten
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    Reservation,
+    TaskAccepted,
+    TaskInterrupted,
+    TaskRefused,
+    TaskStatus,
+    TaskStatusChanged,
+)
+from trackside.contracts.topics import Topics
+from trackside.worker.journal import Placement
+
+MIB = 2**20
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    topics = Topics("t.")
+    async with running(await memory_log(topics), topics, hungry_settings(tmp_path / "worker")) as made:
+        yield made
+
+
+async def hungry(rig: Rig, parameters: dict[str, Any], interrupts: int = 0, **more: Any) -> list[Message]:
+    """Runs a task to its end; gives all events of it."""
+    await rig.run("a", parameters, task_type="hungry", interrupts=interrupts, **more)
+    return await rig.story("a")
+
+
+def phases(story: list[Message]) -> list[tuple[TaskStatus, int]]:
+    return [(event.status, event.interrupts) for event in of(story, TaskStatusChanged)]
+
+
+async def test_t1_t4_statuses_come_in_order_with_their_numbers(rig: Rig) -> None:
+    story = await hungry(rig, {})
+    assert [(int(status), status.name) for status, _ in phases(story)] == [
+        (2, "AVAILABLE"),
+        (3, "LOADING"),
+        (4, "WAITING"),
+        (5, "TRAINING"),
+    ]
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("how", "resource"), [("host", "host"), ("chained", "host"), ("device", "device"), ("text", "device")]
+)
+async def test_t8_a_train_that_runs_out_of_memory_trains_again_without_loading_again(
+    rig: Rig, tmp_path: Path, how: str, resource: str
+) -> None:
+    """T6, T8, FM-18."""
+    notes = tmp_path / "notes"
+    reserved = Reservation(memory_bytes=40 * MIB, cuda_memory_bytes=100)
+    asked = {"train": [how, "ok"], "notes": str(notes), "report": [0.5]}
+    story = await hungry(rig, asked, interrupts=2, reserved=reserved)
+    (interrupted,) = of(story, TaskInterrupted)
+    assert (interrupted.interrupt, interrupted.resource) == (1, resource)
+    assert interrupted.error.stage == "TRAIN" and "hungry.py" in interrupted.error.traceback
+    assert interrupted.reserved.estimated_by == "raised"
+    grown = interrupted.reserved.memory_bytes, interrupted.reserved.cuda_memory_bytes
+    assert (grown[0] >= 60 * MIB, grown[1] == 150) == (resource == "host", resource == "device")
+    loading, waiting, training = TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING
+    assert phases(story)[1:] == [(loading, 0), (waiting, 0), (training, 0), (waiting, 1), (training, 1)]
+    told = [(event.step, event.interrupts) for event in of(story, MetricReported)]
+    assert told == [(0, 0), (0, 1)]
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.FINISHED and end.peak_memory_bytes > MIB
+    began = notes.read_text().splitlines()
+    assert [line.split()[0] for line in began] == ["load", "train", "train"]
+    assert len({line.split()[1] for line in began}) == 1  # one process
+
+
+async def test_t8_after_the_last_interrupt_the_attempt_ends_with_its_peaks(rig: Rig) -> None:
+    story = await hungry(rig, {"train": ["device"] * 3, "keep": 64 * MIB}, interrupts=2)
+    assert [event.interrupt for event in of(story, TaskInterrupted)] == [1, 2]
+    end = of(story, AttemptEnded)[0]
+    assert end.end is AttemptEnd.OOM_DEVICE and end.error is not None
+    assert (end.error.stage, end.error.type) == ("TRAIN", "OutOfMemoryError")
+    assert end.peak_memory_bytes >= 64 * MIB
+
+
+async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(rig: Rig) -> None:
+    story = await hungry(rig, {"train": ["host", "ok"], "keep": 256 * MIB}, interrupts=1)
+    end = of(story, AttemptEnded)[0]
+    assert end.result is not None and end.result["before"] < 200 * MIB
+    assert end.peak_memory_bytes > 256 * MIB
+
+
+@pytest.mark.parametrize(
+    ("how", "end"),
+    [
+        ("host", AttemptEnd.OOM_HOST),
+        ("device", AttemptEnd.OOM_DEVICE),
+        ("text", AttemptEnd.OOM_DEVICE),
+        ("chained", AttemptEnd.OOM_HOST),
+    ],
+)
+async def test_t7_a_load_that_runs_out_of_memory_ends_and_a_new_process_loads_again(
+    rig: Rig, tmp_path: Path, how: str, end: AttemptEnd
+) -> None:
+    """T5, T7, FM-17: the reference wrote to a closed pipe here, and hung."""
+    notes = {"notes": str(tmp_path / "notes")}
+    story = await hungry(rig, {"load": [how], **notes}, interrupts=2)
+    first = of(story, AttemptEnded)[0]
+    assert first.end is end and first.error is not None and first.error.stage == "LOAD"
+    assert of(story, TaskInterrupted) == []
+    await rig.run("a", notes, task_type="hungry", attempt=2)
+    assert (await rig.end("a", nth=2)).end is AttemptEnd.FINISHED
+    loads = [line for line in (tmp_path / "notes").read_text().splitlines() if line.startswith("load")]
+    assert len(set(loads)) == 2  # each in a process of its own
+
+
+@pytest.mark.parametrize("phase", ["load", "train"])
+async def test_t11_a_process_that_is_killed_is_noticed_and_its_device_is_free(rig: Rig, phase: str) -> None:
+    """The reference never noticed: it wrote to a broken pipe, and hung."""
+    story = await hungry(rig, {phase: ["killed"]}, interrupts=2)
+    end = of(story, AttemptEnded)[0]
+    assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9)
+    assert end.error is not None and end.error.stage == phase.upper()
+    await rig.run("b", {}, task_type="hungry")
+    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
+async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(rig: Rig) -> None:
+    end = of(await hungry(rig, {"train": ["disk"]}), AttemptEnded)[0]
+    assert end.end is AttemptEnd.FAILED and end.error is not None
+    assert (end.error.type, end.error.stage) == ("OSError", "TRAIN")
+    assert end.error.message.startswith("the disk is full")
+
+
+async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(rig: Rig, tmp_path: Path) -> None:
+    incarnation = (await rig.joined()).incarnation
+    placement = Placement(stream_of("a"), "a", 1, 1, incarnation)
+    (tmp_path / "worker" / "endings" / f"{placement.key}.unfinished").symlink_to("/dev/full")
+    end = of(await hungry(rig, {"report": [0.5]}), AttemptEnded)[0]
+    assert end.end is AttemptEnd.FINISHED and end.result is not None
+    written = await rig.first(OutputWritten, rig.topics.logs, "a")
+    assert "No space left on device" in written.lines[0]
+
+
+async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(rig: Rig, tmp_path: Path) -> None:
+    incarnation = (await rig.joined()).incarnation
+    placement = Placement(stream_of("a"), "a", 1, 1, incarnation)
+    (tmp_path / "worker" / "journal" / f"{placement.key}.unfinished").symlink_to("/dev/full")
+    await rig.run("a", {}, task_type="hungry")
+    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    assert refused.code == "journal_unwritable" and "No space left" in refused.message
+    await rig.run("b", {}, task_type="hungry")
+    story = await rig.story("b")
+    assert len(of(story, TaskAccepted)) == 1 and of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
+async def test_a_type_has_no_more_memory_than_its_catalogue_allows(rig: Rig) -> None:
+    await rig.run("a", {}, task_type="modest", reserved=Reservation(memory_bytes=2**31))
+    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    assert refused.code == "out_of_memory" and "modest" in refused.message
+
+
+async def test_t18_what_does_not_fit_on_the_host_is_refused(rig: Rig) -> None:
+    host = (await rig.joined()).memory_bytes
+    assert host > 0
+    await rig.run("a", {}, task_type="hungry", reserved=Reservation(memory_bytes=host + 1))
+    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    assert refused.code == "out_of_memory"
