@@ -33,7 +33,7 @@ from trackside.telemetry.metrics import counter, gauge, histogram
 
 CHECKPOINT_RECORDS = 2_000
 QUIET_S = 5.0
-GATHER_S = 0.1
+GATHER_S = 0.2
 PACE_S = 0.05
 BATCH_RECORDS = 2_000
 LONGEST_WAIT_S = 1.0
