@@ -1,0 +1,143 @@
+"""The example of tasks in groups, from `trackside submit` to `trackside report`; what is stopped or fails."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import Folder
+
+pytestmark = pytest.mark.timeout(300)
+
+EXAMPLE = Path(__file__).parents[2] / "deploy/examples/tasks"
+CATALOGUE = f"""
+tasks:
+  fit: {{entry: "fit:Fit", path: "{EXAMPLE}"}}
+  endless: {{entry: "mine:Endless", path: .}}
+  broken: {{entry: "mine:Broken", path: .}}
+"""
+MINE = """
+import threading
+
+from trackside.sdk import Task
+
+
+class Endless(Task):
+    def train(self, device):
+        threading.Event().wait()
+
+
+class Broken(Task):
+    def load(self):
+        raise FileNotFoundError("no such data")
+"""
+BROKEN = """
+kind: tasks
+groups:
+  - tasks: [{name: good, task_type: fit}, {name: bad, task_type: broken}]
+"""
+ENDLESS = """
+kind: tasks
+groups:
+  - tasks: [{name: a, task_type: endless}, {name: b, task_type: endless}]
+  - tasks: [{task_type: fit}]
+"""
+ALONE = """
+kind: task
+name: alone
+task_type: fit
+device: cpu-0
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Folder]:
+    path = tmp_path_factory.mktemp("home")
+    folder = Folder(path, {"TRACKSIDE_WORKER_PRELOAD": "json"})
+    (path / "mine.py").write_text(MINE)
+    (path / "catalogue.yaml").write_text(CATALOGUE)
+    for name, text in (("broken", BROKEN), ("endless", ENDLESS), ("alone", ALONE)):
+        (path / f"{name}.yaml").write_text(text)
+    folder.done("up", "--leash", str(leash))
+    yield folder
+    folder.done("down")
+    assert folder.processes() == []
+
+
+def test_t20_t22_the_example_runs_group_after_group_and_is_reported_on(home: Folder) -> None:
+    answer, end = home.lines("submit", str(EXAMPLE / "tasks.yaml"), "--id", "fits-1", "--wait")
+    assert answer["answer"] == "accepted"
+    assert (end["status"], end["ends"], end["unfinished"]) == ("DONE", {"finished": 5}, [])
+    assert home.lines("watch", "fits-1") == [end]
+
+    events = home.lines("events", "fits-1")
+    kinds = [event["type"].removeprefix("trackside.").removesuffix(".v1") for event in events]
+    first_over = kinds.index("group-ended")
+    ended = [at for at, kind in enumerate(kinds) if kind == "attempt-ended"]
+    begun = [at for at, kind in enumerate(kinds) if kind == "task-accepted"]
+    assert len([at for at in ended if at < first_over]) == len([at for at in begun if at < first_over]) == 3
+    assert kinds[-1] == "batch-ended"
+    assert len({event["traceparent"].split("-")[1] for event in events}) == 1, "one trace from end to end"
+
+    shown = home.answer("show", "fits-1")
+    assert [group["status"] for group in shown["groups"]] == ["DONE", "DONE"]
+    assert [task["task_id"] for task in shown["tasks"]] == [
+        "fits-1.1.line",
+        "fits-1.1.cubic",
+        "fits-1.1.quintic",
+        "fits-1.2.cubic",
+        "fits-1.2.2",
+    ]
+    report = home.answer("report", "fits-1")
+    assert report["sections"][0]["columns"][0] == "value"
+    losses = {row["name"]: row["cells"]["loss"] for row in report["sections"][0]["finished"]}
+    assert losses["cubic"] < losses["line"]
+    home.done("report", "fits-1", "--html", "fits.html")
+    assert "quintic" in (home.path / "fits.html").read_text()
+    [row] = [row for row in home.answer("ls") if row["id"] == "fits-1"]
+    assert (row["kind"], row["finished_tasks"]) == ("batch", 5)
+    assert len(home.answer("tasks", "--stream", "fits-1", "--state", "ended")) == 5
+    assert {row["device_id"] for row in home.answer("devices")} == {"cpu-0", "cpu-1"}
+    assert home.answer("replay", "rebuild")["equal"] is True
+    for text in (home.done("show", "fits-1"), home.done("report", "fits-1"), home.done("tasks")):
+        assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_one_task_alone_runs_on_the_device_it_names(home: Folder) -> None:
+    home.done("submit", "alone.yaml", "--id", "alone-1", "--wait")
+    [task] = home.answer("show", "alone-1")["tasks"]
+    assert (task["task_id"], task["device_ids"]) == ("alone-1.1.alone", ["cpu-0"])
+
+
+def test_a_batch_of_which_a_task_fails_says_which_and_exits_1(home: Folder) -> None:
+    ended = home.run("submit", "broken.yaml", "--id", "broken-1", "--wait")
+    assert ended.returncode == 1
+    assert "1.bad failed in LOAD: FileNotFoundError: no such data" in ended.stdout
+    assert "1 of its tasks did not finish" in ended.stderr
+    assert home.run("watch", "broken-1").returncode == 1
+    assert "FileNotFoundError" in home.done("show", "broken-1")
+
+
+def test_one_task_is_stopped_then_the_whole_batch(home: Folder) -> None:
+    home.done("submit", "endless.yaml", "--id", "endless-1")
+    home.done("stop", "endless-1", "--task", "a")
+    again = home.run("stop", "endless-1", "--task", "nobody")
+    assert (again.returncode, "unknown_task" in again.stderr) == (2, True)
+    [end] = home.lines("stop", "endless-1", "--reason", "seen enough", "--wait")[1:]
+    assert (end["status"], end["ends"], end["left_out"]) == ("STOPPED", {"cancelled": 2}, 1)
+    home.done("watch", "endless-1")
+    assert [group["status"] for group in home.answer("show", "endless-1")["groups"]] == ["STOPPED", "SKIPPED"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (ALONE.replace("cpu-0", "gpu-9"), "unknown_device"),
+        (ALONE.replace("fit", "fitt"), "unknown_task_type"),
+    ],
+)
+def test_what_nobody_has_is_refused_with_what_there_is(home: Folder, text: str, code: str) -> None:
+    (home.path / "refused.yaml").write_text(text)
+    ended = home.run("submit", "refused.yaml")
+    assert (ended.returncode, code in ended.stderr) == (2, True)
+    assert "worker/cpu-0" in ended.stderr or "did you mean 'fit'" in ended.stderr
