@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.worker.rig import running, settings_for
+from tests.waiting import until
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
@@ -34,7 +35,8 @@ class DeafLog(MemoryLog):
 async def main(
     data_dir: Path, parameters: dict[str, object], catalogue: str = "", task_type: str = "noop"
 ) -> None:
-    """Runs until it is killed."""
+    """Runs until it is killed. With the parameter `held`, another task `b` waits behind it."""
+    held = parameters.pop("held", False)
     topics = Topics("t.")
     log = DeafLog()
     await log.ensure(topics.shared)
@@ -42,7 +44,12 @@ async def main(
     async with running(log, topics, settings_for(data_dir, **given)) as rig:
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
-        sys.stdout.write(f"{await rig.pid('a')}\n")
+        pid = await rig.pid("a")
+        if held:
+            await rig.run("b", wait=True)
+            entries = data_dir / "journal"
+            await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2))
+        sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

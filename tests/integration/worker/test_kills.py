@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.worker.rig import Rig, memory_log, of, running, settings_for
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.worker.locks import kill_holders, try_lock
 
@@ -73,6 +73,21 @@ async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost
     assert isinstance(end, AttemptEnded)
     assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
     assert list((tmp_path / "journal").iterdir()) == []
+
+
+async def test_a_task_that_a_killed_worker_held_is_returned_by_its_successor(tmp_path: Path) -> None:
+    """FM-10: it may run elsewhere as the same attempt. The lost behind it counts only if it had begun."""
+    with doomed(tmp_path, {"tell_pid": True, "seconds": 600, "held": True}) as process:
+        incarnation, pid = said(process), int(said(process))
+        process.kill()
+        assert gone(pid)
+    topics = Topics("t.")
+    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
+        story = await rig.story("b")
+        returned, end = story
+        assert isinstance(returned, TaskReturned) and returned.incarnation == incarnation
+        assert isinstance(end, AttemptEnded) and end.end is AttemptEnd.LOST
+        assert (await rig.end("a")).end is AttemptEnd.LOST
 
 
 async def test_a_result_on_disk_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:

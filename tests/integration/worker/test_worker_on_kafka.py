@@ -82,6 +82,22 @@ async def test_a_worker_killed_on_kafka_comes_back_and_says_what_was_lost(
     assert len(of(story, TaskStatusChanged)) == 4
 
 
+async def test_fm_13_a_worker_that_slept_past_its_lease_ends_its_tasks_and_joins_anew(
+    rig: Rig, stack: Servers, tmp_path: Path
+) -> None:
+    with worker(rig, stack, tmp_path, "noop") as process:
+        command = await rig.run("a", {"tell_pid": True, "seconds": 600})
+        pid = await rig.pid("a")
+        process.send_signal(signal.SIGSTOP)
+        await rig.lose(command.incarnation)
+        process.send_signal(signal.SIGCONT)
+        joined = await rig.joined(nth=2)
+        assert not alive(pid) and joined.incarnation != command.incarnation
+        assert (await rig.end("a")).end is AttemptEnd.LOST
+        await rig.run("b", incarnation=joined.incarnation)
+        assert (await rig.end("b")).end is AttemptEnd.FINISHED
+
+
 def test_a_bad_catalogue_ends_the_worker_with_2_and_names_file_key_and_rule(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.yaml"
     path.write_text("tasks: {a: {entry: nothing}}")

@@ -2,9 +2,11 @@
 
 Parameters, all optional: `notes`, a file that gets a line for each phase that begins; `load` and `train`,
 lists of what each load or train does in its turn: "ok", "wait" (for a line from the pipe `gate`), or the name
-of one of RAISES; `keep` bytes that train holds when it raises; `report` before that.
+of one of RAISES, or "wait_" and such a name; `keep` bytes that train holds when it raises; `report` before
+that, and `tell_pid` as the first; `linger` at the gate once the end has been said.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -60,6 +62,18 @@ RAISES = {
 }
 
 
+class Stuck(io.StringIO):
+    """An output that is flushed when a gate opens: what holds a process that has said its end."""
+
+    def __init__(self, gate: str) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def flush(self) -> None:
+        """Waits at the gate."""
+        Path(self._gate).read_text()
+
+
 class Hungry(Task):
     """Does as its parameters say."""
 
@@ -76,9 +90,12 @@ class Hungry(Task):
         before = resident_bytes()
         scratch = bytearray(self.asked.get("keep", 0))
         scratch[::4096] = b"x" * len(scratch[::4096])
-        for value in self.asked.get("report", []):
+        pid = [os.getpid()] if self.asked.get("tell_pid") else []
+        for value in pid + self.asked.get("report", []):
             trial.report(value)
         self._turn("train")
+        if self.asked.get("linger"):
+            sys.stdout = Stuck(self.asked["gate"])
         return {
             "device": device,
             "pid": os.getpid(),
@@ -92,12 +109,13 @@ class Hungry(Task):
                 notes.write(f"{phase} {os.getpid()}\n")
         turns = self.asked.get(phase, [])
         turn = turns.pop(0) if turns else "ok"
-        if turn == "wait":
-            sys.stdout.write(f"waits in {phase}\n")
-            with Path(self.asked["gate"]).open() as gate:
-                gate.readline()
-        elif turn != "ok":
-            RAISES[turn]()
+        for step in turn.split("_"):
+            if step == "wait":
+                sys.stdout.write(f"waits in {phase}\n")
+                with Path(self.asked["gate"]).open() as gate:
+                    gate.readline()
+            elif step != "ok":
+                RAISES[step]()
 
 
 def resident_bytes() -> int:

@@ -99,10 +99,11 @@ class Incarnation:
             await reader.close()
 
     async def guard_exclusive(self, lease_s: float) -> None:
-        """Ends exclusive tasks before somebody may take this worker for lost, for ever.
+        """Ends exclusive tasks before somebody may take this worker, which has just joined, for lost.
 
         That is MARGIN_S before the lease is over, or half a lease where it is shorter than twice that.
         """
+        self._heard_s = monotonic_s()
         limit_s = max(lease_s - MARGIN_S, lease_s / 2)
         while True:
             silent_s = monotonic_s() - self._heard_s

@@ -7,7 +7,7 @@ devices) calls `advance`, which begins what fits in the order of arrival, withou
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -309,6 +309,8 @@ class Placements:
         held.reporter.interrupted(held.interrupts, said["resource"], held.reserved, said["error"])
         metrics.counter("trackside.worker.interrupted.tasks").labels(resource=said["resource"]).inc()
         held.holding.stage = Stage.LOADED
+        # Newcomers shall leave it the room that it waits for; of the host it has what it had.
+        held.holding.claim = replace(held.holding.claim, cuda_memory_bytes=cut.cuda_memory_bytes)
         self.advance()
 
     def _with_peaks(self, held: Held, ending: Ending) -> Ending:
