@@ -224,3 +224,8 @@ def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
     if _SECRET.search(text):
         return "secret_suspected", "looks like a secret; name a credential instead"
     return None
+
+
+def looks_secret(text: str) -> bool:
+    """Says whether a text holds what looks like a secret."""
+    return _SECRET.search(text) is not None

@@ -1,258 +1,238 @@
-"""Verifies a recorded log by the events topic alone: what must hold of every history.
+"""Verifies a recorded log by its topics alone: what must hold of every history. INV-1 to INV-15.
 
-INV-1: every publication of a command has one answer. INV-2: a task ends once, at the latest when its
-stream is over. INV-3: the attempts of a task are 1..n without a gap; each is accepted once a placement and
-ended once at most; a preempted one goes on. INV-4: a slot of a CPU has one attempt at a time, from its
-acceptance, or its training where it waited behind another one, to its end; a GPU has all that fit. INV-12: a
-search has no more trials than its limit, and no more at once than its concurrency.
-
-Judged are the events that count, as the fold of every reader says. The books below are kept apart from the
-folded state, so that a fold that lets too much count is caught as well.
+The ends of what leads to events (commands, commands to devices) are fetched first, then those of the events,
+then that of the fleet: so nothing that was read can rest on something that was not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStarted, TrialEnded, TrialSuggested
-from trackside.contracts.tasks import (
-    AttemptEnd,
-    AttemptEnded,
-    TaskAccepted,
-    TaskAssigned,
-    TaskStatus,
-    TaskStatusChanged,
-)
-from trackside.contracts.topics import Topics
+from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.ingress import read_command
+from trackside.contracts.tasks import RunTask
+from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
-from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
-from trackside.domain.task_events import TaskEvent
-from trackside.eventlog.clock import now_ms
+from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
-from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.replay.verify_findings import NEEDS_POSTGRES, NOT_YET, Finding, Where
+from trackside.replay.verify_secrets import secret_field
+from trackside.replay.verify_streams import Fold, Verifier
 
-GRACE_MS = 10_000
-"""How old a command must be for a missing answer to be a finding; at the end of a live log some are new."""
-GPU = "gpu-"
-"""What the ids of devices begin with that several tasks may share."""
-Fold = Callable[[Record], tuple[Stream, Outcome]]
+QUIET_S = 3.0
+"""How long a topic of others may be quiet before its end: what a publisher has aborted is never read."""
+SILENCE_LIMIT_S = 30.0
+"""How long the log itself may be."""
 
+__all__ = ["Finding", "Verdict", "examine", "verify"]
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that must not be in a log, and the record where it shows."""
+HOST = "host"
+"""What stands for the device in the topic of commands for several devices."""
 
-    invariant: str
-    topic: str
-    partition: int
-    offset: int
-    stream: str
-    message: str
-
-    def __str__(self) -> str:
-        """Gives the line that people see."""
-        return f"{self.invariant} {self.topic}-{self.partition}@{self.offset} {self.stream}: {self.message}"
+Told = Callable[[int, int], None]
+Seen = Callable[[Stream, Outcome, int], None]
 
 
 @dataclass(slots=True)
-class _Attempt:
-    accepted: set[int] = field(default_factory=set)
-    ended: bool = False
+class Verdict:
+    """What a verification found; `checked` counts by invariant, `skipped` says why one was not looked at."""
 
-
-@dataclass(slots=True)
-class _Books:
-    """What was seen of one stream."""
-
-    unanswered: dict[Source, Record] = field(default_factory=dict)
-    answered: set[Source] = field(default_factory=set)
-    attempts: dict[str, dict[int, _Attempt]] = field(default_factory=dict)
-    ended: set[str] = field(default_factory=set)
-    limit: int = 0
-    concurrency: int = 0
-    suggested: int = 0
-    running: int = 0
-    over: bool = False
-
-
-@dataclass(slots=True)
-class _Use:
-    """An attempt on a device, in ms of the log's clock; `end_ms` is None while it goes on."""
-
-    start_ms: int
-    record: Record
-    task: str
-    end_ms: int | None = None
-
-
-@dataclass(slots=True)
-class Verifier:
-    """Takes the records of the events topic, in order within a partition, and collects findings."""
-
-    fold: Fold
     findings: list[Finding] = field(default_factory=list)
-    _books: dict[str, _Books] = field(default_factory=dict)
-    _uses: dict[tuple[str, str], list[_Use]] = field(default_factory=dict)
-    _open: dict[tuple[str, str, int], _Use] = field(default_factory=dict)
+    checked: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    events: int = 0
+    streams: int = 0
 
-    def take(self, record: Record) -> None:
-        """Judges one record; one that the fold ignores says nothing."""
-        stream, outcome = self.fold(record)
-        if outcome is not Outcome.APPLIED:
-            return
-        books = self._books.setdefault(stream.stream_id, _Books())
-        event = record.message
-        if isinstance(event, CommandReceived | CommandAccepted | CommandRefused):
-            self._command(books, event, record)
-        elif isinstance(event, SearchStarted | TrialSuggested | TrialEnded):
-            self._search(books, event, record)
-        elif isinstance(event, TaskEvent):
-            self._task(books, stream, event.task_id, record)
-        if stream.closed and not books.over:
-            self._over(books, record)
-
-    def finish(self, now_ms: int) -> list[Finding]:
-        """Adds what only the whole log shows and gives all findings; `now_ms` is the clock of the log."""
-        for books in self._books.values():
-            for record in books.unanswered.values():
-                if now_ms - record.append_time_ms >= GRACE_MS:
-                    self._find("INV-1", record, "this publication of a command has no answer")
-        for device, uses in sorted(self._uses.items()):
-            self._overlaps(device, uses)
-        return sorted(self.findings, key=lambda f: (f.partition, f.offset, f.invariant))
-
-    def _command(
-        self, books: _Books, event: CommandReceived | CommandAccepted | CommandRefused, record: Record
-    ) -> None:
-        if isinstance(event, CommandReceived):
-            books.unanswered[event.source] = record
-            return
-        if event.source in books.answered:
-            self._find("INV-1", record, f"command {event.command_id} is answered twice")
-        elif event.source not in books.unanswered:
-            self._find("INV-1", record, f"command {event.command_id} is answered but was not received")
-        books.unanswered.pop(event.source, None)
-        books.answered.add(event.source)
-
-    def _search(
-        self, books: _Books, event: SearchStarted | TrialSuggested | TrialEnded, record: Record
-    ) -> None:
-        if isinstance(event, SearchStarted):
-            books.limit, books.concurrency = event.search.max_trials, event.search.concurrency
-            return
-        if isinstance(event, TrialEnded):
-            books.running -= 1
-            return
-        books.suggested += 1
-        books.running += 1
-        if books.suggested > books.limit:
-            self._find("INV-12", record, f"{books.suggested} trials, the limit is {books.limit}")
-        if books.running > books.concurrency:
-            message = f"{books.running} trials at once, the concurrency is {books.concurrency}"
-            self._find("INV-12", record, message)
-
-    def _task(self, books: _Books, stream: Stream, task: str, record: Record) -> None:
-        event = record.message
-        attempts = books.attempts.setdefault(task, {})
-        if task in books.ended:
-            self._find("INV-2", record, f"task {task} had ended before this {type(event).__name__}")
-        if isinstance(event, TaskAssigned | TaskAccepted | AttemptEnded):
-            self._attempt(attempts, stream, event, record)
-        elif isinstance(event, TaskStatusChanged) and event.status is TaskStatus.TRAINING:
-            self._begin_use(stream, event, record)
-        if stream.tasks[task].state is TaskState.ENDED:
-            books.ended.add(task)
-
-    def _attempt(
-        self,
-        attempts: dict[int, _Attempt],
-        stream: Stream,
-        event: TaskAssigned | TaskAccepted | AttemptEnded,
-        record: Record,
-    ) -> None:
-        name = f"attempt {event.attempt} of task {event.task_id}"
-        if event.attempt not in (len(attempts), len(attempts) + 1):
-            self._find("INV-3", record, f"{name} comes after attempt {len(attempts)}")
-        seen = attempts.setdefault(event.attempt, _Attempt())
-        before = attempts.get(event.attempt - 1)
-        if before is not None and not before.ended:
-            self._find("INV-3", record, f"{name} begins before the one before it has ended")
-        place = (stream.stream_id, event.task_id, event.attempt)
-        if isinstance(event, TaskAccepted):
-            if event.placement in seen.accepted:
-                self._find("INV-3", record, f"{name} is accepted twice")
-            seen.accepted.add(event.placement)
-            if not stream.tasks[event.task_id].attempts[event.attempt - 1].behind:
-                self._begin_use(stream, event, record)
-        elif isinstance(event, AttemptEnded):
-            if seen.ended:
-                self._find("INV-3", record, f"{name} ends twice")
-            seen.ended = event.end is not AttemptEnd.PREEMPTED
-            use = self._open.pop(place, None)
-            if use is not None:
-                use.end_ms = record.append_time_ms
-
-    def _begin_use(self, stream: Stream, event: TaskAccepted | TaskStatusChanged, record: Record) -> None:
-        """Notes that an attempt has its devices to itself from now on, if it hadn't."""
-        place = (stream.stream_id, event.task_id, event.attempt)
-        if place in self._open:
-            return
-        attempt = stream.tasks[event.task_id].attempts[event.attempt - 1]
-        use = _Use(record.append_time_ms, record, event.task_id)
-        self._open[place] = use
-        for device_id in attempt.device_ids:
-            if not device_id.startswith(GPU):
-                self._uses.setdefault((attempt.worker_id, device_id), []).append(use)
-
-    def _over(self, books: _Books, record: Record) -> None:
-        books.over = True
-        for task in books.attempts.keys() - books.ended:
-            self._find("INV-2", record, f"the stream is over, its task {task} has not ended")
-        books.attempts = {task: {} for task in books.attempts}
-
-    def _overlaps(self, device: tuple[str, str], uses: list[_Use]) -> None:
-        """Finds attempts that began before the one before them had ended.
-
-        Two attempts may be of different partitions, so they are compared by the log's clock alone.
-        """
-        uses.sort(key=lambda use: use.start_ms)
-        last: _Use | None = None
-        for use in uses:
-            if last is not None and (last.end_ms is None or use.start_ms < last.end_ms):
-                message = f"device {device[0]}/{device[1]} has task {use.task} while it has {last.task}"
-                self._find("INV-4", use.record, message)
-            if last is None or (last.end_ms is not None and _end(use) > last.end_ms):
-                last = use
-
-    def _find(self, invariant: str, record: Record, message: str) -> None:
-        place = (record.topic, record.partition, record.offset)
-        self.findings.append(Finding(invariant, *place, record.envelope.stream, message))
+    @property
+    def holds(self) -> bool:
+        """Says whether nothing was found."""
+        return not self.findings
 
 
-def _end(use: _Use) -> float:
-    return float("inf") if use.end_ms is None else use.end_ms
+def _say_nothing(read: int, total: int) -> None:
+    """Takes the place of a progress bar."""
+
+
+def _see_nothing(stream: Stream, outcome: Outcome, offset: int) -> None:
+    """Takes the place of who compares snapshots."""
 
 
 async def verify(log: Log, topics: Topics, fold: Fold | None = None) -> list[Finding]:
-    """Verifies the events topic from its start to where it ends now; an empty list is a clean log.
+    """Verifies a whole log as it is now, without Postgres; an empty list is a clean log.
 
     Raises TransientError, and what reading a log of another release raises.
     """
-    verifier = Verifier(fold or Streams().fold)
-    name = topics.events.name
-    ends = {(name, partition): end for partition, end in (await log.ends(name)).items() if end}
-    reader = log.reader(dict.fromkeys(ends, 0))
-    try:
-        while ends:
-            for entry in await reader.read(1.0):
-                place: TopicPartition = (entry.topic, entry.partition)
-                if place in ends and (record := decode(entry)) is not None:
-                    verifier.take(record)
-                if entry.offset + 1 >= ends.get(place, entry.offset + 2):
-                    del ends[place]
-    finally:
-        await reader.close()
-    return verifier.finish(now_ms())
+    return (await examine(log, topics, fold=fold)).findings
+
+
+async def examine(
+    log: Log,
+    topics: Topics,
+    *,
+    stream: str = "",
+    fold: Fold | None = None,
+    told: Told = _say_nothing,
+    seen: Seen = _see_nothing,
+) -> Verdict:
+    """Verifies a log as it is now, or one stream of it; tells how far it is, and what each record did.
+
+    Of one stream alone it can't be said what others had on its devices. Raises as `verify` does.
+    """
+    reading = _Reading(log, topics, stream, Verifier(fold), told, seen)
+    await reading.run()
+    verifier, verdict = reading.verifier, reading.verdict
+    verdict.findings = verifier.finish(now_ms())
+    verdict.checked = dict(verifier.findings.checked)
+    verdict.skipped = {**NOT_YET, **NEEDS_POSTGRES}
+    verdict.streams = len(verifier.books)
+    return verdict
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over the topics."""
+
+    log: Log
+    topics: Topics
+    stream: str
+    verifier: Verifier
+    told: Told
+    seen: Seen
+    verdict: Verdict = field(default_factory=Verdict)
+    _lasts: dict[TopicPartition, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Reads everything, in the order that the docstring of this module gives."""
+        fleet = self.topics.fleet.name
+        fleet_ends = await self._ends(fleet)
+        await self._read(fleet_ends, {}, self._fleet, quiet_s=SILENCE_LIMIT_S)
+        await self._devices()
+        commands = await self._ends(self.topics.commands.name)
+        starts = await self._starts(commands)
+        await self._read(commands, starts, self._command, QUIET_S)
+        letters = await self._ends(self.topics.dead_letters.name)
+        await self._read(letters, await self._starts(letters), self._letter, QUIET_S)
+        events = await self._ends(self.topics.events.name)
+        more = await self._ends(fleet)
+        await self._read(more, fleet_ends, self._fleet, quiet_s=SILENCE_LIMIT_S)
+        if self.stream:
+            partition = partition_of(self.stream, self.topics.event_partitions)
+            events = {place: end for place, end in events.items() if place[1] == partition}
+        self._lasts = dict.fromkeys(events, 0)
+        await self._read(events, {}, self._event, quiet_s=SILENCE_LIMIT_S, settles=True)
+
+    async def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        return {(topic, partition): end for partition, end in (await self.log.ends(topic)).items() if end}
+
+    async def _starts(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        kept = {topic: await self.log.beginnings(topic) for topic in {topic for topic, _ in ends}}
+        return {place: kept[place[0]].get(place[1], 0) for place in ends}
+
+    async def _devices(self) -> None:
+        """Reads the commands to devices that are kept; the topic of one long gone may be gone too."""
+        lives = self.verifier.lives.by_name.values()
+        devices = {(life.worker_id, name) for life in lives for name in (*life.devices, HOST)}
+        ends: dict[TopicPartition, int] = {}
+        starts: dict[TopicPartition, int] = {}
+        for worker_id, device_id in sorted(devices):
+            with suppress(TransientError):
+                found = await self._ends(self.topics.device(worker_id, device_id).name)
+                starts |= await self._starts(found)
+                ends |= found
+        await self._read(ends, starts, self._device_command, QUIET_S)
+
+    async def _read(
+        self,
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+        take: Callable[[Entry], None],
+        quiet_s: float,
+        settles: bool = False,
+    ) -> None:
+        missing = {place: end for place, end in ends.items() if end > starts.get(place, 0)}
+        total = sum(end - starts.get(place, 0) for place, end in missing.items())
+        read, heard_s = 0, monotonic_s()
+        reader = self.log.reader({place: starts.get(place, 0) for place in missing})
+        try:
+            while missing:
+                entries = await reader.read(1.0)
+                if not entries and monotonic_s() - heard_s > quiet_s:
+                    self._silent(missing, quiet_s)
+                    return
+                heard_s = monotonic_s() if entries else heard_s
+                for entry in entries:
+                    place = (entry.topic, entry.partition)
+                    if entry.offset < missing.get(place, 0):
+                        take(entry)
+                        read += 1
+                    if entry.offset + 1 >= missing.get(place, entry.offset + 2):
+                        del missing[place]
+                        self._lasts.pop(place, None)
+                if settles:
+                    self.verifier.settle(min(self._lasts.values(), default=float("inf")))
+                    self.told(read, total)
+        finally:
+            await reader.close()
+
+    def _silent(self, missing: Mapping[TopicPartition, int], quiet_s: float) -> None:
+        if quiet_s == SILENCE_LIMIT_S:
+            places = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(missing))
+            raise TransientError(f"nothing more came from {places} for {quiet_s:.0f} s")
+
+    def _fleet(self, entry: Entry) -> None:
+        self._scan(entry, "")
+        record = decode(entry)
+        if record is not None:
+            self.verifier.lives.take(record)
+
+    def _device_command(self, entry: Entry) -> None:
+        record = decode(entry)
+        if record is None or not isinstance(record.message, RunTask):
+            return
+        command = record.message
+        if self.stream in ("", command.stream):
+            self._scan(entry, command.stream)
+            place = Where(entry.topic, entry.partition, entry.offset, command.stream)
+            self.verifier.sent.note(command, place)
+
+    def _command(self, entry: Entry) -> None:
+        source = Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
+        stream = ""
+        with suppress(UndecodableError):
+            stream = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value).stream
+        if self.stream in ("", stream):
+            self.verifier.findings.checked["INV-8"] += 1
+            place = Where(*_place(entry), stream)
+            self.verifier.commands.published[source] = (place, entry.append_time_ms)
+
+    def _letter(self, entry: Entry) -> None:
+        record = decode(entry)
+        if record is not None and isinstance(record.message, RecordDeadLettered):
+            self.verifier.commands.published.pop(record.message.source, None)
+
+    def _event(self, entry: Entry) -> None:
+        place = (entry.topic, entry.partition)
+        if place in self._lasts:
+            self._lasts[place] = entry.append_time_ms
+        record = decode(entry)
+        if record is None or self.stream not in ("", record.envelope.stream):
+            return
+        self.verdict.events += 1
+        self._scan(entry, record.envelope.stream)
+        stream, outcome = self.verifier.take(record)
+        self.seen(stream, outcome, record.offset)
+
+    def _scan(self, entry: Entry, stream: str) -> None:
+        self.verifier.findings.checked["INV-14"] += 1
+        path = secret_field(entry)
+        if path is not None:
+            place = Where(*_place(entry), stream)
+            self.verifier.findings.add("INV-14", place, f"{path} looks like a secret")
+
+
+def _place(entry: Entry) -> tuple[str, int, int]:
+    return entry.topic, entry.partition, entry.offset

@@ -1,0 +1,379 @@
+"""INV-2, 3, 5, 6 and 10 of tasks: what may follow what, read off the events that count.
+
+The books here are kept apart from the folded state, so that a fold that lets too much count is found.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from trackside.contracts.message import Record
+from trackside.contracts.resources import Needs, Retry
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    Reservation,
+    TaskAccepted,
+    TaskAssigned,
+    TaskInterrupted,
+    TaskPreemptionRequested,
+    TaskRecallRequested,
+    TaskRefused,
+    TaskReturned,
+    TaskStatus,
+    TaskStatusChanged,
+    TaskStopRequested,
+    TaskSubmitted,
+    TaskUnschedulable,
+    TimeLimitReached,
+)
+from trackside.domain.task_events import TaskEvent
+from trackside.replay.verify_devices import Holding, Uses
+from trackside.replay.verify_findings import Findings, where
+from trackside.replay.verify_fleet import Lives
+
+OF_WORKERS = (TaskAccepted, TaskRefused, TaskReturned, TaskInterrupted, TaskStatusChanged, AttemptEnded)
+OfWorker = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded
+_RESOURCES = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
+
+
+class At(Enum):
+    """Where a task is."""
+
+    QUEUED = auto()
+    PLACED = auto()
+    ACTIVE = auto()
+    ENDED = auto()
+
+
+Named = (
+    TaskAssigned
+    | TaskAccepted
+    | TaskRefused
+    | TaskReturned
+    | TaskInterrupted
+    | TaskStatusChanged
+    | MetricReported
+    | AttemptEnded
+    | TaskRecallRequested
+    | TaskPreemptionRequested
+)
+"""The events that name a placement."""
+
+
+@dataclass(slots=True)
+class TaskBook:
+    """What was seen of a task. `earliest_ms`: not before then may it be placed again.
+
+    `interrupts` are those of the attempt, by resource; `ends` counts how its attempts ended. `asked` says
+    that its worker was told to end the placement, `exhausted` that its end allowed no other attempt.
+    """
+
+    task_id: str
+    needs: Needs
+    queued_ms: int
+    at: At = At.QUEUED
+    attempt: int = 1
+    placement: int = 0
+    incarnation: str = ""
+    reserved: Reservation = field(default_factory=Reservation)
+    behind: bool = False
+    holding: Holding | None = None
+    earliest_ms: int = 0
+    accepted_ms: int = 0
+    reached: int = TaskStatus.INIT
+    interrupts: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    steps: int | None = None
+    final: bool = False
+    stop: bool = False
+    asked: bool = False
+    recalled: bool = False
+    unschedulable: int = 0
+    exhausted: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Says whether the task is over."""
+        return self.at is At.ENDED
+
+    @property
+    def interrupted(self) -> int:
+        """How often the attempt was interrupted."""
+        return sum(self.interrupts.values())
+
+    def tries(self, end: AttemptEnd) -> int:
+        """Counts what a policy counts of an end: running out of memory in training counts too."""
+        return self.ends[end.value] + (self.ends[_RESOURCES[end]] if end in _RESOURCES else 0)
+
+
+@dataclass(slots=True)
+class Tasks:
+    """Judges the events of tasks; `take` gives True when one has ended with this event."""
+
+    findings: Findings
+    lives: Lives
+    uses: Uses
+
+    def submitted(self, books: dict[str, TaskBook], event: TaskSubmitted, record: Record) -> bool:
+        """Judges a TaskSubmitted; gives True if it is a new task."""
+        self.findings.checked["INV-2"] += 1
+        if event.task_id in books:
+            self._find("INV-2", record, f"task {event.task_id} is submitted twice")
+            return False
+        books[event.task_id] = TaskBook(event.task_id, event.needs, record.append_time_ms)
+        return True
+
+    def take(self, book: TaskBook, event: TaskEvent, record: Record) -> bool:
+        """Judges any other event about a task."""
+        self.findings.checked["INV-6"] += 1
+        if isinstance(event, OF_WORKERS) and record.envelope.role == "worker":
+            self.findings.checked["INV-5"] += 1
+            if not getattr(event, "recovered", False):
+                self.lives.check_said(event.incarnation, record)
+        if book.has_ended:
+            self._after_its_end(book, event, record)
+            return False
+        match event:
+            case TaskStatusChanged():
+                self._status(book, event, record)
+            case MetricReported():
+                self._reported(book, event, record)
+            case TaskAssigned():
+                self._assigned(book, event, record)
+            case TaskAccepted():
+                self._accepted(book, event, record)
+            case AttemptEnded():
+                self._attempt_ended(book, event, record)
+            case TaskRefused() | TaskReturned():
+                self._given_back(book, event, record)
+            case TaskInterrupted():
+                self._interrupted(book, event, record)
+            case TaskStopRequested():
+                self._stop_requested(book, record)
+            case _:
+                self._by_scheduler(book, event, record)
+        return book.has_ended
+
+    def forget(self, book: TaskBook, record: Record) -> None:
+        """Ends a task that its stream has left behind."""
+        self._end(book, record)
+
+    def _by_scheduler(self, book: TaskBook, event: TaskEvent, record: Record) -> None:
+        match event:
+            case TaskRecallRequested():
+                if self._is_current(book, event, record):
+                    self._legal(book.at is At.PLACED and not book.recalled, book, event, record)
+                    book.recalled = True
+            case TaskPreemptionRequested():
+                if self._is_current(book, event, record):
+                    self._legal(not book.stop and not book.asked, book, event, record)
+                    book.asked = True
+            case TimeLimitReached():
+                self._time_limit(book, event, record)
+            case TaskUnschedulable():
+                rises = event.attempt == book.attempt and event.number > book.unschedulable
+                self._legal(book.at is At.QUEUED and rises, book, event, record)
+                book.unschedulable = max(event.number, book.unschedulable)
+
+    def _after_its_end(self, book: TaskBook, event: TaskEvent, record: Record) -> None:
+        name = type(event).__name__
+        if isinstance(event, TaskAssigned) and event.attempt > book.attempt and book.exhausted:
+            message = f"task {book.task_id} is tried again, beyond its policy of retries"
+            self._find("INV-10", record, message)
+        else:
+            self._find("INV-2", record, f"task {book.task_id} had ended before this {name}")
+
+    def _assigned(self, book: TaskBook, event: TaskAssigned, record: Record) -> None:
+        self.findings.checked["INV-3"] += 1
+        self.lives.check_assigned(event.worker_id, event.incarnation, event.seen, record)
+        self._in_line(book, event, record)
+        if record.append_time_ms < book.earliest_ms:
+            early_ms = book.earliest_ms - record.append_time_ms
+            self._find("INV-10", record, f"task {book.task_id} is placed {early_ms} ms before it may be")
+        self._vacate(book, record)
+        if event.attempt != book.attempt:
+            book.interrupts.clear()
+        book.at, book.attempt, book.placement = At.PLACED, event.attempt, event.placement
+        book.incarnation, book.reserved, book.behind = event.incarnation, event.reserved, event.behind
+        book.recalled = book.asked = False
+        book.holding = Holding(
+            task_id=event.task_id,
+            worker_id=event.worker_id,
+            device_ids=tuple(event.device_ids),
+            life=self.lives.by_name.get(event.incarnation),
+            whole=book.needs.resources.whole_device,
+        )
+
+    def _in_line(self, book: TaskBook, event: TaskAssigned, record: Record) -> None:
+        name, now = _name(event), (book.attempt, book.placement)
+        if (event.attempt, event.placement) <= now:
+            self._find("INV-6", record, f"{name} is assigned after {_numbers(*now)}")
+        elif event.attempt > book.attempt + 1:
+            self._find("INV-3", record, f"{name} comes after attempt {book.attempt}")
+        elif event.attempt > book.attempt:
+            self._find("INV-3", record, f"{name} begins before attempt {book.attempt} has ended")
+        elif event.placement > book.placement + 1:
+            self._find("INV-3", record, f"{name} comes after placement {book.placement}")
+        elif book.at is not At.QUEUED:
+            self._find("INV-3", record, f"{name} is assigned while placement {book.placement} holds")
+
+    def _accepted(self, book: TaskBook, event: TaskAccepted, record: Record) -> None:
+        if not self._is_current(book, event, record):
+            return
+        if book.at is At.ACTIVE:
+            self._find("INV-3", record, f"{_name(event)} is accepted twice")
+            return
+        book.at, book.accepted_ms, book.recalled = At.ACTIVE, record.append_time_ms, False
+        holding = book.holding
+        if holding is not None:
+            moment = (where(record), record.append_time_ms, record.envelope.time)
+            self.uses.host(holding, *moment, book.reserved.memory_bytes)
+            if not book.behind:
+                self.uses.devices(holding, *moment, book.reserved.cuda_memory_bytes)
+
+    def _status(self, book: TaskBook, event: TaskStatusChanged, record: Record) -> None:
+        if not self._is_current(book, event, record):
+            return
+        rises = event.interrupts == book.interrupted and event.status > book.reached
+        self._legal(book.at is At.ACTIVE and rises, book, event, record)
+        book.reached = event.status
+        if event.status is TaskStatus.TRAINING and book.holding is not None and book.at is At.ACTIVE:
+            moment = (where(record), record.append_time_ms, record.envelope.time)
+            if book.interrupted:
+                self.uses.host(book.holding, *moment, book.reserved.memory_bytes)
+            self.uses.devices(book.holding, *moment, book.reserved.cuda_memory_bytes)
+
+    def _interrupted(self, book: TaskBook, event: TaskInterrupted, record: Record) -> None:
+        if not self._is_current(book, event, record):
+            return
+        follows = event.interrupt == book.interrupted + 1
+        self._legal(book.at is At.ACTIVE and follows, book, event, record)
+        book.interrupts[event.resource] += 1
+        book.ends[event.resource] += 1
+        book.reached, book.reserved = TaskStatus.LOADING, event.reserved
+        book.steps, book.final = None, False
+        if book.holding is not None:
+            self.uses.leave_devices(book.holding, record.append_time_ms, record.envelope.time)
+
+    def _reported(self, book: TaskBook, event: MetricReported, record: Record) -> None:
+        if not self._is_current(book, event, record):
+            return
+        legal = book.at is At.ACTIVE and event.interrupts == book.interrupted
+        if event.kind == "FINAL":
+            self._legal(legal and not book.final, book, event, record)
+            book.final = True
+        else:
+            self._legal(legal and (book.steps is None or event.step > book.steps), book, event, record)
+            book.steps = event.step
+
+    def _given_back(self, book: TaskBook, event: TaskRefused | TaskReturned, record: Record) -> None:
+        if self._is_current(book, event, record):
+            self._legal(book.at is At.PLACED, book, event, record)
+            self._requeue(book, record)
+
+    def _attempt_ended(self, book: TaskBook, event: AttemptEnded, record: Record) -> None:
+        if record.envelope.role == "scheduler":
+            said = event.end in (AttemptEnd.LOST, AttemptEnd.REFUSED)
+            self._legal(said, book, event, record)
+            if event.end is AttemptEnd.REFUSED:
+                named = (event.attempt, event.placement) == (book.attempt, book.placement)
+                self._legal(named and book.at is At.QUEUED, book, event, record)
+                self._end(book, record)
+                return
+        if not self._is_current(book, event, record):
+            return
+        if event.end is AttemptEnd.PREEMPTED:
+            self._requeue(book, record)
+            return
+        book.ends[event.end.value] += 1
+        rule: Retry = getattr(book.needs.retry, event.end.value, None) or Retry()
+        book.exhausted = book.tries(event.end) > rule.times
+        if book.stop or book.exhausted:
+            self._end(book, record)
+            return
+        self._vacate(book, record)
+        wait_s = min(rule.backoff_s * rule.factor ** (book.tries(event.end) - 1), rule.max_backoff_s)
+        book.earliest_ms = record.append_time_ms + int(wait_s * (1 - rule.jitter) * 1000)
+        book.queued_ms = record.append_time_ms
+        book.at, book.attempt, book.placement = At.QUEUED, book.attempt + 1, 0
+        book.unschedulable = 0
+        book.interrupts.clear()
+
+    def _stop_requested(self, book: TaskBook, record: Record) -> None:
+        if book.stop:
+            self._find("INV-10", record, f"task {book.task_id} is asked to stop twice")
+        book.stop = True
+        if book.at is At.QUEUED:
+            self._end(book, record)
+
+    def _time_limit(self, book: TaskBook, event: TimeLimitReached, record: Record) -> None:
+        waits = book.at is At.QUEUED
+        limit_s = book.needs.queue_timeout_s if waits else book.needs.run_timeout_s
+        since_ms = max(book.queued_ms, book.earliest_ms) if waits else book.accepted_ms
+        right = event.limit == ("queue" if waits else "run") and event.attempt == book.attempt
+        if limit_s is None or not right or not (waits or (book.at is At.ACTIVE and not book.asked)):
+            self._legal(False, book, event, record)
+        elif event.due_ms < since_ms + int(limit_s * 1000) or record.append_time_ms < event.due_ms:
+            message = f"the {event.limit} limit of task {book.task_id} is reached before it was due"
+            self._find("INV-10", record, message)
+        book.asked = True
+        if waits:
+            self._end(book, record)
+
+    def _requeue(self, book: TaskBook, record: Record) -> None:
+        self._vacate(book, record)
+        book.at, book.asked = At.QUEUED, False
+        if book.stop:
+            self._end(book, record)
+
+    def _end(self, book: TaskBook, record: Record) -> None:
+        self._vacate(book, record)
+        book.at = At.ENDED
+
+    def _vacate(self, book: TaskBook, record: Record) -> None:
+        """Ends what a placement had; a worker's clock says when, if it is its word."""
+        if book.holding is not None:
+            said = record.envelope.time if record.envelope.role == "worker" else ""
+            self.uses.leave(book.holding, record.append_time_ms, said)
+            book.holding = None
+        book.reached, book.steps, book.final = TaskStatus.INIT, None, False
+
+    def _is_current(self, book: TaskBook, event: Named, record: Record) -> bool:
+        """Judges whether an event is of the placement that holds now."""
+        now, named = (book.attempt, book.placement), (event.attempt, event.placement)
+        name = f"{type(event).__name__} of {_name(event)}"
+        if named > now:
+            self._find("INV-5", record, f"{name}: the last assignment is {_numbers(*now)}")
+        elif named < now:
+            self._find("INV-6", record, f"{name} counts after {_numbers(*now)} was there")
+        elif book.at is At.QUEUED and book.placement == 0:
+            self._find("INV-5", record, f"{name}, which was never assigned")
+        elif book.at is At.QUEUED:
+            self._find("INV-3", record, f"{name} counts after the end of that placement")
+        elif getattr(event, "incarnation", book.incarnation) != book.incarnation:
+            message = f"{name} is said by another incarnation than {book.incarnation}, which has it"
+            self._find("INV-7", record, message)
+        else:
+            return True
+        return False
+
+    def _legal(self, is_legal: bool, book: TaskBook, event: TaskEvent, record: Record) -> None:
+        if not is_legal:
+            place = f"{_numbers(book.attempt, book.placement)} is {book.at.name.lower()}"
+            message = f"{type(event).__name__} of task {book.task_id} is not legal now: {place}"
+            self._find(
+                "INV-10", record, f"{message}, status {int(book.reached)}, {book.interrupted} interrupts"
+            )
+
+    def _find(self, invariant: str, record: Record, message: str) -> None:
+        self.findings.add(invariant, record, message)
+
+
+def _name(event: Named) -> str:
+    return f"attempt {event.attempt} placement {event.placement} of task {event.task_id}"
+
+
+def _numbers(attempt: int, placement: int) -> str:
+    return f"attempt {attempt} placement {placement}"

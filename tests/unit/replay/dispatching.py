@@ -1,0 +1,172 @@
+"""What the dispatchers of an installation may write next."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tests.unit.replay.installation import Installation
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    needs_of,
+    task_name,
+)
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
+from trackside.contracts.ids import batch_task_id, trial_task_id
+from trackside.contracts.message import Json, Message
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchSpec,
+    SearchStarted,
+    SearchStatus,
+    SearchStopRequested,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.stream import Stream
+from trackside.domain.task import TaskState
+
+Move = Callable[[], object]
+SEARCHES, BATCHES = ("s1", "s2"), ("b1",)
+SPACE = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
+
+
+def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) -> list[Move]:
+    say = world.say
+    if stream is None:
+        return [lambda: receive(world, stream_id)] * 3
+    found: list[Move] = []
+    if stream.unanswered:
+        found += [lambda: answer(world, stream)] * 4
+    elif world.random.random() < 0.01:
+        found.append(lambda: receive(world, stream_id))
+    if stream.search is not None and not stream.closed:
+        found += of_search(world, stream)
+    if stream.batch is not None and not stream.closed:
+        found += of_batch(world, stream)
+    stopping = stream.search is not None and stream.search.status is SearchStatus.STOPPING
+    stopping = stopping or (stream.batch is not None and stream.batch.status is BatchStatus.STOPPING)
+    untold = [task for task in stream.tasks.values() if not task.stop_reason and task.end is None]
+    if untold and (stopping or world.random.random() < 0.004):
+        stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
+        found += [lambda: say("dispatcher", stream_id, *stops)] * 3
+    return found
+
+
+def receive(world: Installation, stream_id: str) -> None:
+    source = world.publish()
+    event = CommandReceived(
+        command_id=f"c-{len(world.published)}",
+        command_type="trackside.start-search.v1",
+        body={},
+        digest=f"d-{len(world.published)}",
+        source=source,
+        publisher="cli",
+        rules=RULES,
+    )
+    world.say("dispatcher", stream_id, event)
+
+
+def answer(world: Installation, stream: Stream) -> None:
+    command, publication = next(
+        (command, publication)
+        for command in stream.commands.values()
+        for publication in command.publications
+        if not publication.answered
+    )
+    messages: list[Message] = [CommandAccepted(command_id=command.command_id, source=publication.source)]
+    if stream.search is None and stream.batch is None:
+        messages.append(start(world, stream.stream_id, command.command_id))
+    elif stream.search is not None and stream.search.status is SearchStatus.RUNNING:
+        messages.append(SearchStopRequested(command_id=command.command_id, reason=""))
+    elif stream.batch is not None and stream.batch.status is BatchStatus.RUNNING:
+        messages.append(BatchStopRequested(command_id=command.command_id, reason=""))
+    world.say("dispatcher", stream.stream_id, *messages)
+
+
+def start(world: Installation, stream_id: str, command_id: str) -> Message:
+    random = world.random
+    ends = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
+    waits = [{"backoff_s": random.choice([0.0, 0.05]), "times": random.randrange(3)} for _ in ends]
+    asked: Json = {"retry": dict(zip(ends, waits, strict=True))}
+    asked |= {
+        name: random.uniform(0.05, 0.6)
+        for name in ("queue_timeout_s", "run_timeout_s")
+        if random.random() < 0.4
+    }
+    if stream_id in BATCHES:
+        task = {"task_type": "digits", "resources": {"whole_device": random.random() < 0.3}}
+        groups = [{"tasks": [task] * random.randint(2, 4)} for _ in range(2)]
+        spec = {"groups": groups, "concurrency": random.randint(2, 3), **asked}
+        return BatchStarted(command_id=command_id, batch=BatchSpec.model_validate(spec))
+    limits = {"max_trials": random.randint(3, 6), "concurrency": random.randint(1, 3)}
+    plain = {"task_type": "digits", "space": SPACE, **limits, **asked}
+    return SearchStarted(command_id=command_id, search=SearchSpec.model_validate(plain), seed=7)
+
+
+def of_search(world: Installation, stream: Stream) -> list[Move]:
+    search, say, found = stream.search, world.say, list[Move]()
+    assert search is not None
+    number = search.next_trial
+    if number is not None:
+        found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, number))] * 4
+    for active in sorted(search.active):
+        task = stream.tasks.get(trial_task_id(stream.stream_id, active))
+        if task is not None and task.state is TaskState.ENDED:
+            over = TrialEnded(trial=active, status=TrialStatus.SUCCEEDED)
+            found += [partial(say, "dispatcher", stream.stream_id, over)] * 3
+    if not search.active and number is None and search.status is not SearchStatus.RUNNING:
+        ended = SearchEnded(status=SearchStatus.DONE, trials=len(search.trials))
+        found += [lambda: say("dispatcher", stream.stream_id, ended)] * 3
+    return found
+
+
+def of_batch(world: Installation, stream: Stream) -> list[Move]:
+    batch, say, found = stream.batch, world.say, list[Move]()
+    assert batch is not None
+    done = batch.group == len(batch.spec.groups)
+    if batch.group_is_over:
+        over = GroupEnded(group=batch.group, ends=batch.ends)
+        found += [lambda: say("dispatcher", stream.stream_id, over)] * 3
+    elif batch.next_task is not None:
+        tasks = next_tasks(stream, 2)
+        found += [lambda: say("dispatcher", stream.stream_id, *tasks)] * 4
+    if done or (batch.status is BatchStatus.STOPPING and not batch.open):
+        status = BatchStatus.DONE if done else BatchStatus.STOPPED
+        found += [lambda: say("dispatcher", stream.stream_id, BatchEnded(status=status))] * 3
+    return found
+
+
+def trial(stream: Stream, number: int) -> list[Message]:
+    """Gives the decision that begins a trial."""
+    assert stream.search is not None
+    task_id = trial_task_id(stream.stream_id, number)
+    needs = stream.search.spec.needs
+    return [
+        TrialSuggested(trial=number, parameters={"lr": 0.5}, seen=0),
+        TaskSubmitted(task_id=task_id, task_type="digits", parameters={}, trial=number, needs=needs),
+    ]
+
+
+def next_tasks(stream: Stream, most: int) -> list[TaskSubmitted]:
+    """Gives the next tasks of a batch that may run."""
+    batch = stream.batch
+    assert batch is not None and batch.next_task is not None
+    group = batch.spec.groups[batch.group]
+    first, room = batch.next_task, min(most, batch.spec.concurrency - len(batch.open))
+    return [
+        TaskSubmitted(
+            task_id=batch_task_id(batch.batch_id, batch.group, task_name(task, number)),
+            task_type=task.task_type,
+            parameters={},
+            group=batch.group,
+            name=task_name(task, number),
+            needs=needs_of(batch.spec, group, task),
+        )
+        for number, task in enumerate(group.tasks[first : first + room], first)
+    ]

@@ -1,0 +1,189 @@
+"""A whole installation drawn by chance: what its services write by their rules, and much that is late.
+
+Searches and batches, workers with CPU slots and a GPU that come, go and are lost, rivals that decide the same
+twice, zombies that speak on, records by those who may not write them. With the fold as it is, everything that
+must hold of a log does; `bugs` are rules that a service here forgets.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.unit.replay.installed_worker import DEVICES, MEMORY_BYTES, Worker, Workers
+from trackside.contracts.codec import Draft, encode
+from trackside.contracts.commands import Source
+from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.message import Envelope, Event, Message, Record
+from trackside.contracts.tasks import RunTask, TaskAssigned
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain import fleet
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.domain.task import Task
+from trackside.eventlog.clock import rfc3339
+
+TOPICS = Topics(event_partitions=3)
+FIRST_MS = 1_700_000_000_000
+
+
+@dataclass
+class Installation:
+    """The log so far and what its readers have folded; `bugs` are the rules that are forgotten."""
+
+    random: Random
+    bugs: frozenset[str] = frozenset()
+    streams: Streams = field(default_factory=Streams)
+    fleet: Fleet = field(default_factory=Fleet)
+    records: list[Record] = field(default_factory=list)
+    fleet_records: list[Record] = field(default_factory=list)
+    decisions: list[tuple[str, str, list[Message]]] = field(default_factory=list)
+    published: list[Source] = field(default_factory=list)
+    sent: list[RunTask] = field(default_factory=list)
+    workers: Workers = field(default_factory=Workers)
+    there: dict[str, Worker] = field(default_factory=dict)
+    zombies: list[Worker] = field(default_factory=list)
+    now_ms: int = FIRST_MS
+    _joins: int = 0
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def say(self, role: str, stream: str, *messages: Message) -> list[Outcome]:
+        """Appends one decision to the events and folds it."""
+        self.tick()
+        name = f"d-{len(self.records)}" if len(messages) > 1 else ""
+        found = []
+        for index, message in enumerate(messages):
+            partition = partition_of(stream, TOPICS.event_partitions)
+            place = (name, index, len(messages))
+            record = self._record(TOPICS.events.name, partition, role, stream, message, place)
+            folded, outcome = self.streams.fold(record)
+            self.records.append(record)
+            found.append(outcome)
+            if outcome is Outcome.APPLIED:
+                self._note(folded, message)
+        if found[0] is Outcome.APPLIED:
+            self.decisions.append((role, stream, list(messages)))
+        return found
+
+    def say_fleet(self, role: str, event: Event, worker_id: str) -> None:
+        """Appends one event to the fleet topic and folds it."""
+        self.tick()
+        record = self._record(TOPICS.fleet.name, 0, role, worker_id, event, ("", 0, 1))
+        self.fleet_records.append(record)
+        fleet.evolve(self.fleet, record)
+
+    def join(self, worker_id: str) -> None:
+        """Lets a worker join with a new incarnation."""
+        self._joins += 1
+        worker = self.there[worker_id] = Worker(worker_id, f"i{self._joins}")
+        event = WorkerJoined(
+            worker_id=worker_id,
+            incarnation=worker.incarnation,
+            host="here",
+            devices=worker.devices,
+            task_types=["digits"],
+            queues=["default"],
+            after={},
+            memory_bytes=MEMORY_BYTES,
+        )
+        self.say_fleet("worker", event, worker_id)
+
+    def missing(self) -> list[str]:
+        """Gives the workers that are not there."""
+        return sorted(DEVICES.keys() - self.there.keys())
+
+    def alive(self) -> set[str]:
+        """Gives the incarnations that may speak: those that are there, and those that were lost alone."""
+        return {worker.incarnation for worker in (*self.there.values(), *self.zombies)}
+
+    def lose_one(self) -> None:
+        """Takes a worker for lost; it may speak on until it joins anew."""
+        if self.there:
+            worker = self.there.pop(self.random.choice(sorted(self.there)))
+            lost = WorkerLost(worker_id=worker.worker_id, incarnation=worker.incarnation, silent_ms=9)
+            self.say_fleet("scheduler", lost, worker.worker_id)
+            self.zombies.append(worker)
+
+    def leave_one(self) -> None:
+        """Lets a worker leave that has nothing to do."""
+        busy = {task.place.worker_id for _, task in self.tasks() if task.place is not None}
+        idle = sorted(self.there.keys() - busy)
+        if idle:
+            worker = self.there.pop(self.random.choice(idle))
+            left = WorkerLeft(worker_id=worker.worker_id, incarnation=worker.incarnation)
+            self.say_fleet("worker", left, worker.worker_id)
+
+    def tick(self, ms: int = 0) -> None:
+        """Lets time pass."""
+        self.now_ms += ms or self.random.randint(1, 12)
+
+    def publish(self) -> Source:
+        """Gives the place of a new record in the commands topic."""
+        partition = self.random.randrange(4)
+        offset = self._next(TOPICS.commands.name, partition)
+        source = Source(topic=TOPICS.commands.name, partition=partition, offset=offset)
+        self.published.append(source)
+        return source
+
+    def tasks(self) -> Iterable[tuple[Stream, Task]]:
+        """Gives all tasks that have not been forgotten."""
+        for stream in self.streams.by_id.values():
+            for task in stream.tasks.values():
+                yield stream, task
+
+    def forgets(self, bug: str) -> bool:
+        """Says whether this rule is one that a service forgets."""
+        return bug in self.bugs
+
+    def _note(self, stream: Stream, message: Message) -> None:
+        task = stream.tasks.get(getattr(message, "task_id", ""))
+        if task is not None:
+            self.workers.note(stream.stream_id, task, message)
+        if isinstance(message, TaskAssigned) and task is not None:
+            self.sent.append(_command(stream.stream_id, task, message))
+
+    def _next(self, topic: str, partition: int) -> int:
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[topic, partition] = offset + 1
+        return offset
+
+    def _record(
+        self,
+        topic: str,
+        partition: int,
+        role: str,
+        stream: str,
+        message: Message,
+        decision: tuple[str, int, int],
+    ) -> Record:
+        offset = self._next(topic, partition)
+        name, index, count = decision
+        _, _, headers = encode(
+            Draft(
+                message=message,
+                id=f"m-{topic}-{partition}-{offset}",
+                source=f"trackside/{role}/1",
+                stream=stream,
+                time=rfc3339(self.now_ms),
+                decision_id=name,
+                index=index,
+                count=count,
+            )
+        )
+        return Record(topic, partition, offset, self.now_ms, Envelope(dict(headers)), message)
+
+
+def _command(stream: str, task: Task, event: TaskAssigned) -> RunTask:
+    return RunTask(
+        stream=stream,
+        task_id=event.task_id,
+        attempt=event.attempt,
+        placement=event.placement,
+        incarnation=event.incarnation,
+        task_type=task.task_type,
+        parameters=task.parameters,
+        device_ids=event.device_ids,
+        reserved=event.reserved,
+        wait=event.behind,
+    )

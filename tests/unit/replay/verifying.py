@@ -1,0 +1,39 @@
+"""Verifies an installation without a log: its records, partition by partition or mixed."""
+
+from collections import defaultdict
+from random import Random
+
+from tests.unit.replay.installation import Installation
+from trackside.contracts.message import Record
+from trackside.domain.streams import Streams
+from trackside.replay.verify_findings import Finding, Where
+from trackside.replay.verify_streams import Fold, Verifier
+
+LATER_MS = 60_000
+
+
+def findings_of(world: Installation, fold: Fold | None = None, mixed: bool = True) -> list[Finding]:
+    """Gives what is found in the log of an installation, a minute after its last record."""
+    verifier = Verifier(fold or Streams().fold)
+    for record in world.fleet_records:
+        verifier.lives.take(record)
+    for source in world.published:
+        place = Where(source.topic, source.partition, source.offset, "")
+        verifier.commands.published[source] = (place, world.now_ms)
+    for number, command in enumerate(world.sent):
+        verifier.sent.note(command, Where("device", 0, number, command.stream))
+    waiting: dict[int, list[Record]] = defaultdict(list)
+    for record in reversed(world.records):
+        waiting[record.partition].append(record)
+    random, lasts = Random(len(world.records)), dict.fromkeys(waiting, 0)
+    while waiting:
+        partition = random.choice(sorted(waiting))
+        for _ in range(random.randint(1, 20) if mixed else len(waiting[partition])):
+            record = waiting[partition].pop()
+            verifier.take(record)
+            lasts[partition] = record.append_time_ms
+            if not waiting[partition]:
+                del waiting[partition], lasts[partition]
+                break
+        verifier.settle(min(lasts.values(), default=0))
+    return verifier.finish(world.now_ms + LATER_MS)
