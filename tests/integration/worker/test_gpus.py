@@ -144,7 +144,7 @@ async def test_t19_interrupted_tasks_that_fill_the_host_do_not_wait_for_each_oth
 ) -> None:
     """Both keep their data, and neither fits beside the other: the last one is put back in the queue."""
     much = (await rig.joined()).memory_bytes * 45 // 100
-    more = {"interrupts": 1, "reserved": Reservation(memory_bytes=much)}
+    more: dict[str, Any] = {"interrupts": 1, "reserved": Reservation(memory_bytes=much)}
     for number, task_id in enumerate("ab"):
         asked = {"train": ["wait_host", "ok"], "gate": str(gates[number].path)}
         await on_gpu(rig, task_id, 0, asked=asked, device=f"gpu-{number}", **more)

@@ -24,6 +24,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
+from trackside.worker.protocol import spoken
 
 
 @pytest.fixture
@@ -151,10 +152,7 @@ async def test_t13_a_second_order_to_train_is_turned_away_in_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker never says it twice; so here one that stutters."""
-    from trackside.worker import runner
-
-    spoken = runner.spoken
-    monkeypatch.setattr(runner, "spoken", lambda word: spoken(word) * 2)
+    monkeypatch.setattr("trackside.worker.runner.spoken", lambda word: spoken(word) * 2)
     topics = Topics("t.")
     async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
         await rig.run("a")
