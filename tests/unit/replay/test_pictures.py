@@ -15,9 +15,10 @@ from tests.unit.domain.given import (
 from tests.unit.projections.batch_histories import troubled
 from tests.unit.replay.recorded import TOPICS, empty, write
 from trackside.contracts.tasks import AttemptEnd
+from trackside.replay.finding import find
 from trackside.replay.moments import Moment
 from trackside.replay.pictures import Change, changes, picture
-from trackside.replay.timeline import find, past_at
+from trackside.replay.timeline import past_at
 
 
 def named(found: list[Change]) -> dict[str, Change]:

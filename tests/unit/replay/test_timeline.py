@@ -14,8 +14,9 @@ from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.errors import BadRangeError, UnknownStreamError
+from trackside.replay.finding import find
 from trackside.replay.moments import NOW, Moment
-from trackside.replay.timeline import Past, find, past_at, pasts
+from trackside.replay.timeline import Past, past_at, pasts
 
 
 @pytest.fixture

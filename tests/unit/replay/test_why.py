@@ -23,7 +23,7 @@ from trackside.domain.outcome import Outcome
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causes import Step
 from trackside.replay.errors import UnknownSubjectError
-from trackside.replay.timeline import find
+from trackside.replay.finding import find
 from trackside.replay.why import Why, why
 
 

@@ -12,9 +12,10 @@ from trackside.cli.screen import Column
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.finding import find
 from trackside.replay.moments import Moment, parse_moment
 from trackside.replay.pictures import Change, Fields, Picture, changes, picture
-from trackside.replay.timeline import History, Past, find, past_at, pasts
+from trackside.replay.timeline import History, Past, past_at, pasts
 
 StreamId = Annotated[str, typer.Argument(metavar="STREAM", help="The stream, such as a search.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -1,16 +1,15 @@
 """Commands that read the whole log again: `replay rebuild`, `verify-log`."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trackside.cli import past, screen, why
+from trackside.cli import carrying, past, screen, why
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
+from trackside.cli.progressing import progress_of
 from trackside.cli.running import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
@@ -85,23 +84,16 @@ def replayed(bootstrap: str, dsn: str) -> None:
 
 async def _rebuild(bootstrap: str, dsn: str, prefix: str, swap: bool) -> rebuilding.Report:
     async with KafkaLog(bootstrap, client_id="trackside-replay") as log:
-        with _shown("reading the log") as tell:
-            return await rebuilding.rebuild(log, Topics(prefix=prefix), dsn, tell, swap=swap)
+        with progress_of("reading the log") as told:
+            return await rebuilding.rebuild(
+                log, Topics(prefix=prefix), dsn, lambda state: told(state.read, state.total), swap=swap
+            )
 
 
 async def _verify(bootstrap: str, prefix: str) -> list[Finding]:
     async with KafkaLog(bootstrap, client_id="trackside-verify") as log:
         with screen.console(error=True).status("reading the log"):
             return await verify(log, Topics(prefix=prefix))
-
-
-@contextmanager
-def _shown(text: str) -> Iterator[Callable[[rebuilding.Progress], None]]:
-    output = screen.console(error=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as progress:
-        task = progress.add_task(text, total=None)
-        yield lambda state: progress.update(task, completed=state.read, total=state.total)
 
 
 replay = typer.Typer(
@@ -112,6 +104,8 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "show": past.show,
     "diff": past.diff,
     "why": why.why,
+    "export": carrying.export_stream,
+    "import": carrying.import_stream,
     "rebuild": rebuild,
 }
 for _name, _command in COMMANDS.items():

@@ -16,7 +16,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.causes import Step
-from trackside.replay.timeline import find
+from trackside.replay.finding import find
 from trackside.replay.why import Why
 from trackside.replay.why import why as causes_of
 

@@ -48,6 +48,18 @@ class UnsupportedFileError(ReplayError):
 
 
 class LiveTargetError(ReplayError):
-    """Something would be written into a stream of the live log, or over one that was imported before."""
+    """Something would be written under the name of a stream of the live log."""
 
     code = "replay_target_live"
+
+
+class AlreadyImportedError(ReplayError):
+    """A stream of this name was imported before."""
+
+    code = "already_exists"
+
+
+class BadNameError(ReplayError):
+    """A name that no stream may have."""
+
+    code = "bad_identifier"

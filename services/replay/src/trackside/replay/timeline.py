@@ -12,7 +12,7 @@ from trackside.domain.stream import Stream, fold
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.replay.errors import BadRangeError, SilentLogError, UnknownStreamError
+from trackside.replay.errors import BadRangeError, SilentLogError
 from trackside.replay.moments import NOW, Moment
 
 READ_RECORDS = 20_000
@@ -107,16 +107,6 @@ async def find_live(log: Log, topics: Topics, stream_id: str) -> History | None:
 
 def _begins(record: Record) -> bool:
     return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
-
-
-async def find(log: Log, topics: Topics, stream_id: str) -> History:
-    """Finds a recorded stream; raises UnknownStreamError."""
-    history = await find_live(log, topics, stream_id)
-    if history is None:
-        raise UnknownStreamError(
-            f"there is no stream {stream_id!r} in the log; `trackside ls` lists searches"
-        )
-    return history
 
 
 async def pasts(history: History, moments: Sequence[Moment]) -> AsyncGenerator[Past, None]:

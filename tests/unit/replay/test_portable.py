@@ -1,0 +1,369 @@
+"""An experiment in a file: it folds to the same state elsewhere, or it is refused; it never comes alive."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search_running, submitted, suggested
+from tests.unit.domain.plausible import Chance
+from tests.unit.projections.histories import small
+from tests.unit.replay.recorded import TOPICS, Clock, empty, tell
+from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.streams import dump
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.snapshots import fold_name
+from trackside.replay import importing
+from trackside.replay.errors import (
+    AlreadyImportedError,
+    BadNameError,
+    DamagedFileError,
+    LiveTargetError,
+    ReplayError,
+    UnknownStreamError,
+    UnsupportedFileError,
+)
+from trackside.replay.exporting import Exported, export
+from trackside.replay.finding import find
+from trackside.replay.importing import Imported, import_file
+from trackside.replay.imports import IMPORT, PLACE, TIME, imports_topic
+from trackside.replay.moments import Moment
+from trackside.replay.pictures import picture
+from trackside.replay.portable import LineWriter, state_digest
+from trackside.replay.timeline import past_at
+from trackside.replay.why import why
+
+STREAMS = ["one", "two", "tasks", "halted", "going", "open"]
+ELSEWHERE = Topics(prefix="other.", event_partitions=5)
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    written = await empty()
+    await small(written, TOPICS)
+    return written
+
+
+@pytest.fixture
+async def elsewhere() -> MemoryLog:
+    other = MemoryLog(Clock(1_900_000_000_000))
+    await other.ensure(ELSEWHERE.shared)
+    return other
+
+
+async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> Exported:
+    with path.open("wb") as file:
+        return await export(await find(log, topics, stream), file.write)
+
+
+async def imported(log: MemoryLog, path: Path, name: str = "") -> Imported:
+    return await import_file(log, ELSEWHERE, path, name)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_an_imported_stream_is_the_exported_one(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, stream: str
+) -> None:
+    there, again = tmp_path / "there", tmp_path / "again"
+    exported = await written(log, TOPICS, stream, there)
+    assert len(there.read_bytes().splitlines()) == exported.head.records + 2
+    found = await imported(elsewhere, there)
+    assert (found.stream, found.head.records, found.compared) == (stream, exported.head.records, True)
+    before, after = await find(log, TOPICS, stream), await find(elsewhere, ELSEWHERE, stream)
+    for offset in range(exported.head.first_offset, exported.head.last_offset, 5):
+        moment = Moment(offset=offset)
+        states = [(await past_at(history, moment)).stream for history in (before, after)]
+        assert dump(states[0]) == dump(states[1])
+    await written(elsewhere, ELSEWHERE, stream, again)
+    assert again.read_bytes() == there.read_bytes()
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_under_another_name_everything_but_the_names_is_the_same(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, stream: str
+) -> None:
+    await written(log, TOPICS, stream, tmp_path / "f")
+    await imported(elsewhere, tmp_path / "f", "last-year")
+    before = (await past_at(await find(log, TOPICS, stream))).stream
+    after = (await past_at(await find(elsewhere, ELSEWHERE, "last-year"))).stream
+    assert after.stream_id == "last-year"
+    assert all(name.startswith("last-year.") for name in after.tasks)
+    assert state_digest(before) == state_digest(after)
+    assert picture(before).trials == picture(after).trials
+    assert [named(task) for task in before.tasks] == [named(task) for task in after.tasks]
+    name = next(iter(after.tasks)).removeprefix("last-year.")
+    assert (await why(await find(elsewhere, ELSEWHERE, "last-year"), name)).own[0].what in (
+        "TrialSuggested",
+        "TaskSubmitted",
+    )
+
+
+def named(task: str) -> str:
+    return task.partition(".")[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_history_with_much_that_is_late_or_doubled_survives_too(
+    elsewhere: MemoryLog, tmp_path: Path, seed: int
+) -> None:
+    from random import Random
+
+    log = await empty()
+    await tell(log, STREAM, Chance(Random(seed)).history(250))
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    await imported(elsewhere, tmp_path / "f")
+    before, after = await find(log, TOPICS, STREAM), await find(elsewhere, ELSEWHERE, STREAM)
+    states = [await past_at(history) for history in (before, after)]
+    assert dump(states[0].stream) == dump(states[1].stream)
+    assert states[0].ignored == states[1].ignored > 0
+
+
+async def test_waits_that_rest_on_append_times_come_out_as_they_were(
+    elsewhere: MemoryLog, tmp_path: Path
+) -> None:
+    """The retry was placed too early, then in time; the import is written years later, all at once."""
+    log = await empty()
+    await tell(log, STREAM, waiting_retry(backoff_s=0.015))
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    await imported(elsewhere, tmp_path / "f", "renamed")
+    past = await past_at(await find(elsewhere, ELSEWHERE, "renamed"))
+    task = past.stream.tasks["renamed.0"]
+    assert past.ignored == 1
+    assert 0 < task.not_before_ms <= task.attempt.assigned_ms < 1_800_000_000_000
+
+
+async def test_a_name_under_which_a_retry_would_wait_too_long_is_refused(
+    elsewhere: MemoryLog, tmp_path: Path
+) -> None:
+    """The wait of 20 ms is drawn from 18 to 22, by the task's name; the retry was placed after 20."""
+    log = await empty()
+    await tell(log, STREAM, waiting_retry(backoff_s=0.02))
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    refused = []
+    for number in range(20):
+        try:
+            await imported(elsewhere, tmp_path / "f", f"name-{number}")
+        except BadNameError as error:
+            refused.append(str(error))
+    assert 0 < len(refused) < 20
+    assert all("waits of its retries are drawn from the names of its tasks" in text for text in refused)
+    assert (await imported(elsewhere, tmp_path / "f")).stream == STREAM
+
+
+def waiting_retry(backoff_s: float) -> Told:
+    """Tells a retry that is placed 10 ms after the first end, and again after 20: one of them is in time."""
+    told = search_running(retry={"failed": {"times": 1, "backoff_s": backoff_s}})
+    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
+    told.tell(assigned())
+    told.tell(begun())
+    told.tell(ended(AttemptEnd.FAILED))
+    told.tell(assigned(attempt=2))
+    told.tell(assigned(attempt=2))
+    return told
+
+
+async def test_an_import_writes_nothing_that_a_service_reads(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path
+) -> None:
+    """Whatever is unfinished in it stays so: no command is answered, no task placed."""
+    await written(log, TOPICS, "going", tmp_path / "f")
+    before = {topic.name: await elsewhere.ends(topic.name) for topic in ELSEWHERE.shared}
+    await imported(elsewhere, tmp_path / "f")
+    assert {topic.name: await elsewhere.ends(topic.name) for topic in ELSEWHERE.shared} == before
+    assert imports_topic(ELSEWHERE).name not in before
+
+
+async def test_headers_of_an_import_mean_nothing_in_the_log_of_events(log: MemoryLog) -> None:
+    """Who can write to the log can't move what it says to another time or place."""
+    forged = await empty()
+    topic = TOPICS.events
+    partition = partition_of("one", topic.partitions)
+    for entry in log._partition(topic.name, partition):
+        headers = [*entry.headers, (IMPORT, b"x"), (PLACE, b"0:999"), (TIME, b"5")]
+        await forged.append(topic.name, partition, [Outgoing(entry.key, entry.value, headers)])
+    past = await past_at(await find(forged, TOPICS, "one"))
+    assert past.last.append_time_ms > 5
+    assert past.last.offset != 999
+    with pytest.raises(UnknownStreamError):
+        await find(forged, TOPICS, "imported/one")
+
+
+async def test_a_name_that_is_there_is_refused(log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path) -> None:
+    await written(log, TOPICS, "one", tmp_path / "f")
+    with pytest.raises(LiveTargetError, match="replay_target_live: the log has a stream 'one'"):
+        await import_file(log, TOPICS, tmp_path / "f")
+    with pytest.raises(LiveTargetError):
+        await import_file(log, TOPICS, tmp_path / "f", "two")
+    await import_file(log, TOPICS, tmp_path / "f", "three")
+    await imported(elsewhere, tmp_path / "f")
+    with pytest.raises(AlreadyImportedError, match="already_exists"):
+        await imported(elsewhere, tmp_path / "f")
+    with pytest.raises(BadNameError, match="bad_identifier"):
+        await imported(elsewhere, tmp_path / "f", "no name")
+
+
+async def test_of_two_streams_with_one_name_the_live_one_is_meant(log: MemoryLog, tmp_path: Path) -> None:
+    await written(log, TOPICS, "one", tmp_path / "f")
+    later = await empty()
+    await import_file(later, TOPICS, tmp_path / "f")
+    await small(later, TOPICS)
+    assert (await find(later, TOPICS, "one")).place[0] == TOPICS.events.name
+    assert (await find(later, TOPICS, "imported/one")).place[0] == imports_topic(TOPICS).name
+
+
+def cut(lines: list[bytes]) -> None:
+    del lines[-1]
+
+
+def torn(lines: list[bytes]) -> None:
+    lines[-1] = lines[-1][:40]
+
+
+def dropped(lines: list[bytes]) -> None:
+    del lines[10]
+
+
+def swapped(lines: list[bytes]) -> None:
+    lines[10], lines[11] = lines[11], lines[10]
+
+
+def doubled(lines: list[bytes]) -> None:
+    lines.insert(10, lines[10])
+
+
+def changed(lines: list[bytes]) -> None:
+    lines[10] = lines[10].replace(b"offset", b"Offset", 1)
+
+
+def appended(lines: list[bytes]) -> None:
+    lines.append(lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (cut, "file_damaged: the file ends at line 59, without its trailer"),
+        (torn, "file_damaged: line 60 is no JSON: the file was cut off or changed here"),
+        (dropped, "file_damaged: line 11 was changed, or lines before it are missing"),
+        (swapped, "file_damaged: line 11 was changed"),
+        (doubled, "file_damaged: line 12 was changed"),
+        (changed, "file_damaged: line 11 was changed"),
+        (appended, "file_damaged: line 61 was changed"),
+    ],
+)
+async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, harm: Callable[[list[bytes]], None], said: str
+) -> None:
+    path = tmp_path / "f"
+    await written(log, TOPICS, "one", path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    harm(lines)
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(DamagedFileError) as caught:
+        await imported(elsewhere, path)
+    assert str(caught.value).startswith(said)
+    with pytest.raises(UnknownStreamError):
+        await find(elsewhere, ELSEWHERE, "one")
+
+
+async def test_any_single_byte_that_is_changed_is_noticed(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, seed: int
+) -> None:
+    from random import Random
+
+    path, chance = tmp_path / "f", Random(seed)
+    await written(log, TOPICS, "tasks", path)
+    whole = path.read_bytes()
+    for _ in range(200):
+        at = chance.randrange(len(whole))
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(7))]) + whole[at + 1 :])
+        with pytest.raises(ReplayError):
+            await imported(elsewhere, path)
+
+
+def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> None:
+    """Changes a file and makes its checks good, as its exporter could have written it."""
+    bodies = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for body in bodies:
+        body.pop("check")
+        body.pop("sha256", None)
+    change(bodies)
+    lines = LineWriter()
+    with path.open("wb") as file:
+        for body in bodies:
+            if "state_sha256" in body:
+                body["sha256"] = lines._all.hexdigest()
+            file.write(lines.line(body))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({0: {"trackside_export": 2}}, UnsupportedFileError, "the file has format 2, this release reads"),
+        ({0: {"rules": 7}}, UnsupportedFileError, "begun with rules 7, this release has"),
+        ({0: {"records": 3}}, DamagedFileError, "says 58 records, the header 3; there are 58"),
+        ({0: {"stream": "x"}}, DamagedFileError, "line 2 is not a record of stream 'x'"),
+        ({-1: {"state_sha256": "0"}}, DamagedFileError, "don't fold to the state"),
+        ({5: {"value": None}}, DamagedFileError, "line 6 has no value"),
+        ({5: {"offset": "1"}}, DamagedFileError, "line 6 has no whole number 'offset'"),
+        ({5: {"headers": 1}}, DamagedFileError, "line 6 is not the line of a record"),
+        ({5: {"value": "{}"}}, UnsupportedFileError, "line 6: "),
+    ],
+)
+async def test_what_no_release_like_this_would_write_is_refused(
+    log: MemoryLog,
+    elsewhere: MemoryLog,
+    tmp_path: Path,
+    changes: dict[int, dict[str, object]],
+    kind: type[ReplayError],
+    said: str,
+) -> None:
+    path = tmp_path / "f"
+    await written(log, TOPICS, "one", path)
+
+    def change(bodies: list[dict[str, object]]) -> None:
+        for at, changed_fields in changes.items():
+            bodies[at].update(changed_fields)
+
+    rewritten(path, change)
+    with pytest.raises(kind, match=said):
+        await imported(elsewhere, path)
+
+
+async def test_a_file_of_another_fold_is_imported_without_comparing_states(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path
+) -> None:
+    path = tmp_path / "f"
+    await written(log, TOPICS, "one", path)
+    rewritten(path, lambda bodies: bodies[-1].update({"fold": "1.0.other", "state_sha256": "0"}))
+    assert fold_name() != "1.0.other"
+    assert not (await imported(elsewhere, path)).compared
+
+
+@pytest.mark.parametrize("octets", [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b"[" * 100_000])
+async def test_what_is_no_export_is_refused(elsewhere: MemoryLog, tmp_path: Path, octets: bytes) -> None:
+    (tmp_path / "f").write_bytes(octets)
+    with pytest.raises(DamagedFileError, match="line 1 is not the header of an exported stream"):
+        await imported(elsewhere, tmp_path / "f")
+
+
+async def test_an_import_that_broke_off_counts_for_nothing_and_can_be_repeated(
+    log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(log, TOPICS, "one", tmp_path / "f")
+    monkeypatch.setattr(importing, "BATCH_RECORDS", 7)
+
+    def pulled(done: int, total: int) -> None:
+        if done >= 21:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await import_file(elsewhere, ELSEWHERE, tmp_path / "f", told=pulled)
+    with pytest.raises(UnknownStreamError):
+        await find(elsewhere, ELSEWHERE, "one")
+    await imported(elsewhere, tmp_path / "f")
+    states = [await past_at(await find(*at, "one")) for at in ((log, TOPICS), (elsewhere, ELSEWHERE))]
+    assert dump(states[0].stream) == dump(states[1].stream)
