@@ -267,6 +267,28 @@ def test_a_trace_that_is_none_is_left_out(traceparent: bytes) -> None:
     assert (arrival.traceparent, arrival.problem) == ("", None)
 
 
+@pytest.mark.parametrize("content_type", [None, b"", b"text/plain", b"application/json"])
+def test_an_event_without_attributes_in_headers_has_them_in_its_value(content_type: bytes | None) -> None:
+    headers = {"kafka_x": b"1"} | ({} if content_type is None else {"content-type": content_type})
+    assert read_command(headers, None, json.dumps(EVENT).encode()) == structured()
+
+
+def test_a_body_with_a_field_of_an_envelope_stays_a_body_in_binary_mode() -> None:
+    assert read(b'{"specversion":"1.0","data":{}}').body == {"specversion": "1.0", "data": {}}
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [(b"AKIAABCDEFGHIJKLMNOP", "secret_suspected"), (b"a\0b", "nul_character")],
+)
+def test_a_key_that_cannot_be_kept_is_refused_without_an_echo(key: bytes, code: str) -> None:
+    for partitionkey, stream in ((None, "c-1"), (b"digits-1", "digits-1")):
+        arrival = read(b"{}", key, ce_partitionkey=partitionkey)
+        assert problem(arrival) == (code, "$key")
+        assert arrival.stream == stream
+        assert key.decode() not in repr(arrival)
+
+
 def test_the_digest_is_of_what_is_said_and_not_of_how() -> None:
     first = read(b'{"reason":"a", "n": [1, 2]}')
     assert read(b'{"n":[1,2],"reason":"\\u0061"}').digest == first.digest

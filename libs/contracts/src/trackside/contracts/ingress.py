@@ -54,7 +54,7 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
     body, unread = _parsed(value)
     problem: Problem | None = None
     attributes: dict[str, Any]
-    if headers.get("content-type", b"").lower().startswith(b"application/cloudevents"):
+    if _is_structured(headers, body):
         attributes = {name: body[name] for name in body if name != "data"}
         inner = body.get("data")
         if not isinstance(inner, dict):
@@ -70,6 +70,13 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
     return _arrival(attributes, key, body, digest, problem, unfit)
 
 
+def _is_structured(headers: Mapping[str, bytes], body: Json) -> bool:
+    """Says whether the attributes are in the value: by the content type, or as there are none elsewhere."""
+    if headers.get("content-type", b"").strip().lower().startswith(b"application/cloudevents"):
+        return True
+    return "specversion" in body and not any(name.startswith("ce_") for name in headers)
+
+
 def _arrival(
     attributes: Mapping[str, Any],
     key: bytes | None,
@@ -83,7 +90,8 @@ def _arrival(
     traceparent = _attribute(attributes, "traceparent")
     keyed = _text(key or b"")
     named = _attribute(attributes, "partitionkey")
-    stream = named or keyed or command_id
+    unfit_key = _unfit_text(keyed, MAX_TEXT)
+    stream = named or ("" if unfit_key else keyed) or command_id
     problem = (
         problem
         or _bad_id("$id", command_id)
@@ -91,8 +99,10 @@ def _arrival(
         or _missing_type(command_type)
         or unfit
     )
-    if named and keyed and named != keyed:
-        message = f"the record's key {keyed!r} is not the attribute partitionkey {named!r}"
+    if unfit_key:
+        problem = Problem(code=unfit_key[0], path="$key", message=f"the key: {unfit_key[1]}")
+    elif named and keyed and named != keyed:
+        message = f"the record's key {keyed[:200]!r} is not the attribute partitionkey {named[:200]!r}"
         problem = Problem(code="key_mismatch", path="$key", message=message)
     return Arrival(
         command_id=command_id if is_identifier(command_id) else "",
