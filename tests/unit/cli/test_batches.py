@@ -63,7 +63,7 @@ def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> No
     assert ["w1/gpu-0", "free"] in lines
     [first] = [line for line in lines if line[0] == "w2/cpu0"]
     assert first[1:3] == ["1.a", "INIT"]
-    assert ["1.c", "INIT"] in [line[:2] for line in lines], "what waits behind it is below it"
+    assert ["1.c", "(next)", "INIT"] in [line[:3] for line in lines], "what waits behind it is below it"
 
 
 def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:

@@ -52,8 +52,8 @@ def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_it
             error=TaskError(stage="TRAIN", type="OutOfMemoryError", message="CUDA out of memory"),
         )
     )
-    told.tell(status(TaskStatus.TRAINING))
-    told.tell(report(1, 0.2))
+    told.tell(status(TaskStatus.TRAINING, interrupts=1))
+    told.tell(report(1, 0.2, interrupts=1))
     told.tell(begun())  # a repeat, which changes nothing
     assert heard(told) == [("reported", 0, 1, 0.1), ("restarted", 0), ("reported", 0, 1, 0.2)]
     assert reported_so_far(told.search, told.stream.tasks) == [("reported", 0, 1, 0.2)]

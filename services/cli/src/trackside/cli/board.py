@@ -12,7 +12,7 @@ from rich.text import Text
 from trackside.cli import batch_board
 from trackside.cli.screen import cell, duration, number, styled
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd
+from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -115,6 +115,8 @@ def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[Renderab
     attempt = task.attempt
     if attempt.number > 1:
         label += f" (attempt {attempt.number})"
+    if attempt.behind and attempt.status < TaskStatus.TRAINING:
+        label += " (next)"
     reported = ""
     if task.reports:
         step, value = task.reports[-1]
