@@ -41,7 +41,7 @@ def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) ->
     if stream is None:
         return [lambda: receive(world, stream_id)] * 3
     found: list[Move] = []
-    if stream.unanswered:
+    if stream.unanswered and not (world.forgets("answers") and stream.closed):
         found += [lambda: answer(world, stream)] * 4
     elif world.random.random() < 0.01:
         found.append(lambda: receive(world, stream_id))
@@ -60,6 +60,8 @@ def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) ->
 
 def receive(world: Installation, stream_id: str) -> None:
     source = world.publish()
+    if world.forgets("intake") and world.random.random() < 0.3:
+        return
     event = CommandReceived(
         command_id=f"c-{len(world.published)}",
         command_type="trackside.start-search.v1",

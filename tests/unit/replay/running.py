@@ -38,10 +38,10 @@ ROOM = {"host": 8 * GIB, "device": 6 * GIB}
 def of_task(world: Installation, stream: Stream, task: Task) -> list[Move]:
     """Gives what may be said about a task now."""
     found: list[Move] = []
-    if task.due_ms is not None and (world.now_ms >= task.due_ms or world.forgets("due")):
+    if task.due_ms is not None and world.now_ms >= task.due_ms:
         found += [lambda: time_limit(world, stream, task)] * 3
     if task.state is TaskState.QUEUED:
-        if world.now_ms >= task.not_before_ms:
+        if world.now_ms >= task.not_before_ms or world.forgets("backoff"):
             found += [lambda: assign(world, stream, task)] * 2
         return found
     place = task.place
@@ -61,7 +61,8 @@ def assign(world: Installation, stream: Stream, task: Task) -> None:
     random = world.random
     reserved = task.raised or amount(random.randint(1, 4), random.randint(1, 4))
     attempt = task.attempt
-    for worker in random.sample(sorted(world.there.values(), key=lambda w: w.worker_id), len(world.there)):
+    workers = [*world.there.values(), *(world.zombies if world.forgets("fleet") else ())]
+    for worker in random.sample(workers, len(workers)):
         for device in random.sample(worker.devices, len(worker.devices)):
             behind = free_behind(world, worker, device.device_id, reserved, task)
             if behind is None:

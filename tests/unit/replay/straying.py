@@ -7,7 +7,9 @@ from tests.unit.replay.dispatching import BATCHES, SEARCHES, answer, next_tasks,
 from tests.unit.replay.installation import Installation
 from tests.unit.replay.running import end, of_task, token
 from trackside.contracts.batches import GroupEnded
+from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Message
+from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus
 from trackside.contracts.tasks import (
     AttemptEnd,
     TaskAccepted,
@@ -15,6 +17,7 @@ from trackside.contracts.tasks import (
     TaskRefused,
     TaskStatus,
     TaskStatusChanged,
+    TaskStopRequested,
     TimeLimitReached,
 )
 from trackside.domain.stream import Stream
@@ -24,13 +27,23 @@ Move = Callable[[], object]
 ROLES = ("dispatcher", "scheduler", "worker", "indexer")
 
 
-def lived(
-    seed: object, moves: int = 260, bugs: frozenset[str] = frozenset(), strays: float = 0.3
-) -> Installation:
+def lived(seed: object, moves: int = 260, strays: float = 0.3) -> Installation:
     """Gives an installation after so many moves."""
+    world = begun(seed)
+    live(world, moves, strays)
+    return world
+
+
+def begun(seed: object, bugs: frozenset[str] = frozenset()) -> Installation:
+    """Gives an installation with its workers and nothing to do."""
     world = Installation(Random(f"{seed}"), bugs)
     for worker_id in ("w1", "w2", "w3"):
         world.join(worker_id)
+    return world
+
+
+def live(world: Installation, moves: int = 260, strays: float = 0.3) -> None:
+    """Lets so many moves happen."""
     for _ in range(moves):
         if world.random.random() < strays:
             stray(world)
@@ -39,7 +52,6 @@ def lived(
     for stream in list(world.streams.by_id.values()):
         while stream.unanswered and not world.forgets("answers"):
             answer(world, stream)
-    return world
 
 
 def moves_of(world: Installation) -> list[Move]:
@@ -87,12 +99,23 @@ def wrong_of_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
         found += [("dispatcher", trial(stream, number)) for number in (newest - 1, newest + 1) if number >= 0]
         if stream.search.next_trial is None:
             found.append(("dispatcher", trial(stream, newest)))
+        if stream.search.active:
+            first = min(stream.search.active)
+            found.append(("dispatcher", [SearchEnded(status=SearchStatus.DONE, trials=newest)]))
+            task = stream.tasks.get(trial_task_id(stream.stream_id, first))
+            if task is not None and task.state is not TaskState.ENDED:
+                early = TrialEnded(trial=first, status=TrialStatus.SUCCEEDED)
+                found.append(("dispatcher", [early]))
     if stream.batch is not None:
         if not stream.batch.group_is_over:
             found.append(("dispatcher", [GroupEnded(group=stream.batch.group, ends={})]))
         if stream.batch.next_task is not None:
             one = next_tasks(stream, 1)
             found.append(("dispatcher", [one[0].model_copy(update={"group": stream.batch.group + 1})]))
+            known = [task for task in stream.tasks.values() if task.group == stream.batch.group]
+            if known:
+                again = one[0].model_copy(update={"task_id": known[-1].task_id, "name": known[-1].name})
+                found += [("dispatcher", [again, one[0]])] * 3
     return found
 
 
@@ -102,6 +125,8 @@ def wrong_of_task(world: Installation, task: Task) -> list[tuple[str, list[Messa
     other = {**now, "incarnation": "i0"}
     found: list[tuple[str, list[Message]]] = [
         ("worker", [TaskAccepted(**other)]),
+        ("dispatcher", [TaskAccepted(**now)]),
+        ("worker", [TaskStopRequested(task_id=task.task_id, reason="user")]),
         ("worker", [end(task, AttemptEnd.FINISHED).model_copy(update={"incarnation": "i0"})]),
     ]
     before = {**now, "placement": now["placement"] - 1}

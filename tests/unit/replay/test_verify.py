@@ -1,5 +1,6 @@
 """The verifier: silent about every honest history, and it says where and what each offence is."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
 from random import Random
@@ -36,6 +37,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
+from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.verify import examine, verify
@@ -308,3 +310,16 @@ async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
     assert over
     assert all(not books.tasks and books.root is None for books in over)
     assert all(not floor._going and not floor._waiting for floor in verifier.uses._floors.values())
+
+
+def test_the_installations_have_all_that_is_to_be_judged(seed: int) -> None:
+    worlds = [lived(f"{seed}/all/{number}") for number in range(40)]
+    kinds = Counter(type(record.message).__name__ for world in worlds for record in world.records)
+    fleet = Counter(type(record.message).__name__ for world in worlds for record in world.fleet_records)
+    unsaid = {kind.__name__ for kind in KINDS} - kinds.keys()
+    assert unsaid == {"TaskUnschedulable"}
+    assert fleet["WorkerLost"] > 10
+    assert sum(world.streams.overtaken for world in worlds) > 0.1 * kinds.total()
+    assert sum(command.wait for world in worlds for command in world.sent) > 10
+    shared = sum(command.device_ids[0].startswith("gpu") for world in worlds for command in world.sent)
+    assert shared > 100
