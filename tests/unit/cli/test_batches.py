@@ -73,6 +73,13 @@ def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:
     assert "4/4 tasks" in text
 
 
+def test_a_board_says_why_nothing_can_run_a_task() -> None:
+    history = list(troubled("tasks"))
+    [told] = [at for at, decision in enumerate(history) if b"too large" in (decision[0].value or b"")]
+    assert "1.2 can't run: too large" in drawn(seen(history[: told + 1], "tasks"))
+    assert "can't run" not in drawn(seen(history, "tasks")), "it has been stopped since"
+
+
 def test_a_board_with_nothing_to_show_yet_says_so() -> None:
     assert "waiting for it to start" in drawn(Board("x"))
 

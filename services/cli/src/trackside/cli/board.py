@@ -20,6 +20,8 @@ from trackside.domain.task import Task, TaskState
 BAR_WIDTH = 40
 ENDED = 5
 """How many of the tasks that did not finish a board shows, the last ones."""
+REASONS = 3
+"""How many reasons are shown for which nothing can run a task."""
 Device = tuple[str, str]
 
 
@@ -48,13 +50,14 @@ class Board:
         if self.stream is None or (self.stream.search is None and self.stream.batch is None):
             return Text(f"{self.stream_id}: waiting for it to start")
         devices = _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms)
+        waiting = [Text(line, "yellow") for line in unschedulable_lines(self.stream)]
         if self.stream.batch is not None:
             batch = batch_board.draw(self.stream.batch, now_ms)
             lines = [f"{batch_board.short_name(t, self.stream_id)} {batch_board.why(t)}" for t in self.failed]
-            return Group(batch, devices, *(Text(line, "red", no_wrap=True) for line in lines))
+            return Group(batch, devices, *waiting, *(Text(line, "red", no_wrap=True) for line in lines))
         search = self.stream.search
         assert search is not None
-        return Group(_bar(search, now_ms), Text(best_line(search)), devices)
+        return Group(_bar(search, now_ms), Text(best_line(search)), devices, *waiting)
 
 
 def best_line(search: Search) -> str:
@@ -69,6 +72,19 @@ def progress_line(search: Search) -> str:
     """Says in one plain line how far a search is."""
     best = "" if search.best is None else f", best {number(search.trials[search.best].value)}"
     return f"{len(search.ends)}/{search.spec.max_trials} trials ended{best}"
+
+
+def unschedulable_lines(stream: Stream) -> list[str]:
+    """Says which tasks nothing could run as it is now, and why; the first of those with one reason."""
+    found: dict[str, list[Task]] = {}
+    for task in stream.tasks.values():
+        if task.state is TaskState.QUEUED and task.unschedulable:
+            found.setdefault(task.unschedulable, []).append(task)
+    lines = []
+    for reason, tasks in list(found.items())[:REASONS]:
+        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+        lines.append(f"{batch_board.short_name(tasks[0], stream.stream_id)}{more} can't run: {reason}")
+    return lines
 
 
 def running_tasks(stream: Stream) -> dict[Device, list[Task]]:

@@ -11,7 +11,7 @@ from trackside.cli.failures import Failure, Reported
 from trackside.contracts.batches import GroupEnded
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, TrialEnded
-from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.batch import Batch
 from trackside.domain.search import Search
@@ -155,9 +155,14 @@ class _Plain:
 
     def __init__(self) -> None:
         self._told = 0
+        self._reasons: set[str] = set()
 
     def __call__(self, record: Record, stream: Stream) -> None:
         search, batch = stream.search, stream.batch
+        if isinstance(record.message, TaskUnschedulable) and record.message.message not in self._reasons:
+            self._reasons.add(record.message.message)
+            name = record.message.task_id.removeprefix(f"{stream.stream_id}.")
+            screen.complain(f"  {name} can't run: {record.message.message}")
         if search is not None and isinstance(record.message, TrialEnded):
             self._tell(len(search.ends), search.spec.max_trials, lambda: progress_line(search))
         elif batch is not None and isinstance(record.message, AttemptEnded | TaskStopRequested | GroupEnded):
