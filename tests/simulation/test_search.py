@@ -12,7 +12,7 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.topics import partition_of
-from trackside.dispatcher.samplers import SearchMemory
+from trackside.dispatcher.memories import opened
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -128,7 +128,7 @@ def assert_right(stream: Stream, applied: list[Record], workers: list[Worker]) -
     assert found is not None
     assert found.status is SearchStatus.DONE
     space = found.spec.model_dump(mode="json")["space"]
-    memory = SearchMemory(space, {"name": "random"}, found.seed, "maximize")
+    memory = opened(space, {"name": "random"}, found.seed, "maximize")
     assert [trial.parameters for trial in found.trials] == [memory.ask(number) for number in range(TRIALS)]
     ends = Counter(record.message.trial for record in applied if isinstance(record.message, TrialEnded))
     assert ends == Counter(range(TRIALS))

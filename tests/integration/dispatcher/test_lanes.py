@@ -25,7 +25,7 @@ from trackside.dispatcher.lanes import (
     Op,
     TunerLane,
 )
-from trackside.dispatcher.samplers import SearchMemory
+from trackside.dispatcher.memories import opened
 
 SPACE = {
     "c": {"type": "choice", "values": ["a", "b", "c"]},
@@ -77,7 +77,7 @@ async def echo() -> AsyncIterator[Lane]:
 
 
 def expected(trials: int) -> list[dict[str, Any] | None]:
-    memory = SearchMemory(SPACE, SETUP["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    memory = opened(SPACE, SETUP["tuner"], 4, "maximize")  # type: ignore[arg-type]
     found = []
     for number in range(trials):
         found.append(memory.ask(number))
@@ -122,7 +122,7 @@ async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: Lane) -
     history: list[HistoryItem] = [("suggested", 0, {"c": "a", "x": 0.5})]
     early = tuner.suggest("s", setup, history, 1)
     history.append(ended(0, 0.5))
-    alone = SearchMemory(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    alone = opened(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
     alone.recall(0, {"c": "a", "x": 0.5})
     assert await early == alone.ask(1)
 
@@ -283,7 +283,7 @@ async def test_a_program_that_cannot_start_is_named() -> None:
 
 async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane: Lane) -> None:
     tuner = TunerLane(lane)
-    with pytest.raises(AdviceFailed, match="expected one of grid, random, tpe"):
+    with pytest.raises(AdviceFailed, match="expected one of cma-es, evolution, gp"):
         await tuner.suggest("s", {**SETUP, "tuner": {"name": "x"}}, [], 0)
     with pytest.raises(AdviceFailed, match="trial 3 with 0 trials known"):
         await tuner.suggest("s", SETUP, [], 3)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from trackside.contracts import ids
@@ -15,7 +15,20 @@ from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Needs, Resources, Retry
-from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Uniform
+from trackside.contracts.search_space import (
+    Branch,
+    Choice,
+    Constant,
+    LogNormal,
+    LogUniform,
+    Normal,
+    QLogNormal,
+    QLogUniform,
+    QNormal,
+    QUniform,
+    RandInt,
+    Uniform,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 IDENTIFIERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True).filter(is_identifier)
@@ -37,8 +50,10 @@ def _ordered(draw: st.DrawFn, kind: type[BaseModel], name: str, numbers: SearchS
     return kind(type=name, low=low, high=high)
 
 
-PARAMETERS: SearchStrategy[BaseModel] = st.one_of(
-    st.builds(Choice, type=st.just("choice"), values=st.lists(SCALARS, min_size=1, max_size=4)),
+STEPS = st.floats(0.01, 5)
+MUS, SIGMAS = st.floats(-10, 10), st.floats(0.01, 10)
+FLAT: SearchStrategy[BaseModel] = st.one_of(
+    st.builds(Constant, type=st.just("constant"), value=SCALARS),
     _ordered(Uniform, "uniform", st.floats(-1e307, 1e307)),
     _ordered(LogUniform, "loguniform", st.floats(1e-300, 1e300)),
     st.builds(
@@ -46,10 +61,35 @@ PARAMETERS: SearchStrategy[BaseModel] = st.one_of(
         type=st.just("quniform"),
         low=st.floats(-10, 0),
         high=st.floats(0, 10),
-        step=st.floats(0.01, 5),
+        step=STEPS,
     ),
+    st.builds(
+        QLogUniform,
+        type=st.just("qloguniform"),
+        low=st.floats(0.01, 1),
+        high=st.floats(1, 10),
+        step=STEPS,
+    ),
+    st.builds(Normal, type=st.just("normal"), mu=MUS, sigma=SIGMAS),
+    st.builds(LogNormal, type=st.just("lognormal"), mu=MUS, sigma=SIGMAS),
+    st.builds(QNormal, type=st.just("qnormal"), mu=MUS, sigma=SIGMAS, step=STEPS),
+    st.builds(QLogNormal, type=st.just("qlognormal"), mu=MUS, sigma=SIGMAS, step=STEPS),
     st.builds(RandInt, type=st.just("randint"), low=st.integers(-(2**53), 0), high=st.integers(1, 2**53)),
 )
+
+
+def _choices(inner: SearchStrategy[BaseModel]) -> SearchStrategy[Choice]:
+    members = st.dictionaries(TEXT.filter(lambda name: name != "_name"), inner, max_size=2)
+    branches = st.builds(
+        lambda name, parameters: Branch(_name=name, **parameters), TEXT.filter(bool), members
+    )
+    values = st.lists(
+        SCALARS | branches, min_size=1, max_size=4, unique_by=lambda v: getattr(v, "name", id(v))
+    )
+    return st.builds(Choice, type=st.just("choice"), values=values)
+
+
+PARAMETERS: SearchStrategy[BaseModel] = FLAT | _choices(FLAT | _choices(FLAT))
 
 
 MEMORY = st.none() | st.integers(1, 2**60)
@@ -102,6 +142,8 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
 
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is JsonValue:
+        return SCALARS | JSON
     if origin is Annotated:
         return _annotated(arguments[0], (*_marks(arguments[1:]), *metadata))
     if origin in (Union, types.UnionType):

@@ -115,12 +115,15 @@ def _within(location: tuple[int | str, ...], body: Any, missing: bool) -> tuple[
     """Leaves out the steps that pydantic adds for the members of a union and the body doesn't have."""
     kept: list[int | str] = []
     for at, part in enumerate(location):
+        if isinstance(body, dict) and part not in body and _NNI.get(part) in body:
+            part = _NNI[part]
         found, body = _step(body, part)
         if found or (missing and at == len(location) - 1):
             kept.append(part)
     return tuple(kept)
 
 
+_NNI: dict[int | str, str] = {"values": "_value", "type": "_type"}
 _RANGE = {
     "greater_than",
     "greater_than_equal",

@@ -1,16 +1,42 @@
-"""Search spaces: which values a tuner may suggest for each parameter."""
+"""Search spaces: which values a tuner may suggest for each parameter, in our form and in NNI's.
+
+    ours   {"lr": {"type": "loguniform", "low": 0.0001, "high": 0.1}}
+    NNI's  {"lr": {"_type": "loguniform", "_value": [0.0001, 0.1]}}
+
+Both are read wherever a space is; what is written to the log is our form.
+"""
 
 import math
-from typing import Annotated, Literal
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel as _Model
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 Scalar = bool | int | float | str | None
+Option = JsonValue
+"""The value of a tuner's option: a scalar, or a list such as the parameter sets of tuner batch."""
+
+SIGMAS = 8.0
+"""How many standard deviations from its middle a normal parameter must still be a number."""
+_LARGEST_EXPONENT = math.log(1e300)
 
 
-class _Parameter(_Model):
+class _Parameter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -21,17 +47,46 @@ def _refuse(reason: str) -> PydanticCustomError:
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
+class Branch(BaseModel):
+    """A sub-space of a choice: its name, and the parameters that exist only where it is chosen."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, serialize_by_alias=True)
+    __pydantic_extra__: "dict[str, Parameter]"
+    name: str = Field(alias="_name", min_length=1, max_length=200)
+
+
+def _kind_of_value(value: object) -> str:
+    # Brackets: a parameter may have any name, and these steps are left out of the paths of errors.
+    return "<branch>" if isinstance(value, dict | Branch) else "<scalar>"
+
+
+Value = Annotated[
+    Annotated[Scalar, Tag("<scalar>")] | Annotated[Branch, Tag("<branch>")], Discriminator(_kind_of_value)
+]
+
+
 class Choice(_Parameter):
-    """One of a list of values."""
+    """One of a list of values; a value that is an object with `_name` is a sub-space of its own."""
 
     type: Literal["choice"]
-    values: list[Scalar] = Field(max_length=10_000)
+    values: list[Value] = Field(max_length=10_000)
 
     @model_validator(mode="after")
     def _some_values(self) -> "Choice":
         if not self.values:
             raise _refuse("a choice needs at least one value")
+        names = Counter(value.name for value in self.values if isinstance(value, Branch))
+        for name, count in names.items():
+            if count > 1:
+                raise _refuse(f"{count} sub-spaces have the _name {name!r}")
         return self
+
+
+class Constant(_Parameter):
+    """A value that every trial gets as it is."""
+
+    type: Literal["constant"]
+    value: Scalar
 
 
 class _Range(_Parameter):
@@ -45,6 +100,13 @@ class _Range(_Parameter):
         if not math.isfinite(self.high - self.low):
             raise _refuse(f"from low {self.low} to high {self.high} is more than a number can hold")
         return self
+
+
+def _checked_step(step: float, low: float, high: float) -> None:
+    if step <= 0:
+        raise _refuse(f"step must be above 0, got {step}")
+    if not math.isfinite(high / step - low / step):
+        raise _refuse(f"step {step} is too small for low {low} and high {high}")
 
 
 class Uniform(_Range):
@@ -73,10 +135,21 @@ class QUniform(_Range):
 
     @model_validator(mode="after")
     def _positive_step(self) -> "QUniform":
-        if self.step <= 0:
-            raise _refuse(f"step must be above 0, got {self.step}")
-        if not math.isfinite(self.high / self.step - self.low / self.step):
-            raise _refuse(f"step {self.step} is too small for low {self.low} and high {self.high}")
+        _checked_step(self.step, self.low, self.high)
+        return self
+
+
+class QLogUniform(_Range):
+    """A number whose logarithm is uniform, rounded to multiples of step, then clipped to low and high."""
+
+    type: Literal["qloguniform"]
+    step: Finite
+
+    @model_validator(mode="after")
+    def _sound(self) -> "QLogUniform":
+        if self.low <= 0:
+            raise _refuse(f"a logarithmic scale needs low above 0, got {self.low}")
+        _checked_step(self.step, self.low, self.high)
         return self
 
 
@@ -94,8 +167,149 @@ class RandInt(_Parameter):
         return self
 
 
-Parameter = Annotated[Choice | Uniform | LogUniform | QUniform | RandInt, Field(discriminator="type")]
+class _Bell(_Parameter):
+    mu: Finite
+    sigma: Finite
+
+    def _ends(self) -> tuple[float, float]:
+        return self.mu - SIGMAS * self.sigma, self.mu + SIGMAS * self.sigma
+
+    @model_validator(mode="after")
+    def _holds(self) -> "_Bell":
+        if self.sigma <= 0:
+            raise _refuse(f"sigma must be above 0, got {self.sigma}")
+        low, high = self._ends()
+        if not math.isfinite(high - low):
+            raise _refuse(f"mu {self.mu} and sigma {self.sigma} are more than a number can hold")
+        return self
+
+
+class _LogBell(_Bell):
+    def _ends(self) -> tuple[float, float]:
+        low, high = super()._ends()
+        return math.exp(min(low, _LARGEST_EXPONENT)), math.exp(high) if high < _LARGEST_EXPONENT else math.inf
+
+
+class Normal(_Bell):
+    """A number from a normal distribution with mean mu and standard deviation sigma."""
+
+    type: Literal["normal"]
+
+
+class LogNormal(_LogBell):
+    """A number whose logarithm has a normal distribution with mean mu and standard deviation sigma."""
+
+    type: Literal["lognormal"]
+
+
+class QNormal(_Bell):
+    """A normal number rounded to multiples of step."""
+
+    type: Literal["qnormal"]
+    step: Finite
+
+    @model_validator(mode="after")
+    def _positive_step(self) -> "QNormal":
+        _checked_step(self.step, *self._ends())
+        return self
+
+
+class QLogNormal(_LogBell):
+    """A number whose logarithm is normal, rounded to multiples of step."""
+
+    type: Literal["qlognormal"]
+    step: Finite
+
+    @model_validator(mode="after")
+    def _positive_step(self) -> "QLogNormal":
+        _checked_step(self.step, *self._ends())
+        return self
+
+
+TYPES: Mapping[str, type[BaseModel]] = {
+    "choice": Choice,
+    "constant": Constant,
+    "randint": RandInt,
+    "uniform": Uniform,
+    "quniform": QUniform,
+    "loguniform": LogUniform,
+    "qloguniform": QLogUniform,
+    "normal": Normal,
+    "qnormal": QNormal,
+    "lognormal": LogNormal,
+    "qlognormal": QLogNormal,
+}
+"""Every type of a parameter, by the name that it has on the wire and in NNI."""
+
+NNI_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "randint": ("low", "high"),
+    "uniform": ("low", "high"),
+    "quniform": ("low", "high", "step"),
+    "loguniform": ("low", "high"),
+    "qloguniform": ("low", "high", "step"),
+    "normal": ("mu", "sigma"),
+    "qnormal": ("mu", "sigma", "step"),
+    "lognormal": ("mu", "sigma"),
+    "qlognormal": ("mu", "sigma", "step"),
+}
+"""What the numbers in NNI's `_value` are, in their order."""
+
+
+class NniParameter(BaseModel):
+    """A parameter as NNI's users write it: a type, and the list of its values or of its numbers."""
+
+    model_config = ConfigDict(extra="forbid")
+    type: Literal[
+        "choice", "randint", "uniform", "quniform", "loguniform", "qloguniform", "normal", "qnormal",
+        "lognormal", "qlognormal",
+    ] = Field(alias="_type")  # fmt: skip
+    value: list[StrictBool | StrictInt | StrictFloat | StrictStr | dict[str, JsonValue] | None] = Field(
+        alias="_value"
+    )
+
+
+def from_nni(parameter: Any) -> Any:
+    """Rewrites a parameter in NNI's form into ours; anything else is given back as it is.
+
+    Raises PydanticCustomError with code bad_search_space, which a validation puts at the parameter's path.
+    """
+    if not isinstance(parameter, dict) or not {"_type", "_value"} & parameter.keys():
+        return parameter
+    if parameter.keys() != {"_type", "_value"}:
+        raise _refuse(
+            "a parameter in NNI's form has the fields _type and _value, this one has "
+            + ", ".join(sorted(map(str, parameter)))
+        )
+    kind, value = parameter["_type"], parameter["_value"]
+    if kind == "choice":
+        return {"type": kind, "values": value}
+    fields = NNI_FIELDS.get(kind) if isinstance(kind, str) else None
+    if fields is None:
+        raise _refuse(f"unknown _type {kind!r}; expected one of: choice, {', '.join(NNI_FIELDS)}")
+    if not isinstance(value, list) or len(value) != len(fields):
+        raise _refuse(f"_value of {kind} is a list of {len(fields)} numbers: [{', '.join(fields)}]")
+    return {"type": kind, **dict(zip(fields, value, strict=True))}
+
+
+_Ours = Annotated[
+    Choice
+    | Constant
+    | RandInt
+    | Uniform
+    | QUniform
+    | LogUniform
+    | QLogUniform
+    | Normal
+    | QNormal
+    | LogNormal
+    | QLogNormal,
+    Field(discriminator="type"),
+]
+Parameter = Annotated[_Ours, BeforeValidator(from_nni, json_schema_input_type=_Ours | NniParameter)]
 Space = dict[str, Parameter]
+
+Branch.model_rebuild()
+Choice.model_rebuild()
 
 
 def number(value: float | None) -> float | None:

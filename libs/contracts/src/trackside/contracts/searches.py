@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.resources import Needs
-from trackside.contracts.search_space import Scalar, Space
+from trackside.contracts.search_space import Option, Scalar, Space
 
 DISPATCHER = frozenset({"dispatcher"})
 
@@ -44,7 +44,7 @@ class Tuner(_Spec):
     """The algorithm that suggests parameters, with its options."""
 
     name: str = "tpe"
-    options: dict[str, Scalar] = {}
+    options: dict[str, Option] = {}
 
 
 class Assessor(_Spec):

@@ -25,13 +25,6 @@ KINDS: Mapping[str, type[Command]] = {"search": StartSearch, "tasks": SubmitTask
 """What a file may be: a search, tasks in groups, or one task, whose fields stand at the top of the file."""
 _OF_GROUP = ("device", "estimate_memory", "estimate_cuda_memory")
 _OF_BATCH = ("queue",)
-_PARAMETERS: Mapping[str, type[BaseModel]] = {
-    "choice": search_space.Choice,
-    "uniform": search_space.Uniform,
-    "loguniform": search_space.LogUniform,
-    "quniform": search_space.QUniform,
-    "randint": search_space.RandInt,
-}
 _NESTED: Mapping[str, type[BaseModel]] = {
     "tuner": Tuner,
     "assessor": Assessor,
@@ -123,7 +116,7 @@ def _places(kind: str, body: Json) -> Iterator[Place]:
     yield from _nested("$", body)
     space = body.get("space")
     for name, parameter in space.items() if isinstance(space, dict) else ():
-        model = _PARAMETERS.get(str(parameter.get("type"))) if isinstance(parameter, dict) else None
+        model = search_space.TYPES.get(str(parameter.get("type"))) if isinstance(parameter, dict) else None
         if model is not None:
             yield f"$.space.{name}", parameter, sorted(model.model_fields)
     for path, group in _listed("$.groups", body.get("groups")):
@@ -155,6 +148,6 @@ def _hinted(problem: Problem, body: Json) -> Problem:
         return problem
     parameter = body["space"][parts[1]]
     given = parameter.get("type")
-    message = f"unknown type {given!r}; expected one of: {', '.join(_PARAMETERS)}"
-    message += nearest(str(given), _PARAMETERS)
+    message = f"unknown type {given!r}; expected one of: {', '.join(search_space.TYPES)}"
+    message += nearest(str(given), search_space.TYPES)
     return Problem(code=problem.code, path=f"{problem.path}.type", message=message)

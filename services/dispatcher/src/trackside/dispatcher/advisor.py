@@ -25,7 +25,8 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from trackside.dispatcher.assessors import Assessment
-from trackside.dispatcher.samplers import SearchMemory
+from trackside.dispatcher.memories import opened
+from trackside.dispatcher.memory import Memory
 
 Op = Mapping[str, Any]
 _PR_SET_PDEATHSIG = 1
@@ -35,7 +36,7 @@ class Advisor:
     """Many searches' memories, each changed only by the ops that name it."""
 
     def __init__(self) -> None:
-        self._open: dict[str, SearchMemory | Assessment] = {}
+        self._open: dict[str, Memory | Assessment] = {}
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
         """Does what one line asks and gives the reply to it; never raises."""
@@ -63,9 +64,9 @@ class Advisor:
                 memory = self._open.get(search)
                 if memory is None:
                     raise LookupError(f"search {search!r} is not open here; send open and its history first")
-                if isinstance(memory, SearchMemory):
-                    return _tune(memory, name, op)
-                return _assess(memory, name, op)
+                if isinstance(memory, Assessment):
+                    return _assess(memory, name, op)
+                return _tune(memory, name, op)
         return None
 
 
@@ -76,15 +77,15 @@ def _request(line: bytes | str) -> dict[str, Any]:
     return request
 
 
-def _opened(op: Op) -> SearchMemory | Assessment:
+def _opened(op: Op) -> Memory | Assessment:
     if op["kind"] == "tuner":
-        return SearchMemory(op["space"], op["tuner"], op["seed"], op["direction"])
+        return opened(op["space"], op["tuner"], op["seed"], op["direction"])
     if op["kind"] == "assessor":
         return Assessment(op["assessor"], op["direction"])
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")
 
 
-def _tune(memory: SearchMemory, name: str, op: Op) -> dict[str, Any] | None:
+def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
     match name:
         case "recall":
             memory.recall(op["number"], op["parameters"])

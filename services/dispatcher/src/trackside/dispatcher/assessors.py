@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from trackside.dispatcher.memory import Direction, EndState
 from trackside.dispatcher.options import Allowed, Count, Fault, choice_fault
-from trackside.dispatcher.samplers import Direction, EndState
 
 Verdict = Literal["keep", "stop"]
 

@@ -26,7 +26,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, batches, samplers
+from trackside.dispatcher import assessors, batches, tuners
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
@@ -159,7 +159,7 @@ def _start(
     if unfit is not None:
         return unfit
     plain = wanted.model_dump(mode="json")
-    fault = samplers.problem(plain["space"], plain["tuner"])
+    fault = tuners.problem(plain["space"], plain["tuner"])
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:

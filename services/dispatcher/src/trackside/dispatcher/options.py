@@ -1,11 +1,20 @@
 """The names and options that a tuner or an assessor may have, checked before any search starts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from trackside.contracts.refusals import nearest
 
 Fault = tuple[str, str]
+
+
+class Rule(Protocol):
+    """What the value of an option may be; its text completes "must be"."""
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value fits."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,18 +44,66 @@ class Flag:
         return "true or false"
 
 
-Allowed = Mapping[str, Count | Flag]
+@dataclass(frozen=True)
+class Part:
+    """An option that is a number from 0 to 1, both included."""
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value fits; booleans are not numbers here."""
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+    def __str__(self) -> str:
+        return "a number from 0 to 1"
 
 
-def choice_fault(kind: str, chosen: Mapping[str, object], known: Mapping[str, Allowed]) -> Fault | None:
+@dataclass(frozen=True)
+class Word:
+    """An option that is one of some words."""
+
+    words: tuple[str, ...]
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value is one of the words."""
+        return isinstance(value, str) and value in self.words
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+
+@dataclass(frozen=True)
+class ParameterSets:
+    """An option that is a list of parameter sets; whether they fit the space is asked elsewhere."""
+
+    most: int = 10_000
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value is a list of objects, neither empty nor too long."""
+        return (
+            isinstance(value, list)
+            and 0 < len(value) <= self.most
+            and all(isinstance(one, dict) for one in value)
+        )
+
+    def __str__(self) -> str:
+        return f"a list of 1 to {self.most:,} objects, each with a value for every parameter"
+
+
+Allowed = Mapping[str, Rule]
+
+
+def choice_fault(
+    kind: str, chosen: Mapping[str, object], known: Mapping[str, Allowed], also: Collection[str] = ()
+) -> Fault | None:
     """Finds what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
 
-    `kind` is "tuner" or "assessor"; `known` maps each name to the options it may have.
+    `kind` is "tuner" or "assessor"; `known` maps each name to the options it may have; `also` are names
+    to tell about beside these.
     """
     name = chosen.get("name")
     if not isinstance(name, str) or name not in known:
-        hint = nearest(name, known) if isinstance(name, str) else ""
-        return f"$.{kind}.name", f"unknown {kind} {name!r}; expected one of {', '.join(sorted(known))}{hint}"
+        names = sorted({*known, *also})
+        hint = nearest(name, names) if isinstance(name, str) else ""
+        return f"$.{kind}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
     options = chosen.get("options") or {}
     if not isinstance(options, Mapping):
         return f"$.{kind}.options", f"options of a {kind} are an object, got {type(options).__name__}"
@@ -64,5 +121,10 @@ def _option_fault(kind: str, name: str, option: str, value: object, allowed: All
         expected = f"expected {', '.join(sorted(allowed))}" if allowed else f"{name} takes none"
         return path, f"unknown option {option!r} of {kind} {name}; {expected}{nearest(option, allowed)}"
     if not rule.accepts(value):
-        return path, f"option {option!r} of {kind} {name} must be {rule}, got {value!r}"
+        return path, f"option {option!r} of {kind} {name} must be {rule}, got {_shown(value)}"
     return None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

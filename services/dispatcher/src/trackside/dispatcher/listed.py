@@ -1,0 +1,63 @@
+"""Tuners that have a list to go through: the points of a grid, or the parameter sets of a batch."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from trackside.dispatcher.axes import Space, axes_of, point, size
+from trackside.dispatcher.memory import EndState, Known, suggestion_seed
+
+
+class ListMemory:
+    """A list of parameter sets, and how far the trials have come in it; their values teach nothing."""
+
+    def __init__(self, space: Space, listed: Iterable[Mapping[str, Any]]) -> None:
+        self._listed: Iterator[Mapping[str, Any]] = iter(listed)
+        self._known = Known(axes_of(space))
+        self._next: Mapping[str, Any] | None = None
+
+    def ask(self, number: int) -> dict[str, Any] | None:
+        """Suggests the first of the list that no trial has, or None at its end.
+
+        Raises ValueError if a trial before this one is unknown.
+        """
+        if number != len(self._known):
+            raise ValueError(
+                f"asked for trial {number} with {len(self._known)} trials known; recall those between"
+            )
+        while self._next is None or self._known.has(self._next):
+            self._next = next(self._listed, None)
+            if self._next is None:
+                return None
+        self._known.put(number, self._next)
+        return dict(self._next)
+
+    def recall(self, number: int, parameters: Mapping[str, Any]) -> None:
+        """Takes in a trial that the log says was suggested; raises ValueError for a gap in the numbers."""
+        self._known.check_next(number, "recalled")
+        self._known.put(number, parameters)
+
+    def tell(
+        self,
+        number: int,
+        state: EndState,
+        value: float | None = None,
+        intermediates: Iterable[tuple[int, float]] = (),
+    ) -> None:
+        """Learns nothing."""
+
+
+def grid(space: Space, seed: int) -> ListMemory:
+    """Goes through all points of a finite space, in an order that the search's seed gives."""
+    import numpy
+
+    axes = axes_of(space)
+    points = size(axes)
+    if points is None:
+        raise ValueError("a grid needs a space with an end of points")
+    order = numpy.random.RandomState(suggestion_seed(seed, 0)).permutation(points)
+    return ListMemory(space, (point(axes, int(index)) for index in order))
+
+
+def batch(space: Space, options: Mapping[str, Any]) -> ListMemory:
+    """Goes through the parameter sets that the option `sets` lists, in their order."""
+    return ListMemory(space, options["sets"])

@@ -1,0 +1,95 @@
+"""A search space is read in our form and in NNI's (D31), and written in ours."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trackside.contracts.codec import command_of
+from trackside.contracts.search_space import NNI_FIELDS, TYPES, NniParameter
+from trackside.contracts.searches import SearchSpec, StartSearch
+from trackside.sdk.specs import parse_spec
+
+NUMBERS = {"low": 1, "high": 4, "step": 2, "mu": 0.5, "sigma": 2.0}
+NESTED = [
+    {
+        "_name": "conv",
+        "k": {"_type": "choice", "_value": [3, 5]},
+        "name": {"_type": "randint", "_value": [1, 3]},
+        "pool": {"_type": "choice", "_value": [{"_name": "max"}, {"_name": "mean", "p": {}}]},
+    },
+    {"_name": "dense", "units": {"_type": "quniform", "_value": [16, 64, 16]}},
+    "empty",
+]
+
+
+def read(space: dict[str, Any]) -> dict[str, Any]:
+    body = {"task_type": "t", "max_trials": 1, "space": space}
+    found = command_of(StartSearch.wire_type(), body)
+    assert isinstance(found, StartSearch), found
+    written: dict[str, Any] = json.loads(found.model_dump_json())["space"]
+    assert found.model_dump(mode="json")["space"] == written
+    assert SearchSpec.model_validate_json(json.dumps({**body, "space": written})).space == found.space
+    return written
+
+
+@pytest.mark.parametrize("kind", NNI_FIELDS)
+def test_d31_each_type_of_nni_means_what_ours_means(kind: str) -> None:
+    fields = NNI_FIELDS[kind]
+    ours = {"type": kind, **{name: NUMBERS[name] for name in fields}}
+    theirs = {"_type": kind, "_value": [NUMBERS[name] for name in fields]}
+    assert read({"x": theirs}) == read({"x": ours}) == {"x": ours}
+
+
+def test_every_type_but_constants_has_a_form_of_nni() -> None:
+    assert TYPES.keys() - NNI_FIELDS.keys() == {"choice", "constant"}
+    listed = NniParameter.model_json_schema()["properties"]["_type"]["enum"]
+    assert set(listed) == TYPES.keys() - {"constant"}
+
+
+def test_a_nested_choice_of_nni_keeps_its_names_and_its_order() -> None:
+    nested = json.loads(json.dumps(NESTED))
+    nested[0]["pool"]["_value"][1]["p"] = {"type": "constant", "value": None}
+    assert read({"layer": {"_type": "choice", "_value": nested}})["layer"] == {
+        "type": "choice",
+        "values": [
+            {
+                "_name": "conv",
+                "k": {"type": "choice", "values": [3, 5]},
+                "name": {"type": "randint", "low": 1, "high": 3},
+                "pool": {
+                    "type": "choice",
+                    "values": [{"_name": "max"}, {"_name": "mean", "p": {"type": "constant", "value": None}}],
+                },
+            },
+            {"_name": "dense", "units": {"type": "quniform", "low": 16.0, "high": 64.0, "step": 16.0}},
+            "empty",
+        ],
+    }
+
+
+def test_a_spec_file_may_hold_the_space_of_nni() -> None:
+    text = b"""
+kind: search
+task_type: digits
+max_trials: 3
+space:
+  lr: {_type: loguniform, _value: [0.0001, 0.1]}
+  layer:
+    _type: choice
+    _value:
+      - _name: conv
+        k: {_type: randint, _value: [1, 4]}
+      - _name: none
+  epochs: {type: constant, value: 5}
+"""
+    found = parse_spec(text, "search.yaml")
+    assert isinstance(found, StartSearch)
+    assert found.model_dump(mode="json")["space"] == {
+        "lr": {"type": "loguniform", "low": 0.0001, "high": 0.1},
+        "layer": {
+            "type": "choice",
+            "values": [{"_name": "conv", "k": {"type": "randint", "low": 1, "high": 4}}, {"_name": "none"}],
+        },
+        "epochs": {"type": "constant", "value": 5},
+    }

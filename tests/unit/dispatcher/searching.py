@@ -1,0 +1,114 @@
+"""Searches played out for tests: asked and ended out of order, and rebuilt from what the log would hold."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trackside.dispatcher.memories import opened
+from trackside.dispatcher.memory import Direction, Memory
+
+SPACE: dict[str, dict[str, Any]] = {
+    "optimizer": {"type": "choice", "values": ["sgd", "adam", None]},
+    "dropout": {"type": "uniform", "low": 0.0, "high": 0.5},
+    "learning_rate": {"type": "loguniform", "low": 1e-5, "high": 1e-1},
+    "layers": {"type": "randint", "low": 1, "high": 6},
+    "batch": {"type": "choice", "values": [32]},
+}
+NUMBERS: dict[str, dict[str, Any]] = {
+    name: found for name, found in SPACE.items() if found["type"] != "choice"
+} | {
+    "momentum": {"type": "qlognormal", "mu": 0.0, "sigma": 1.0, "step": 0.01},
+    "noise": {"type": "normal", "mu": 3.0, "sigma": 2.0},
+}
+NESTED: dict[str, dict[str, Any]] = {
+    "dropout": {"type": "uniform", "low": 0.0, "high": 0.5},
+    "epochs": {"type": "constant", "value": 5},
+    "layer": {
+        "type": "choice",
+        "values": [
+            {
+                "_name": "conv",
+                "kernel": {"type": "randint", "low": 1, "high": 9},
+                "rate": {"type": "lognormal", "mu": -3.0, "sigma": 1.0},
+                "pool": {
+                    "type": "choice",
+                    "values": [
+                        {"_name": "max"},
+                        {"_name": "mean", "size": {"type": "qloguniform", "low": 1, "high": 64, "step": 1}},
+                    ],
+                },
+            },
+            {"_name": "dense", "units": {"type": "qnormal", "mu": 64.0, "sigma": 20.0, "step": 8.0}},
+            "none",
+        ],
+    },
+}
+
+Item = tuple[Any, ...]
+Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Gives every number of a set of parameters, however deep."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from numbers_in(inner)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def score(parameters: dict[str, Any]) -> float:
+    """Gives a value that depends on every parameter and has a bend."""
+    bonus = {"sgd": 0.0, "adam": 0.3}.get(parameters.get("optimizer", "sgd"), 0.1)
+    return bonus - sum(abs(number / (1.0 + abs(number)) - 0.3) for number in numbers_in(parameters))
+
+
+def end_of(number: int, parameters: dict[str, Any]) -> Item:
+    """Every fifth trial is pruned, every seventh fails."""
+    if number % 7 == 6:
+        return ("ended", number, "failed", None, ())
+    if number % 5 == 4:
+        return ("ended", number, "pruned", None, ((0, 0.1), (number % 3 + 1, score(parameters) / 2)))
+    return ("ended", number, "complete", score(parameters), ())
+
+
+def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
+    """Yields ("ask", n) and ("end", n) with `in_flight` at once, ends coming in a fixed shuffled order."""
+    running: list[int] = []
+    for number in range(trials):
+        if len(running) == in_flight:
+            yield "end", running.pop((number * 7) % in_flight)
+        yield "ask", number
+        running.append(number)
+    while running:
+        yield "end", running.pop()
+
+
+def lived(memory: Memory, trials: int, in_flight: int) -> list[Item]:
+    """Runs a search and gives its history."""
+    history: list[Item] = []
+    parameters: dict[int, dict[str, Any]] = {}
+    for what, number in out_of_order(trials, in_flight):
+        if what == "ask":
+            suggested = memory.ask(number)
+            assert suggested is not None
+            parameters[number] = suggested
+            history.append(("suggested", number, suggested))
+        else:
+            history.append(end_of(number, parameters[number]))
+            memory.tell(*history[-1][1:])
+    return history
+
+
+def told(memory: Memory, history: list[Item]) -> Memory:
+    """Tells a memory a history, as the log has it, and gives the memory."""
+    for what, *rest in history:
+        if what == "suggested":
+            memory.recall(*rest)
+        else:
+            memory.tell(*rest)
+    return memory
+
+
+def rebuilt(history: list[Item], *setup: Any) -> Memory:
+    """Gives a new memory that was told a history."""
+    return told(opened(*setup), history)

@@ -1,0 +1,142 @@
+"""No two trials of a search have equal parameters unless the space is exhausted; then the tuner says so."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.dispatcher.searching import Item, Setup, end_of, lived, rebuilt, score
+from trackside.dispatcher.axes import axes_of, flat, inner, point, size, unfit
+from trackside.dispatcher.memories import opened
+from trackside.dispatcher.memory import Memory
+
+TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")
+STATEFUL: list[dict[str, Any]] = [
+    {"name": "nsga2", "options": {"population_size": 3}},
+    {"name": "evolution", "options": {"population_size": 3}},
+    {"name": "cma-es", "options": {"popsize": 5}},
+]
+INTEGERS: dict[str, dict[str, Any]] = {
+    "a": {"type": "randint", "low": 0, "high": 4},
+    "b": {"type": "quniform", "low": 0.2, "high": 2.0, "step": 0.5},
+}
+PLAIN = st.one_of(
+    st.builds(lambda n: {"type": "randint", "low": 0, "high": n}, st.integers(1, 4)),
+    st.builds(
+        lambda values: {"type": "choice", "values": values},
+        st.lists(st.sampled_from([1, 1.0, True, "1", None, 2]), min_size=1, max_size=4),
+    ),
+    st.builds(
+        lambda low, high: {"type": "quniform", "low": low, "high": low + high, "step": 1.0},
+        st.floats(-2, 2),
+        st.floats(0, 2),
+    ),
+    st.just({"type": "constant", "value": "c"}),
+    st.just({"type": "uniform", "low": 1.5, "high": 1.5}),
+)
+BRANCHES = st.dictionaries(
+    st.sampled_from("xyz"), st.dictionaries(st.sampled_from("pq"), PLAIN, max_size=2), max_size=3
+)
+CHOICES = st.builds(
+    lambda branches, scalars: {
+        "type": "choice",
+        "values": [*scalars, *({"_name": name, **inner} for name, inner in branches.items())] or ["only"],
+    },
+    BRANCHES,
+    st.lists(st.sampled_from(["x", 1]), max_size=2),
+)
+SPACES = st.dictionaries(st.sampled_from("abc"), PLAIN | CHOICES, min_size=1, max_size=3)
+
+
+def text(parameters: Any) -> str:
+    return json.dumps(parameters, sort_keys=True)
+
+
+def exhausted(memory: Memory, most: int) -> list[dict[str, Any]]:
+    """Plays a search until its tuner has nothing more to suggest."""
+    found: list[dict[str, Any]] = []
+    while (parameters := memory.ask(len(found))) is not None:
+        found.append(parameters)
+        assert len(found) <= most
+        memory.tell(*end_of(len(found) - 1, parameters)[1:])
+    assert memory.ask(len(found)) is None
+    return found
+
+
+@pytest.mark.parametrize("name", TUNERS)
+@settings(max_examples=15, deadline=None)
+@given(space=SPACES, seed=st.integers(0, 2**53))
+def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
+    name: str, space: dict[str, Any], seed: int
+) -> None:
+    axes = axes_of(space)
+    points = size(axes)
+    assert points is not None
+    space = {**space, "wide": {"type": "constant", "value": 1}} if points > 60 else space
+    if points > 60:  # a run of this length is enough to see repeats
+        found = lived(opened(space, {"name": name}, seed, "maximize"), 60, 3)
+        suggested = [item[2] for item in found if item[0] == "suggested"]
+        assert len({text(parameters) for parameters in suggested}) == 60
+        return
+    suggested = exhausted(opened(space, {"name": name}, seed, "maximize"), points)
+    listed = [point(axes, index) for index in range(points)]
+    assert sorted(map(text, suggested)) == sorted(map(text, listed))
+    assert len({text(parameters) for parameters in listed}) == points
+
+
+@pytest.mark.parametrize("tuner", STATEFUL, ids=lambda tuner: tuner["name"])
+def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
+    found = exhausted(opened(INTEGERS, tuner, 3, "maximize"), 20)
+    assert len({text(parameters) for parameters in found}) == 4 * 5
+
+
+@pytest.mark.parametrize("tuner", [{"name": "tpe"}, *STATEFUL], ids=lambda tuner: tuner["name"])
+def test_a_search_rebuilt_among_repeats_goes_on_alike(tuner: dict[str, Any]) -> None:
+    setup: Setup = (INTEGERS, tuner, 5, "maximize")
+    history = lived(opened(*setup), 20, 3)
+    for place, (what, number, *rest) in enumerate(history):
+        if what == "suggested":
+            assert rebuilt(history[:place], *setup).ask(number) == rest[0]
+    assert rebuilt(history, *setup).ask(20) is None
+
+
+def test_a_trial_that_a_user_added_is_not_suggested_again() -> None:
+    added = {"a": 2, "b": 1.0}
+    for name in TUNERS:
+        memory = rebuilt([("suggested", 0, added)], INTEGERS, {"name": name}, 1, "maximize")
+        found = list(itertools.takewhile(bool, (memory.ask(n) for n in range(1, 50))))
+        assert len(found) == 19
+        assert added not in found
+
+
+def test_a_space_without_an_end_that_gives_nothing_new_counts_as_exhausted() -> None:
+    space = {"x": {"type": "qnormal", "mu": 0.0, "sigma": 0.01, "step": 1.0}}
+    memory = opened(space, {"name": "random"}, 1, "maximize")
+    assert memory.ask(0) == {"x": 0.0}
+    assert memory.ask(1) is None
+
+
+def test_a_batch_goes_through_its_sets_in_their_order() -> None:
+    sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
+    setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
+    assert exhausted(opened(*setup), 3) == sets
+    history: list[Item] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
+    assert rebuilt(history, *setup).ask(1) == sets[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(space=SPACES, index=st.integers(0, 10**6))
+def test_what_a_space_has_fits_it_and_leads_to_its_own_place(space: dict[str, Any], index: int) -> None:
+    axes = axes_of(space)
+    points = size(axes)
+    assert points
+    parameters = point(axes, index % points)
+    assert unfit(axes, parameters) is None
+    assert inner(axes, json.loads(text(parameters))).keys() <= {path for path, _ in flat(axes)}
+    assert unfit(axes, {**parameters, "more": 1}) == (
+        "$.more",
+        f"not part of the space, which has {', '.join(sorted(space))}",
+    )
