@@ -52,6 +52,7 @@ def _assignment(folder: Path) -> dict[str, Any]:
         "path": task_type.path,
         "parameters": {},
         "interrupts": 0,
+        "interrupted": 0,
         "workdir": str(folder),
         "environment": environment,
     }

@@ -91,6 +91,16 @@ async def test_t8_after_the_last_interrupt_the_attempt_ends_with_its_peaks(rig: 
     assert end.peak_memory_bytes >= 64 * MIB
 
 
+async def test_interrupts_of_earlier_placements_count(rig: Rig) -> None:
+    """An attempt that was preempted after an interrupt goes on to count where it was."""
+    story = await hungry(
+        rig, {"train": ["host", "ok"], "report": [0.5]}, interrupts=1, interrupted=2, placement=2
+    )
+    assert [event.interrupt for event in of(story, TaskInterrupted)] == [3]
+    assert [count for _, count in phases(story)] == [2, 2, 2, 2, 3, 3]
+    assert [event.interrupts for event in of(story, MetricReported)] == [2, 3]
+
+
 async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(rig: Rig) -> None:
     story = await hungry(rig, {"train": ["host", "ok"], "keep": 256 * MIB}, interrupts=1)
     end = of(story, AttemptEnded)[0]

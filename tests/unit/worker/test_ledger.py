@@ -1,6 +1,8 @@
 """Who has what of a host: never over capacity, by what is reserved and what was seen (T18)."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trackside.contracts.fleet import Device
 from trackside.worker.ledger import HAS_DEVICES, HAS_PROCESS, Claim, Holding, Ledger, Stage
@@ -24,7 +26,8 @@ def claim(
 
 
 def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Holding:
-    known.holdings[key] = holding = Holding(key, wanted, stage)
+    holding = Holding(key, wanted, stage)
+    known.put(key, holding)
     return holding
 
 
@@ -137,3 +140,33 @@ def test_a_claim_that_grew_beyond_everything_is_cut_and_then_fits_alone() -> Non
     assert known.on_devices(cut, HAS_DEVICES) is None and known.on_host(cut, HAS_PROCESS) is None
     put(known, "a", claim("gpu-0", host=1, cuda=1))
     assert known.on_devices(cut, HAS_DEVICES) is not None and known.on_host(cut, HAS_PROCESS) is not None
+
+
+wanted = st.builds(
+    lambda devices, host, cuda, whole: claim(*sorted(devices), host=host, cuda=cuda, whole=whole),
+    devices=st.sets(st.sampled_from(["cpu-0", "cpu-1", "gpu-0", "gpu-1"]), min_size=1, max_size=2),
+    host=st.integers(0, 40),
+    cuda=st.integers(0, 20),
+    whole=st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(wanted, st.integers(0, 30)), max_size=40))
+def test_t18_whatever_comes_and_goes_nothing_is_given_twice(moves: list[Claim | int]) -> None:
+    known = ledger("cpu-0", "cpu-1", "gpu-0", "gpu-1", memory_gib=64, max_tasks=5)
+    for number, move in enumerate(moves):
+        if isinstance(move, int):
+            known.drop(str(move))
+            continue
+        room = known.on_devices(move, HAS_DEVICES) or known.on_host(move, HAS_PROCESS)
+        if room is None:
+            put(known, str(number), move)
+        has = list(known.holdings.values())
+        assert len(has) <= 5 and sum(each.memory_bytes for each in has) <= 64 * GIB
+        for device_id, found in known.devices.items():
+            there = [each for each in has if device_id in each.claim.device_ids]
+            if found.kind == "cpu" or any(each.claim.whole_device for each in there):
+                assert len(there) <= 1
+            elif any(each.cuda_memory_bytes for each in there):
+                assert sum(each.cuda_memory_bytes for each in there) <= found.memory_bytes

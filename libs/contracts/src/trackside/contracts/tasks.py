@@ -247,7 +247,8 @@ class AttemptEnded(Event):
 class RunTask(Command):
     """Tells a worker to run one placement of a task, or to keep it until its device is free (`wait`).
 
-    `interrupts` is how often the attempt may run out of memory in training before it ends.
+    `interrupts` is how often the attempt may run out of memory in training before it ends, `interrupted` how
+    often it has in earlier placements.
     """
 
     stream: str
@@ -262,6 +263,7 @@ class RunTask(Command):
     whole_device: bool = False
     exclusive: bool = False
     interrupts: int = 0
+    interrupted: int = 0
     wait: bool = False
 
 

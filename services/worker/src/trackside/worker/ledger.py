@@ -4,7 +4,7 @@ What a placement has is the more of what it reserves and what it was seen to use
 counts as nothing. A CPU slot takes one task; a GPU takes all that fit, unless one wants it for itself.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -91,6 +91,19 @@ class Ledger:
     foreign: Mapping[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     holdings: dict[str, Holding] = field(default_factory=dict)
+    _on: dict[str, dict[str, Holding]] = field(default_factory=dict)
+
+    def put(self, key: str, holding: Holding) -> None:
+        """Notes what a placement has; its devices stay the same."""
+        self.holdings[key] = holding
+        for device_id in holding.claim.device_ids:
+            self._on.setdefault(device_id, {})[key] = holding
+
+    def drop(self, key: str) -> None:
+        """Forgets a placement that has nothing any more."""
+        holding = self.holdings.pop(key, None)
+        for device_id in holding.claim.device_ids if holding is not None else ():
+            del self._on[device_id][key]
 
     def cut(self, claim: Claim) -> Claim:
         """Lowers a raised claim to what foreign processes leave: then nothing of ours runs beside it."""
@@ -124,7 +137,8 @@ class Ledger:
     def on_devices(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
         """Says why a claim has no room on its devices beside holdings in those stages; None if it has."""
         for device_id in claim.device_ids:
-            others = [each for each in self._others(stages, but) if device_id in each.claim.device_ids]
+            there = self._on.get(device_id, {})
+            others = [each for key, each in there.items() if key != but and each.stage in stages]
             refusal = self._on_device(device_id, claim, others)
             if refusal is not None:
                 return refusal
@@ -143,7 +157,7 @@ class Ledger:
 
     def on_host(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
         """Says why a claim has no room on the host beside holdings in those stages; None if it has."""
-        others = list(self._others(stages, but))
+        others = [each for key, each in self.holdings.items() if key != but and each.stage in stages]
         if self.max_tasks and len(others) >= self.max_tasks:
             return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
         if not self.memory_bytes:
@@ -154,9 +168,6 @@ class Ledger:
     def _for_us(self) -> int:
         """Gives what others leave of the host, who may take as much as is reserved for them."""
         return self.memory_bytes - max(0, self.foreign_bytes - self.reserve_bytes)
-
-    def _others(self, stages: Collection[Stage], but: str) -> Iterable[Holding]:
-        return (each for key, each in self.holdings.items() if key != but and each.stage in stages)
 
     def _is_gpu(self, device_id: str) -> bool:
         return self.devices[device_id].kind == "gpu"

@@ -76,7 +76,7 @@ class _Attempt:
         self._channel = channel
         self._orders = orders
         self._left = int(assignment["interrupts"])
-        self.interrupts = 0
+        self.interrupts = int(assignment["interrupted"])
         self.times = {"load_time_ms": -1, "train_time_ms": -1}
 
     def result(self) -> dict[str, Any] | None:

@@ -116,10 +116,12 @@ class Placements:
             reporter=Reporter(self._voice, placement),
             turn=asyncio.get_running_loop().create_future(),
             reserved=command.reserved,
+            interrupts=command.interrupted,
         )
         older = [each for each in self.here.values() if each.placement.task_id == command.task_id]
         self._tokens.came(command.task_id, placement.token)
-        self.here[held.key], self.ledger.holdings[held.key] = held, holding
+        self.here[held.key] = held
+        self.ledger.put(held.key, holding)
         for each in older:
             each.stop(AttemptEnd.LOST)
         self.spawn(self._carry_out(held))
@@ -260,6 +262,7 @@ class Placements:
         attributes = {"trackside.task": placement.task_id, "trackside.task_type": held.task_type.name}
         with context.start("run task", placement.traceparent or None, attributes) as traceparent:
             held.reporter = Reporter(self._voice, placement, traceparent)
+            held.reporter.begin_anew(held.interrupts)
             self._tokens.begun(placement.task_id, placement.token)
             self._tokens.answered(placement.task_id, placement.token, held.reporter.accepted())
             ears = Ears(partial(self._interrupted, held), partial(self._gone, held))
@@ -286,6 +289,7 @@ class Placements:
             task_type=held.task_type,
             parameters=held.command.parameters,
             interrupts=held.command.interrupts,
+            interrupted=held.command.interrupted,
             shared=not held.command.whole_device and all(place.device.kind == "gpu" for place in places),
         )
 
@@ -324,7 +328,7 @@ class Placements:
 
     def _gone(self, held: Held) -> None:
         """Frees what a placement had, the instant that its process is gone."""
-        self.ledger.holdings.pop(held.key, None)
+        self.ledger.drop(held.key)
         held.holding.stage = Stage.GOING
         self.advance()
 
@@ -340,7 +344,7 @@ class Placements:
             self._tokens.answered(placement.task_id, placement.token, returned)
 
     def _leave(self, held: Held) -> None:
-        self.ledger.holdings.pop(held.key, None)
+        self.ledger.drop(held.key)
         del self.here[held.key]
         self._tokens.left(held.placement.task_id, held.placement.token)
         self.advance()

@@ -49,7 +49,8 @@ class Workshop:
 class Job:
     """What one placement shall do: `shared` devices may have other tasks, too.
 
-    `interrupts` is how often it may run out of memory in training without ending.
+    `interrupts` is how often it may run out of memory in training without ending, `interrupted` how often it
+    has in earlier placements.
     """
 
     placement: Placement
@@ -57,6 +58,7 @@ class Job:
     task_type: TaskType
     parameters: Json
     interrupts: int = 0
+    interrupted: int = 0
     shared: bool = False
 
 
@@ -252,6 +254,7 @@ class Run:
             "path": task_type.path,
             "parameters": self.job.parameters,
             "interrupts": self.job.interrupts,
+            "interrupted": self.job.interrupted,
             "workdir": workdir,
             "ending": str(journal.ending_file(placement)),
             "environment": environment,
