@@ -1,0 +1,85 @@
+"""Random mixes of tasks and commands on one worker: each placement gets exactly one last word (T19)."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.worker.rig import Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.nvml.standin import GIB, FakeNvml
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import AttemptEnded, Reservation, RunTask, TaskRefused, TaskReturned
+from trackside.contracts.topics import Topics
+
+TASKS = 30
+LAST_WORDS = (AttemptEnded, TaskRefused, TaskReturned)
+DEVICES = ["cpu-0", "gpu-0", "gpu-1"]
+
+
+def drawn(random_: random.Random, number: int) -> dict[str, Any]:
+    """Draws what a task shall do, and with what."""
+    several = random_.random() < 0.15
+    devices = ["gpu-0", "gpu-1"] if several else [random_.choice(DEVICES)]
+    steps = ["ok", "ok", "ok", "host", "device", "chained", "killed", "disk"]
+    return {
+        "task_id": f"t{number}",
+        "parameters": {
+            "load": [random_.choice([*["ok"] * 20, "host", "killed"])],
+            "train": [random_.choice(steps) for _ in range(4)],
+        },
+        "device": "host" if several else devices[0],
+        "device_ids": devices,
+        "wait": random_.random() < 0.7,
+        "whole_device": random_.random() < 0.2,
+        "interrupts": random_.randrange(3),
+        "reserved": Reservation(
+            memory_bytes=random_.randrange(4) * GIB, cuda_memory_bytes=random_.randrange(12) * GIB
+        ),
+        "task_type": "hungry",
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_t19_every_placement_of_a_mix_gets_one_last_word(
+    tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    fake_nvml.load(monkeypatch)
+    random_ = random.Random(seed)
+    topics = Topics("t.")
+    settings = hungry_settings(
+        tmp_path / "worker",
+        load_early=random_.randrange(3),
+        max_tasks=random_.choice([0, 1, 3]),
+        host_reserve=2**60,
+    )
+    async with running(await memory_log(topics), topics, settings) as rig:
+        sent: list[tuple[RunTask, str]] = []
+        for number in range(TASKS):
+            asked = drawn(random_, number)
+            sent.append((await rig.run(**asked), asked["device"]))
+            command, device = random_.choice(sent)
+            if random_.random() < 0.2:
+                await rig.stop(command, device)
+            if random_.random() < 0.2:
+                await rig.recall(command, device)
+            if random_.random() < 0.2:
+                await rig.send(command, device)
+        for command, _ in sent:
+            await last_words(rig, command.task_id)
+    for command, _ in sent:
+        assert len(distinct(await last_words(rig, command.task_id))) == 1
+    assert list((tmp_path / "worker" / "journal").iterdir()) == []
+
+
+async def last_words(rig: Rig, task_id: str) -> list[Message]:
+    """Waits for a placement's last word; gives all that were said by then."""
+    await rig.messages(
+        rig.topics.events, stream_of(task_id), lambda all_: any(isinstance(each, LAST_WORDS) for each in all_)
+    )
+    return [word for kind in LAST_WORDS for word in of(await rig.so_far(task_id), kind)]
+
+
+def distinct(words: list[Message]) -> list[Message]:
+    """Leaves out answers that were given again."""
+    return [word for at, word in enumerate(words) if word not in words[:at]]
