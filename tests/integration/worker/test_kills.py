@@ -64,6 +64,7 @@ async def story_after_restart(data_dir: Path) -> tuple[Rig, list[Any]]:
 
 
 async def test_a_killed_worker_leaves_no_task_behind_and_its_successor_says_lost(tmp_path: Path) -> None:
+    """FM-11."""
     with doomed(tmp_path, {"tell_pid": True, "ignore_sigterm": True, "seconds": 600}) as process:
         incarnation, pid = said(process), int(said(process))
         process.kill()
@@ -91,6 +92,7 @@ async def test_a_task_that_a_killed_worker_held_is_returned_by_its_successor(tmp
 
 
 async def test_a_result_on_disk_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
+    """FM-12."""
     with doomed(tmp_path, {"tell_pid": True, "reports": [0.5], "value": 0.9}) as process:
         incarnation, pid = said(process), float(said(process))
         assert said(process) == "withheld"

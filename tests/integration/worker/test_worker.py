@@ -31,6 +31,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def test_a_task_runs_from_command_to_result(rig: Rig) -> None:
+    """T2, T4, T9."""
     await rig.run("a", {"reports": [0.5, 0.75], "value": 0.8})
     story = await rig.story("a")
     assert isinstance(story[0], TaskAccepted)
@@ -73,6 +74,7 @@ async def test_output_goes_to_the_logs_without_secrets(rig: Rig) -> None:
 async def test_an_exception_becomes_an_event_with_stage_and_traceback(
     rig: Rig, stage: str, kind: str
 ) -> None:
+    """T5, T9; T12: a result that can't be told ends the attempt, where the reference hung."""
     await rig.run("a", {"fail": stage})
     end = await rig.end("a")
     assert end.end is AttemptEnd.FAILED and end.error is not None
@@ -109,6 +111,7 @@ async def test_a_value_that_is_not_finite_travels_by_its_name(rig: Rig) -> None:
 
 
 async def test_a_killed_task_fails_with_its_signal(rig: Rig) -> None:
+    """T6, T11."""
     await rig.run("a", {"crash": signal.SIGKILL.value})
     end = await rig.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGKILL)

@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import os
+import resource
 import signal
 import socket
 import sys
@@ -23,6 +24,7 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     leftovers.adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of a task's size would fill the disk
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
     orders = Orders(connection)
