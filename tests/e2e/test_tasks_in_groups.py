@@ -1,9 +1,16 @@
 """The example of tasks in groups, from `trackside submit` to `trackside report`; what is stopped or fails."""
 
+import email
+import email.policy
+import queue
+import socket
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.e2e.commands import Folder
 
@@ -101,6 +108,49 @@ def test_t20_t22_the_example_runs_group_after_group_and_is_reported_on(home: Fol
     assert home.answer("replay", "rebuild")["equal"] is True
     for text in (home.done("show", "fits-1"), home.done("report", "fits-1"), home.done("tasks")):
         assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_t21_t22_a_report_is_mailed_when_a_batch_is_over(home: Folder) -> None:
+    with mail_server() as (port, mails):
+        mailing = home.start(
+            "mail", "--to", "me@example.org", "--smtp", f"127.0.0.1:{port}", "--max-mails", "1"
+        )
+        try:
+            assert mailing.stdout is not None
+            assert "waiting for what ends" in mailing.stdout.readline()
+            home.done("submit", "alone.yaml", "--id", "mailed-1", "--wait")
+            mail = mails.get(timeout=60)
+            assert mailing.wait(30) == 0, "it ends when it has sent all that it may"
+        finally:
+            mailing.kill()
+            mailing.communicate()
+    message = email.message_from_bytes(mail, policy=email.policy.default)
+    assert "batch mailed-1" in message["Subject"]
+    assert "1 finished, 0 did not finish" in message.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    [page] = message.iter_attachments()
+    assert page.get_filename() == "mailed-1.html" and "alone" in page.get_content()
+
+
+@contextmanager
+def mail_server() -> Iterator[tuple[int, "queue.Queue[bytes]"]]:
+    """Gives the port of a server that takes mail, and what it took."""
+    mails: queue.Queue[bytes] = queue.Queue()
+
+    class Taker:
+        async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+            assert isinstance(envelope.content, bytes)
+            mails.put(envelope.content)
+            return "250 taken"
+
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Controller(Taker(), hostname="127.0.0.1", port=port)
+    server.start()
+    try:
+        yield port, mails
+    finally:
+        server.stop()
 
 
 def test_one_task_alone_runs_on_the_device_it_names(home: Folder) -> None:

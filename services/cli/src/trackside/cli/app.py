@@ -10,12 +10,14 @@ from trackside.cli import (
     listing,
     logs,
     looking,
+    mailing,
     reading,
     replaying,
     screen,
     services,
     stacking,
     submitting,
+    verifying,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
@@ -45,10 +47,11 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "tasks": listing.tasks,
         "devices": listing.devices,
         "report": listing.report,
+        "mail": mailing.mail,
         "logs": logs.logs,
         "dead-letters": reading.dead_letters,
     },
-    LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": replaying.verify_log},
+    LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": verifying.verify_log},
     SERVE: {
         "dispatcher": services.dispatcher,
         "scheduler": services.scheduler,

@@ -69,7 +69,7 @@ def report(
       trackside report compare-1 --html compare-1.html
       trackside report digits-1 --json
     """
-    found = run(_report(stream_id))
+    found = run(reported(stream_id))
     if html is not None:
         try:
             html.write_text(report_page.page(found), encoding="utf-8")
@@ -153,7 +153,8 @@ def _device_cells(row: Row) -> list[object]:
     ]
 
 
-async def _report(stream_id: str) -> Report:
+async def reported(stream_id: str) -> Report:
+    """Gives the report of a batch or a search as Postgres has it now; raises Failure if there is none."""
     async with reads(Addresses().dsn) as models:
         return await _found(models, stream_id)
 
