@@ -32,6 +32,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
+    parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
     return parser.parse_args(given)
 
@@ -59,6 +60,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "points" in parts:
             console.print(f"{asked.points:,} metric points")
             found.append(await points.measured(log, stack.postgres_dsn, asked.points))
+        if "scheduling" in parts:
+            console.print(f"{asked.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
+            found.append(scheduling.measured(devices=1_000, queued=10_000, decisions=asked.decisions))
     return found
 
 

@@ -119,7 +119,7 @@ def never_idle(hall: Hall) -> None:
         return
     for line in board.waiting.by_asks.values():
         limit = board.policy.queue_limits.get(line.asks.queue)
-        if line.never or (limit is not None and board.running[line.asks.queue] >= limit):
+        if not line.size or line.never or (limit is not None and board.running[line.asks.queue] >= limit):
             continue
         search = free_places(
             board.hosts.open, line.asks, board.want(line), board.policy.rules, lambda slot: True
@@ -226,7 +226,7 @@ def turn(floor: Floor) -> None:
 
 def is_quiet(hall: Hall) -> bool:
     """Says whether nothing runs, and nothing that could ever run waits."""
-    waits = any(not line.never for line in hall.board.waiting.by_asks.values())
+    waits = any(line.size and not line.never for line in hall.board.waiting.by_asks.values())
     return not hall.board.placed and not waits and not hall.board.later.at and not hall.moves
 
 

@@ -15,6 +15,7 @@ from trackside.scheduler.estimates import Want
 
 Queued = tuple[int, int, int]
 Key = tuple[int, int, Queued]
+KEPT_LINES = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -132,11 +133,13 @@ class Lines:
         if not sharing:
             del self._by_share[line.asks.queue, group.stream]
         if line.size == 0:
-            del self.by_asks[line.asks]
+            line.overtaken_ms, line.held = 0, ""
+            self._forget_empty()
 
-    def line_of(self, task_id: str) -> Line:
-        """Gives the line that a task stands in."""
-        return self._where[task_id].line
+    def _forget_empty(self) -> None:
+        """Forgets lines with nobody in them once they are many; until then they know where nothing fits."""
+        if len(self.by_asks) > KEPT_LINES + 2 * len(self._where):
+            self.by_asks = {asks: line for asks, line in self.by_asks.items() if line.size}
 
     def shared(self, queue: str, stream: str) -> None:
         """Orders anew after another number of a stream's tasks run."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import Device, WorkerHeartbeat
+from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import TaskStatus
 from trackside.domain.fleet import Worker
 from trackside.domain.task import Task, TaskState
@@ -79,7 +80,7 @@ def booking_of(task: Task, ageing_ms: int) -> Booking:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A device and who has it. `used` are bytes of a GPU; `waiting` is the task behind the others."""
+    """A device and who has it; `waiting` is the task behind the others."""
 
     device: Device
     rank: int
@@ -87,20 +88,19 @@ class Slot:
     foreign: int = 0
     utilisation: float = 0.0
     bookings: dict[str, Booking] = field(default_factory=dict)
-    used: int = 0
     waiting: Booking | None = None
     avoided: dict[Asks | None, int] = field(default_factory=dict)
     """Until when, ms since 1970, it gets no task that asks for that; None stands for every task."""
 
-    @property
-    def is_gpu(self) -> bool:
-        """Says whether several tasks may share it."""
-        return self.device.kind == "gpu"
+    is_gpu: bool = False
+    """Whether several tasks may share it."""
+    free: int = 0
+    """Bytes that nobody has."""
 
-    @property
-    def free(self) -> int:
-        """Bytes that nobody has."""
-        return self.device.memory_bytes - self.foreign - self.used
+    def __post_init__(self) -> None:
+        """Counts for the first time."""
+        self.is_gpu = self.device.kind == "gpu"
+        self.refresh()
 
     def refresh(self) -> None:
         """Counts anew after a booking came, went or changed."""
@@ -111,17 +111,35 @@ class Slot:
             is_late = booking.behind and not booking.training
             (shadows if booking.shadow else late if is_late else real).append(booking)
         self.waiting = None
-        self.used = sum(booking.cuda for booking in real)
+        free = self.device.memory_bytes - self.foreign - sum([booking.cuda for booking in real])
         for booking in late:
-            if not real or (booking.cuda <= self.free and not self._shuts_out(booking, real)):
-                self.used += booking.cuda
+            if not real or (booking.cuda <= free and not self._shuts_out(booking, real)):
+                free -= booking.cuda
                 real.append(booking)
             else:
                 self.waiting = booking
-        self.used += sum(booking.cuda for booking in shadows)
+        self.free = free - sum([booking.cuda for booking in shadows])
 
     def _shuts_out(self, booking: Booking, others: list[Booking]) -> bool:
         return not self.is_gpu or booking.whole or any(other.whole for other in others)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a host has to give, roughly: enough to see that it isn't worth a closer look."""
+
+    idle_slot: bool
+    free_on_gpu: int
+    behind_slot: bool
+    behind_gpu: bool
+
+    def may_suit(self, asks: Asks, least: int) -> bool:
+        """Says whether a task that needs at least so much of a GPU could find a place, free or behind."""
+        if asks.preempts >= 0:
+            return True
+        slots = asks.kind != "gpu" and (self.idle_slot or (asks.may_wait and self.behind_slot))
+        gpus = asks.kind != "cpu" and (self.free_on_gpu >= least or (asks.may_wait and self.behind_gpu))
+        return slots or gpus
 
 
 @dataclass(slots=True, eq=False)
@@ -151,6 +169,21 @@ class Host:
             and asks.queue in worker.queues
             and asks.worker_id in ("", worker.worker_id)
         )
+
+    def offer(self, look_ahead: int) -> Offer:
+        """Says what it has to give; an empty GPU may suit any task."""
+        idle_slot = behind_slot = behind_gpu = False
+        free = -1
+        for slot in self.slots.values():
+            if not slot.healthy:
+                continue
+            if slot.is_gpu:
+                free = max(free, slot.free if slot.bookings and slot.device.memory_bytes else MAX_BYTES)
+                behind_gpu = behind_gpu or slot.waiting is None
+            else:
+                idle_slot = idle_slot or not slot.bookings
+                behind_slot = behind_slot or slot.waiting is None
+        return Offer(idle_slot, free, behind_slot and look_ahead > 0, behind_gpu and look_ahead > 0)
 
     def candidates(self, asks: Asks) -> Iterator[Slot]:
         """Gives the devices of the right kind that work."""
@@ -229,8 +262,9 @@ class Host:
         return [self.slots[device_id] for device_id in booking.device_ids if device_id in self.slots]
 
     def _count(self) -> None:
-        self.used = sum(booking.memory for booking in self.bookings.values())
-        self.loading = sum(1 for booking in self.bookings.values() if not booking.training)
+        bookings = self.bookings.values()
+        self.used = sum([booking.memory for booking in bookings])
+        self.loading = sum([not booking.training for booking in bookings])
 
 
 def host_of(worker: Worker, rank: int) -> Host:

@@ -236,19 +236,20 @@ def free_places(
 def _with_room(
     hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
 ) -> Iterator[tuple[Host, Slot]]:
+    shared = not asks.whole
+    least = 1 if want.cuda.by == "default" else want.cuda.size_bytes
     for host in hosts:
         if not host.serves(asks) or not host.has_room(rules.gates):
             continue
-        found = [slot for slot in host.candidates(asks) if _may_have_room(slot, asks) and usable(slot)]
+        found = [
+            slot
+            for slot in host.candidates(asks)
+            if (not slot.bookings or (shared and slot.is_gpu and slot.free >= least)) and usable(slot)
+        ]
         if asks.devices == 1:
             yield from ((host, slot) for slot in found)
         elif len(found) >= asks.devices:
             yield host, min(found, key=rules.key)
-
-
-def _may_have_room(slot: Slot, asks: Asks) -> bool:
-    """Says quickly whether it is worth a closer look."""
-    return not slot.bookings or (slot.is_gpu and not asks.whole and slot.free > 0)
 
 
 def places_behind(

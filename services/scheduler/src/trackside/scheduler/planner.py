@@ -89,14 +89,21 @@ class Planner:
         board = self._board
         if not board.hosts.gained:
             return
-        gained = [board.hosts.by_id[name] for name in board.hosts.gained]
+        gained = [
+            (name, host, host.offer(board.policy.look_ahead))
+            for name in board.hosts.gained
+            if (host := board.hosts.by_id[name]).open
+        ]
         board.hosts.gained.clear()
         for lines in (board.waiting, board.behind):
             for line in lines.by_asks.values():
-                if not line.fresh:
-                    for host in gained:
-                        if host.open and host.serves(line.asks):
-                            line.pending[host.worker.worker_id] = None
+                if line.fresh:
+                    continue
+                cuda = line.want.cuda if line.want is not None else None
+                least = 1 if cuda is None or cuda.by == "default" else cuda.size_bytes
+                for name, host, offer in gained:
+                    if offer.may_suit(line.asks, least) and host.serves(line.asks):
+                        line.pending[name] = None
 
     def _note_overtaken(self, now_ms: int) -> None:
         board = self._board

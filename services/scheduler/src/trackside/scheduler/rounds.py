@@ -74,29 +74,21 @@ class Round:
         for lines, line in entries:
             aside: list[Group] = []
             asides.append((lines, aside))
-            group = self._next(lines, line, aside)
+            group = lines.best(line, aside, self._busy)
             if group is not None and group.key is not None:
                 heapq.heappush(heads, (group.key, next(number), lines, line, aside))
         while heads and len(self._moves) < MAX_MOVES:
             key, _, lines, line, aside = heapq.heappop(heads)
-            group = self._next(lines, line, aside)
+            group = lines.best(line, aside, self._busy)
             if group is not None and group.key == key:
-                group = self._after(lines, line, aside, serve(lines, line, group))
+                if not serve(lines, line, group):
+                    self._close(line, aside)
+                    continue
+                group = lines.best(line, aside, self._busy)
             if group is not None and group.key is not None:
                 heapq.heappush(heads, (group.key, next(number), lines, line, aside))
         for lines, aside in asides:
             lines.back(aside)
-
-    def _next(self, lines: Lines, line: Line, aside: list[Group]) -> Group | None:
-        """Gives the group of a line that is next; without one, the line is done with."""
-        group = lines.best(line, aside, self._busy)
-        return self._after(lines, line, aside, go_on=False) if group is None else group
-
-    def _after(self, lines: Lines, line: Line, aside: list[Group], go_on: bool) -> Group | None:
-        if go_on:
-            return self._next(lines, line, aside)
-        self._close(line, aside)
-        return None
 
     def _close(self, line: Line, aside: list[Group]) -> None:
         """Notes that nothing more of a line fits; if some of it can't be decided about, it stays open."""
