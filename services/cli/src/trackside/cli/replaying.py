@@ -1,7 +1,6 @@
-"""Commands that read the whole log again: `replay rebuild`, `verify-log`."""
+"""Commands that read the whole log again: `replay rebuild`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -14,7 +13,6 @@ from trackside.cli.running import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay import rebuild as rebuilding
-from trackside.replay.verify import Finding, verify
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -51,28 +49,6 @@ def rebuild(
         raise Reported()
 
 
-def verify_log(as_json: AsJson = False) -> None:
-    """Verify what must hold of every log: one answer a command, one end a task, one task a device.
-
-    Exit 1 if something is found; each finding names topic, partition, offset and stream.
-
-    \b
-    Examples:
-      trackside verify-log
-      trackside verify-log --json
-    """
-    addresses = Addresses()
-    findings = run(_verify(addresses.bootstrap, addresses.prefix))
-    if as_json:
-        screen.emit([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            screen.say(str(finding))
-        screen.say(f"{len(findings)} findings" if findings else "nothing found: INV-1 to 4 and 12 hold")
-    if findings:
-        raise Reported()
-
-
 def replayed(bootstrap: str, dsn: str) -> None:
     """Rebuilds, prints `replay: N events, M rows, equal`; raises Failure if a row or position differs."""
     report = run(_rebuild(bootstrap, dsn, "", swap=False))
@@ -88,12 +64,6 @@ async def _rebuild(bootstrap: str, dsn: str, prefix: str, swap: bool) -> rebuild
             return await rebuilding.rebuild(
                 log, Topics(prefix=prefix), dsn, lambda state: told(state.read, state.total), swap=swap
             )
-
-
-async def _verify(bootstrap: str, prefix: str) -> list[Finding]:
-    async with KafkaLog(bootstrap, client_id="trackside-verify") as log:
-        with screen.console(error=True).status("reading the log"):
-            return await verify(log, Topics(prefix=prefix))
 
 
 replay = typer.Typer(

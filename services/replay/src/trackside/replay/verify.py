@@ -12,12 +12,12 @@ from trackside.contracts.codec import CODEC, UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import read_command
 from trackside.contracts.tasks import RunTask
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
-from trackside.eventlog.errors import TransientError
+from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.verify_findings import NEEDS_POSTGRES, NOT_YET, Finding, Where
 from trackside.replay.verify_secrets import secret_field
@@ -27,8 +27,6 @@ QUIET_S = 3.0
 """How long a topic of others may be quiet before its end: what a publisher has aborted is never read."""
 SILENCE_LIMIT_S = 30.0
 """How long the log itself may be."""
-
-__all__ = ["Finding", "Verdict", "examine", "verify"]
 
 HOST = "host"
 """What stands for the device in the topic of commands for several devices."""
@@ -135,15 +133,23 @@ class _Reading:
     async def _devices(self) -> None:
         """Reads the commands to devices that are kept; the topic of one long gone may be gone too."""
         lives = self.verifier.lives.by_name.values()
-        devices = {(life.worker_id, name) for life in lives for name in (*life.devices, HOST)}
+        names = {(life.worker_id, name) for life in lives for name in (*life.devices, HOST)}
         ends: dict[TopicPartition, int] = {}
         starts: dict[TopicPartition, int] = {}
-        for worker_id, device_id in sorted(devices):
-            with suppress(TransientError):
-                found = await self._ends(self.topics.device(worker_id, device_id).name)
-                starts |= await self._starts(found)
-                ends |= found
+        for topic in await self._there([self.topics.device(*name) for name in sorted(names)]):
+            found = await self._ends(topic.name)
+            starts |= await self._starts(found)
+            ends |= found
         await self._read(ends, starts, self._device_command, QUIET_S)
+
+    async def _there(self, topics: list[Topic]) -> list[Topic]:
+        """Gives the topics that exist. To ask for one that doesn't takes 5 s, so halves are asked for."""
+        try:
+            await self.log.preflight(topics)
+        except PreflightError:
+            half = len(topics) // 2
+            return [*await self._there(topics[:half]), *await self._there(topics[half:])] if half else []
+        return topics
 
     async def _read(
         self,

@@ -54,7 +54,7 @@ def where(record: Record) -> Where:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that must not be in a log, and the record where it shows."""
+    """Something that must not be in a log, and the record where it shows; offset -1 where there is none."""
 
     invariant: str
     topic: str
@@ -65,7 +65,9 @@ class Finding:
 
     def __str__(self) -> str:
         """Gives the line that people see."""
-        return f"{self.invariant} {self.topic}-{self.partition}@{self.offset} {self.stream}: {self.message}"
+        place = self.topic if self.offset < 0 else f"{self.topic}-{self.partition}@{self.offset}"
+        subject = f"{self.invariant} {place} {self.stream}".rstrip()
+        return f"{subject}: {self.message}"
 
 
 @dataclass(slots=True)

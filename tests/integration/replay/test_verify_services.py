@@ -1,0 +1,108 @@
+"""The log of services that really ran, on a real Kafka: nothing is found; what is planted then is."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.simulation import world
+from tests.simulation.test_search import search
+from tests.stack import Servers
+from tests.unit.projections.histories import SCHEDULER, WORKER
+from trackside.cli.app import call
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.verify import examine
+
+STREAM = "s"
+TRIALS = 12
+
+
+@pytest.fixture
+def topics(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    """Gives topics of the test's own, to the services of the simulated world too."""
+    own = Topics(prefix=topic_prefix, event_partitions=3)
+    monkeypatch.setattr(world, "TOPICS", own)
+    return own
+
+
+@asynccontextmanager
+async def services(log: Any, chance: random.Random) -> AsyncIterator[None]:
+    """Runs two dispatchers, two schedulers and two workers on a log."""
+    workers = [world.Worker(log, f"w{number}", 2, chance) for number in range(2)]
+    running = [
+        *(asyncio.create_task(world.dispatcher(log, str(at))) for at in range(2)),
+        *(asyncio.create_task(world.scheduler(log, str(at))) for at in range(2)),
+        *(asyncio.create_task(worker.run()) for worker in workers),
+    ]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def until_over(log: KafkaLog, topics: Topics) -> None:
+    """Waits until the search is over."""
+    streams = Streams()
+    place = (topics.events.name, partition_of(STREAM, topics.event_partitions))
+    reader = log.reader({place: 0})
+    async with asyncio.timeout(60):
+        while STREAM not in streams.by_id or not streams.by_id[STREAM].closed:
+            for entry in await reader.read(1.0):
+                record = decode(entry)
+                assert record is not None
+                streams.fold(record)
+    await reader.close()
+
+
+async def test_a_real_run_has_no_findings_and_what_is_planted_is_found(
+    stack: Servers,
+    topics: Topics,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with KafkaLog(stack.kafka_bootstrap, client_id="verify-test") as log:
+        await log.ensure(topics.shared)
+        command = search(assessor=False).model_copy(update={"max_trials": TRIALS})
+        publisher = Author("publisher", "test")
+        async with services(log, random.Random(seed)):
+            await log.publish(topics.commands.name, 1, publisher.single(STREAM, command, message_id="c-1"))
+            await until_over(log, topics)
+        verdict = await examine(log, topics)
+        assert verdict.findings == []
+        assert verdict.checked["INV-3"] >= TRIALS
+        assert verdict.checked["INV-8"] == 1
+        assert verdict.checked["INV-5"] > verdict.checked["INV-3"]  # with the commands to devices
+        await plant(log, topics)
+        found = await examine(log, topics)
+        assert [finding.invariant for finding in found.findings] == ["INV-5"]
+        monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
+        monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topics.prefix)
+    assert await asyncio.to_thread(call, ["verify-log"]) == 1
+    said = capsys.readouterr().out
+    assert f"INV-5 {topics.device('w0', 'cpu-0').name}-0@" in said
+    assert await asyncio.to_thread(call, ["verify-log", "nobody"]) == 2
+    assert "no stream nobody" in capsys.readouterr().err
+
+
+async def plant(log: KafkaLog, topics: Topics) -> None:
+    """Appends what doesn't count, and a command to a device that nobody decided."""
+    task_id = f"{STREAM}.0"
+    token = {"task_id": task_id, "attempt": 9, "placement": 1, "incarnation": "nobody's"}
+    late = AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED})
+    place = (topics.events.name, partition_of(STREAM, topics.event_partitions))
+    await log.append(*place, [WORKER.single(STREAM, late)])
+    sent = RunTask.model_validate(
+        {**token, "stream": STREAM, "task_type": "noop", "parameters": {}, "device_ids": ["cpu-0"]}
+    )
+    await log.publish(topics.device("w0", "cpu-0").name, 0, SCHEDULER.single(task_id, sent))

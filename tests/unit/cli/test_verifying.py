@@ -1,0 +1,49 @@
+"""What `verify-log` prints: a table of the invariants, the findings beneath, and the same as JSON."""
+
+import pytest
+
+from trackside.cli.verifying import SHOWN, as_object, show
+from trackside.replay.verify import Verdict
+from trackside.replay.verify_findings import INVARIANTS, NEEDS_POSTGRES, NOT_YET, Finding
+
+MESSAGE = "device w1/cpu-0 has task b while it has a"
+
+
+def verdict(findings: int) -> Verdict:
+    found = [
+        Finding(
+            "INV-4", "trackside.events", 3, 17 + at, "digits-1", "device w1/cpu-0 has task b while it has a"
+        )
+        for at in range(findings)
+    ]
+    return Verdict(found, {"INV-4": 5}, {**NOT_YET, **NEEDS_POSTGRES}, events=100, streams=2)
+
+
+def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    show(verdict(0))
+    said = capsys.readouterr().out
+    assert all(name in said for name in INVARIANTS)
+    assert "5 uses" in said
+    assert "pipelines do not exist yet" in said
+    assert said.endswith("nothing found: 100 events of 2 streams\n")
+    assert max(len(line) for line in said.splitlines()) <= 100
+
+
+def test_findings_are_named_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    show(verdict(1))
+    said = capsys.readouterr().out
+    assert "INV-4 trackside.events-3@17 digits-1: device w1/cpu-0 has task b while it has a\n" in said
+    assert said.endswith("1 finding: 100 events of 2 streams\n")
+
+
+def test_of_very_many_findings_only_the_first_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show(verdict(SHOWN + 7))
+    assert "and 7 more; --json has all" in capsys.readouterr().out
+
+
+def test_programs_get_what_was_not_looked_at_as_null() -> None:
+    whole = as_object(verdict(1))
+    by_name = {row["invariant"]: row for row in whole["invariants"]}
+    assert (whole["holds"], whole["events"], len(whole["findings"])) == (False, 100, 1)
+    assert [by_name[name]["holds"] for name in ("INV-1", "INV-4", "INV-11")] == [True, False, None]
+    assert by_name["INV-15"]["skipped"] == "needs --postgres"
