@@ -12,9 +12,11 @@ from tests.integration.dispatcher.publishing import START, Place, Publisher, goo
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
+from trackside.contracts.searches import StartSearch
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
+from trackside.sdk import Client
 
 Headers = list[tuple[str, bytes]]
 CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -170,3 +172,15 @@ async def test_a_record_without_any_header_is_answered_where_it_lies(wire: Wire,
     assert isinstance(answer, CommandRefused)
     assert (answer.code, answer.path) == ("missing_header", "$id")
     assert answer.command_id == f"{wire.topic}-1-{appended.offset}"
+
+
+async def test_large_commands_that_are_published_at_once_are_each_within_the_limit(
+    place: Place, publisher: Publisher
+) -> None:
+    large = StartSearch.model_validate(good() | {"tuner": {"options": {"a": "x" * 60_000}}})
+    settings = place.settings
+    async with Client(settings.kafka_bootstrap, settings.topic_prefix) as client:
+        stream = new_id("w")
+        published = await asyncio.gather(*(client.publish(large, stream) for _ in range(20)))
+    assert len({publication.offset for publication in published}) == 20
+    await publisher.answer(published[-1].source)

@@ -217,8 +217,10 @@ class Client:
 
     async def _append(self, log: Log, stream_id: str, record: Outgoing) -> Appended:
         commands = self._topics.commands
+        place = (commands.name, partition_of(stream_id, commands.partitions))
         try:
-            return await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
+            # alone in its batch: the broker's limit is on batches, and several commands might be over it
+            return await log.append(*place, [record])
         except TooLargeError as error:
             raise UnsendableError(Problem(code="too_large", message=str(error))) from error
 

@@ -1,0 +1,144 @@
+"""Commands that went wrong on their way, drawn by chance: in bytes, in headers, in JSON."""
+
+import json
+import string
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from trackside.contracts import codec
+from trackside.eventlog.log import Outgoing
+
+TYPES = [kind.wire_type() for kind in codec.COMMANDS]
+GOOD: dict[str, dict[str, Any]] = {
+    "trackside.start-search.v1": {
+        "name": "digits",
+        "task_type": "noop",
+        "space": {
+            "x": {"type": "uniform", "low": 0, "high": 1},
+            "n": {"type": "randint", "low": 1, "high": 9},
+            "c": {"type": "choice", "values": ["a", 1, None]},
+        },
+        "tuner": {"name": "tpe", "options": {"n_startup_trials": 5}},
+        "assessor": {"name": "median", "options": {}},
+        "max_trials": 3,
+        "concurrency": 2,
+        "priority": 5,
+        "resources": {"kind": "gpu", "devices": 1, "estimate_memory": "1.5GiB"},
+        "retry": {"lost": 3, "failed": {"times": 2, "backoff_s": 1}},
+        "run_timeout_s": 60,
+    },
+    "trackside.stop-search.v1": {"reason": "enough"},
+    "trackside.submit-tasks.v1": {
+        "groups": [
+            {"name": "g", "tasks": [{"name": "a", "task_type": "noop", "parameters": {"x": [1, {"y": 2}]}}]},
+            {"tasks": [{"task_type": "noop", "priority": 9}], "estimate_memory": 100},
+        ],
+        "concurrency": 5,
+    },
+    "trackside.stop-tasks.v1": {"task": "a", "reason": "enough"},
+}
+ODD: list[Any] = [
+    None, True, False, 0, -1, 1, 1.5, -0.0, 1e308, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**40,
+    float("nan"), float("inf"), "", " ", "a", "NaN", "1", "a\0b", "\ud800", "\U0001f600", "../..",
+    "x" * 300, "x" * 70_000, "AKIA" + "A" * 16, "é" * 129, [], {}, [[]], [{}], {"": None}, {"a": {"b": []}},
+    ["a"] * 50, [None] * 10_001, "1.5GB", "-1GiB", "cuda:0", "$ref", "__class__", {"type": "choice"},
+    {"_type": "uniform", "_value": [1, 0]},
+]  # fmt: skip
+NAMES = ["name", "type", "task_type", "space", "groups", "low", "values", "_name", "", "a" * 300, "\0", "id"]
+NOT_JSON = [b"", None, b"[]", b"null", b"\xff\xfe", b"\xef\xbb\xbf{}", b"{}{}", b"1" * 5_000]
+CONTENT_TYPES = [
+    b"application/json", b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8",
+    b"application/cloudevents-batch+json", b"APPLICATION/CLOUDEVENTS", b"", b"\xff", b"text/plain",
+]  # fmt: skip
+
+
+def spoiled(chance: Random, stream: Callable[[], str]) -> Outgoing:
+    """Draws a record for the commands topic: mostly almost right, sometimes nothing like it."""
+    wire = chance.choice(TYPES)
+    body = json.loads(json.dumps(GOOD[wire]))
+    for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
+        body = _changed(chance, body)
+    attributes: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": _id(chance),
+        "type": wire,
+        "source": "fuzz",
+        "partitionkey": stream(),
+    }
+    if chance.random() < 0.3:
+        name = chance.choice([*attributes, "traceparent", "time", "datacontenttype"])
+        attributes[name] = chance.choice(ODD)
+    key = attributes["partitionkey"] if chance.random() < 0.9 else chance.choice(["", "other", "a/b", "\0"])
+    octets = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else None
+    if chance.random() < 0.4:
+        value, headers = {**attributes, "data": body}, [("content-type", chance.choice(CONTENT_TYPES))]
+    else:
+        value, headers = body, [(f"ce_{name}", _bytes(said)) for name, said in attributes.items()]
+        headers.append(("content-type", b"application/json"))
+    if chance.random() < 0.2:
+        headers = _shaken(chance, headers)
+    return Outgoing(octets, _written(chance, value), headers)
+
+
+def _id(chance: Random) -> str:
+    return "c-" + "".join(chance.choices(string.hexdigits, k=12))
+
+
+def _bytes(value: Any) -> bytes:
+    return str(value).encode("utf-8", "surrogatepass")
+
+
+def _shaken(chance: Random, headers: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Loses, repeats, reorders, spoils headers and adds others."""
+    found = [header for header in headers if chance.random() < 0.9]
+    found += [chance.choice(headers) for _ in range(chance.randrange(3))]
+    found += [(f"ce_{chance.randrange(9)}", chance.randbytes(5)), ("traceparent", chance.randbytes(20))]
+    if found:
+        at = chance.randrange(len(found))
+        found[at] = (found[at][0], chance.randbytes(chance.randrange(30)))
+    chance.shuffle(found)
+    return found
+
+
+def _changed(chance: Random, value: Any, depth: int = 0) -> Any:
+    """Replaces, adds or leaves out something anywhere in a body."""
+    if depth == 0 and chance.random() < 0.02:
+        return chance.choice(ODD)
+    if isinstance(value, dict) and value and chance.random() < 0.8:
+        name = chance.choice(list(value))
+        draw = chance.random()
+        if draw < 0.15:
+            return {other: inner for other, inner in value.items() if other != name}
+        if draw < 0.3:
+            return {**value, chance.choice(NAMES): chance.choice(ODD)}
+        return {**value, name: _changed(chance, value[name], depth + 1)}
+    if isinstance(value, list) and value and chance.random() < 0.7:
+        at = chance.randrange(len(value))
+        return [*value[:at], _changed(chance, value[at], depth + 1), *value[at + chance.randrange(2) :]]
+    return chance.choice(ODD)
+
+
+def _written(chance: Random, value: Any) -> bytes | None:
+    """Writes JSON, and now and then spoils the text itself."""
+    octets = json.dumps(value).encode()
+    draw = chance.random()
+    if draw < 0.85:
+        return octets
+    at = chance.randrange(len(octets))
+    if draw < 0.88:
+        return octets[:at]
+    if draw < 0.91:
+        return octets[:at] + chance.randbytes(chance.randrange(1, 5)) + octets[at + 1 :]
+    if draw < 0.93:
+        return (
+            octets.replace(b'"', b'"a":1,"', 1) if chance.random() < 0.5 else octets[:-1] + b',"a":1,"a":2}'
+        )
+    if draw < 0.95:
+        deep = chance.choice([33, 500, 5_000])
+        return b'{"a":' * deep + b"1" + b"}" * deep
+    if draw < 0.97:
+        return chance.choice(
+            [b"", None, b"[]", b"null", b"\xff\xfe", b"\xef\xbb\xbf{}", b"{}" * 2, b"1" * 5_000]
+        )
+    return chance.randbytes(chance.randrange(200))

@@ -1,0 +1,101 @@
+"""A flood of spoiled commands on a real dispatcher: none stops it, none is lost, and its memory stays flat.
+
+`TRACKSIDE_FLOOD_RECORDS=100000 pytest tests/contract/test_bad_input_flood.py -s` is the long form.
+"""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.contract.spoiling import spoiled
+from tests.integration.dispatcher.conftest import place, publisher
+from tests.integration.dispatcher.publishing import Place, Publisher
+from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
+from trackside.contracts.ids import new_id
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Appended, Outgoing
+
+__all__ = ["place", "publisher"]
+RECORDS = int(os.environ.get("TRACKSIDE_FLOOD_RECORDS", "600"))
+ROUNDS = 5
+AT_ONCE = 100
+STREAMS = 20
+"""Few, so that the long form has more commands for each than a stream remembers."""
+GROWTH_BYTES = 60 * 2**20
+"""How much the dispatcher may grow from the end of the first round to the end of the last one."""
+
+
+async def test_a_flood_of_spoiled_commands_is_answered_whole_and_leaves_no_trace(
+    place: Place, publisher: Publisher, seed: int
+) -> None:
+    chance = Random(seed)
+    streams = [new_id("flood") for _ in range(STREAMS)]
+    sizes = [_resident_bytes(place)]
+    counted: Counter[str] = Counter()
+    async with KafkaLog(place.settings.kafka_bootstrap, "flood") as log:
+        reading = Ends(log, place)
+        for _ in range(ROUNDS):
+            published = 0
+            while published < RECORDS // ROUNDS:
+                records = [spoiled(chance, lambda: chance.choice(streams)) for _ in range(AT_ONCE)]
+                published += len(await _published(log, place, chance, records))
+            counted += await reading.until(published)
+            sizes.append(_resident_bytes(place))
+    shown = ", ".join(f"{size / 2**20:.0f}" for size in sizes)
+    sys.stderr.write(f"\ndispatcher's MiB before and after each round: {shown}; {counted.total()} records, ")
+    sys.stderr.write(", ".join(f"{code} {count}" for code, count in counted.most_common()) + "\n")
+    assert len(counted) > 10 and counted["accepted"] > 0
+    assert sizes[-1] - sizes[1] < GROWTH_BYTES
+    await publisher.assert_well()
+
+
+def _resident_bytes(place: Place) -> int:
+    pages = Path(f"/proc/{place.dispatcher.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _published(
+    log: KafkaLog, place: Place, chance: Random, records: Sequence[Outgoing]
+) -> list[Appended]:
+    topic = place.topics.commands
+    sends: list[Awaitable[Appended]] = [
+        log.append(topic.name, chance.randrange(topic.partitions), [record]) for record in records
+    ]
+    return await asyncio.gather(*sends)
+
+
+class Ends:
+    """Reads what became of each record: its answer, or its dead letter."""
+
+    def __init__(self, log: KafkaLog, place: Place) -> None:
+        events, letters = place.topics.events, place.topics.dead_letters
+        starts = {(events.name, partition): 0 for partition in range(events.partitions)}
+        self._reader = log.reader({**starts, (letters.name, 0): 0})
+
+    async def until(self, count: int) -> Counter[str]:
+        """Waits until so many records have come to an end, each of them to one."""
+        found: Counter[str] = Counter()
+        while found.total() < count:
+            async with asyncio.timeout(60):
+                entries = await self._reader.read(1.0)
+            for entry in entries:
+                record = decode(entry)
+                match record.message if record is not None else None:
+                    case CommandAccepted():
+                        found["accepted"] += 1
+                    case CommandRefused(code=code) | RecordDeadLettered(code=code):
+                        found[code] += 1
+                    case _:
+                        continue
+        assert found.total() == count
+        return found
+
+
+pytestmark = pytest.mark.timeout(max(120, RECORDS // 50))
