@@ -10,7 +10,6 @@ from trackside.dispatcher import decide
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import TunerHistory, reported_so_far
 from trackside.dispatcher.lanes import (
-    AdviceFailed,
     AssessorLane,
     HistoryItem,
     Lane,
@@ -19,6 +18,7 @@ from trackside.dispatcher.lanes import (
     Setup,
     TunerLane,
 )
+from trackside.dispatcher.tuners import TUNERS
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -29,7 +29,7 @@ from trackside.telemetry.metrics import gauge, histogram
 log = structlog.get_logger("trackside.dispatcher")
 
 TRIES = 3
-"""How often a tuner that hangs or dies is asked for one trial before its search fails."""
+"""How often a tuner that raises, hangs or dies is asked for one trial before its search fails."""
 
 
 @dataclass(slots=True)
@@ -45,10 +45,16 @@ class _Advised:
 
 
 class Advice:
-    """Both lanes, and which questions are open. `ready` is called when an answer waits in `answers`."""
+    """The lanes, and which questions are open. `ready` is called when an answer waits in `answers`.
 
-    def __init__(self, tuner: Lane, assessor: Lane, background: Background) -> None:
+    Users' tuners have a lane of their own, so that a slow or hanging one holds back no search of ours.
+    """
+
+    def __init__(
+        self, tuner: Lane, assessor: Lane, background: Background, own_tuner: Lane | None = None
+    ) -> None:
         self._tuner = TunerLane(tuner)
+        self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
         self._assessor = AssessorLane(assessor)
         self._searches: dict[str, _Advised] = {}
         self.ready: Callable[[], None] | None = None
@@ -98,13 +104,17 @@ class Advice:
             self._background.spawn(self._dropped(search_id))
 
     async def close(self) -> None:
-        """Ends both advisors."""
+        """Ends the advisors."""
         await self._tuner.lane.close()
+        await self._own_tuner.lane.close()
         await self._assessor.lane.close()
 
     async def start(self) -> None:
-        """Starts both advisors, so that the first question needn't wait for their imports."""
+        """Starts our advisors, so that the first question needn't wait for their imports."""
         await asyncio.gather(self._tuner.lane.start(), self._assessor.lane.start())
+
+    def _lane(self, search: Search) -> TunerLane:
+        return self._tuner if search.spec.tuner.name in TUNERS else self._own_tuner
 
     def _known(self, search: Search) -> _Advised:
         known = self._searches.get(search.search_id)
@@ -125,16 +135,16 @@ class Advice:
             began = monotonic_s()
             try:
                 with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                    answer = await self._tuner.suggest(search.search_id, setup, past, number)
+                    answer = await self._lane(search).suggest(search.search_id, setup, past, number)
             except LaneClosed:
                 return
             except LaneError as error:
                 log.warning(
                     "tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error)
                 )
-                if left and not isinstance(error, AdviceFailed):
+                if left:
                     continue
-                events = decide.failed("tuner_failed", f"trial {number}: {error}")
+                events = decide.failed(error.code, f"trial {number}, asked {TRIES} times: {error}")
                 break
             histogram("trackside.dispatcher.suggestion.seconds").labels(search.spec.tuner.name).observe(
                 monotonic_s() - began
@@ -167,6 +177,7 @@ class Advice:
     async def _dropped(self, search_id: str) -> None:
         try:
             await self._tuner.forget(search_id)
+            await self._own_tuner.forget(search_id)
             await self._assessor.forget(search_id)
         except LaneError:
             log.debug("an advisor was gone before it could forget", stream=search_id)
@@ -180,4 +191,6 @@ class Advice:
     def _gauge(self) -> None:
         backlog = gauge("trackside.dispatcher.lane_backlog.requests")
         backlog.labels("tuner").set(self._tuner.lane.backlog)
+        if self._own_tuner is not self._tuner:
+            backlog.labels("own-tuner").set(self._own_tuner.lane.backlog)
         backlog.labels("assessor").set(self._assessor.lane.backlog)

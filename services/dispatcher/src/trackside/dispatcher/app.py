@@ -26,8 +26,8 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
-    lanes = (Lane("tuner", timeout_s=limit_s), Lane("assessor", timeout_s=limit_s))
-    advice = Advice(*lanes, service.background)
+    lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner")]
+    advice = Advice(lanes[0], lanes[1], service.background, lanes[2])
     dispatcher = Dispatcher(service.log, topics, service.author, streams, advice, service.background)
     reactor = Reactor(
         service.log,

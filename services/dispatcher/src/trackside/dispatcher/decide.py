@@ -159,7 +159,7 @@ def _start(
     if unfit is not None:
         return unfit
     plain = wanted.model_dump(mode="json")
-    fault = tuners.problem(plain["space"], plain["tuner"])
+    fault = tuners.problem(plain["space"], plain["tuner"], offer.tuners)
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:

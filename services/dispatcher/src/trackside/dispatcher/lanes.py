@@ -32,11 +32,18 @@ _REPLY_BYTES_MAX = 16 * 1024 * 1024
 
 
 class LaneError(Exception):
-    """A lane could not answer; nothing of the search is lost, as its history can be sent again."""
+    """A lane could not answer; nothing of the search is lost, as its history can be sent again.
+
+    `code` is what a search fails with if this happens again and again.
+    """
+
+    code = "tuner_died"
 
 
 class LaneTimeout(LaneError):
     """The advisor was silent past the lane's limit and has been killed."""
+
+    code = "tuner_timed_out"
 
 
 class LaneDied(LaneError):
@@ -48,7 +55,9 @@ class LaneClosed(LaneError):
 
 
 class AdviceFailed(LaneError):
-    """The tuner or assessor itself raised; asking again with the same history would raise again."""
+    """The tuner or assessor itself raised; one of ours would raise again on the same history."""
+
+    code = "tuner_failed"
 
 
 def _advisor_argv() -> list[str]:

@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.dispatcher import listed
+from trackside.dispatcher import listed, own_tuners
 from trackside.dispatcher.axes import Space
 from trackside.dispatcher.memory import Direction, Memory
 from trackside.dispatcher.samplers import SearchMemory
+from trackside.dispatcher.tuners import TUNERS
 
 
 def opened(space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> Memory:
-    """Opens an empty memory for a search; raises ValueError for an unknown tuner."""
+    """Opens an empty memory for a search: of one of our tuners, else of an installed one.
+
+    Raises ValueError for an unknown tuner, and whatever a user's tuner raises.
+    """
     name, options = tuner["name"], tuner.get("options") or {}
     if name == "grid":
         return listed.grid(space, seed)
     if name == "batch":
         return listed.batch(space, options)
+    if name not in TUNERS:
+        return own_tuners.OwnMemory(space, tuner, seed, direction)
     return SearchMemory(space, tuner, seed, direction)

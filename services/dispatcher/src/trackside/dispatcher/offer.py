@@ -1,4 +1,4 @@
-"""What the fleet has to give, as far as a command may ask for it: pure."""
+"""What the fleet and this installation have to give, as far as a command may ask for it: pure."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,18 @@ LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The task types of all catalogues, and the devices of the workers that are there, by all their names."""
+    """The task types of all catalogues, and the devices of the workers that are there, by all their names.
+
+    `tuners` are the names of those that users have installed beside ours.
+    """
 
     task_types: frozenset[str] = frozenset()
     devices: tuple[str, ...] = ()
     device_names: frozenset[str] = frozenset()
+    tuners: frozenset[str] = frozenset()
 
 
-def offer_of(fleet: Fleet) -> Offer:
+def offer_of(fleet: Fleet, tuners: frozenset[str] = frozenset()) -> Offer:
     """Gives what a fleet offers; a catalogue counts even while its worker is away, a device doesn't."""
     devices = sorted(
         (worker.worker_id, device_id)
@@ -28,7 +32,7 @@ def offer_of(fleet: Fleet) -> Offer:
     )
     names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
     listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
-    return Offer(fleet.task_types, listed, frozenset(names))
+    return Offer(fleet.task_types, listed, frozenset(names), tuners)
 
 
 def type_problem(offer: Offer, task_type: str, path: str) -> Problem | None:

@@ -10,7 +10,7 @@ from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskInterrupted
 from trackside.contracts.topics import Topics
-from trackside.dispatcher import decide
+from trackside.dispatcher import decide, own_tuners
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import ended
@@ -92,7 +92,7 @@ class Dispatcher:
         yield from self._advised(facts)
         events = self._topics.events.name
         if self._offer is None:
-            self._offer = offer_of(self._fleet)
+            self._offer = offer_of(self._fleet, own_tuners.names())
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue

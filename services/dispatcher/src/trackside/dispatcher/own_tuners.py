@@ -1,0 +1,127 @@
+"""Tuners of users: classes that an installed package offers under the entry-point group `trackside.tuners`.
+
+A class is made once for a search, with keyword arguments, and asked for each trial:
+
+    class Mine:
+        def __init__(self, space, options, direction): ...     # ValueError: these options won't do
+        def suggest(self, history, number, seed): ...           # parameters, or None: nothing is left
+
+`space` is the search's in our form. `history` lists the trials before this one, oldest first, each
+{"number", "parameters", "state": running|complete|pruned|failed, "value"}; it is the same after any restart,
+and `seed` is made of the search's seed and the number. A tuner that uses nothing else suggests the same again
+after a restart. It runs in the advisor process: it may be slow, raise or hang, and is ended if it does.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+
+from trackside.dispatcher.axes import Space, axes_of, unfit
+from trackside.dispatcher.memory import Direction, EndState, Known, suggestion_seed
+
+GROUP = "trackside.tuners"
+REPEATS_MAX = 8
+"""How often a tuner that repeats itself is asked for one trial, each time with another seed."""
+
+Past = dict[str, Any]
+
+
+class NonsenseError(ValueError):
+    """A tuner suggested what no trial can have; the message says what and why."""
+
+
+class OwnTuner(Protocol):
+    """What a class of the entry-point group is asked."""
+
+    def suggest(self, history: Sequence[Past], number: int, seed: int) -> Mapping[str, Any] | None:
+        """Gives the parameters of trial `number`, or None when there is nothing left to try."""
+        ...
+
+
+@cache
+def names() -> frozenset[str]:
+    """Gives the names of all tuners that were installed when this was first asked."""
+    return frozenset(entry.name for entry in entry_points(group=GROUP))
+
+
+def found(name: str) -> EntryPoint:
+    """Finds where a tuner is; raises ValueError if none or more than one has the name."""
+    offered = entry_points(group=GROUP)
+    entries = [entry for entry in offered if entry.name == name]
+    if not entries:
+        listed = ", ".join(sorted(entry.name for entry in offered)) or "none"
+        raise ValueError(f"no tuner {name!r} is installed; entry points of group {GROUP}: {listed}")
+    if len(entries) > 1:
+        listed = ", ".join(sorted(entry.value for entry in entries))
+        raise ValueError(f"several packages offer a tuner {name!r}: {listed}; uninstall all but one")
+    return entries[0]
+
+
+class OwnMemory:
+    """One search of a user's tuner: its history, and the checks on what it suggests."""
+
+    def __init__(self, space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
+        self._name = tuner["name"]
+        kind = found(self._name).load()
+        options = dict(tuner.get("options") or {})
+        self._tuner: OwnTuner = kind(space=dict(space), options=options, direction=direction)
+        self._seed = seed
+        self._axes = axes_of(space)
+        self._known = Known(self._axes)
+        self._history: list[Past] = []
+
+    def ask(self, number: int) -> dict[str, Any] | None:
+        """Asks the tuner for trial `number`; None when it has nothing left.
+
+        Raises NonsenseError for parameters outside of the space or repeated again and again, and whatever
+        the tuner raises.
+        """
+        if number != len(self._known):
+            raise ValueError(
+                f"asked for trial {number} with {len(self._known)} trials known; recall those between"
+            )
+        for redraw in range(REPEATS_MAX):
+            seed = suggestion_seed(self._seed, number, redraw)
+            suggested = self._tuner.suggest(list(self._history), number, seed)
+            if suggested is None:
+                return None
+            fault = unfit(self._axes, suggested)
+            if fault is not None:
+                raise NonsenseError(
+                    f"tuner {self._name} suggested for trial {number} at {fault[0]}: {fault[1]}"
+                )
+            if not self._known.has(suggested):
+                parameters: dict[str, Any] = json.loads(json.dumps(suggested))
+                self._put(number, parameters)
+                return parameters
+        raise NonsenseError(
+            f"tuner {self._name} suggested for trial {number} what another trial has, {REPEATS_MAX} times"
+        )
+
+    def recall(self, number: int, parameters: Mapping[str, Any]) -> None:
+        """Takes in a trial that the log says was suggested; raises ValueError for a gap in the numbers."""
+        self._known.check_next(number, "recalled")
+        self._put(number, parameters)
+
+    def tell(
+        self,
+        number: int,
+        state: EndState,
+        value: float | None = None,
+        intermediates: Iterable[tuple[int, float]] = (),
+    ) -> None:
+        """Takes in the end of a trial; that of a pruned one comes with its last report as value."""
+        if number >= len(self._history) or self._history[number]["state"] != "running":
+            return
+        last = [reported for _, reported in sorted(intermediates)][-1:]
+        self._history[number] |= {"state": state, "value": last[0] if state == "pruned" and last else value}
+
+    def _put(self, number: int, parameters: Mapping[str, Any]) -> None:
+        self._known.put(number, parameters)
+        past = {"number": number, "parameters": dict(parameters), "state": "running", "value": None}
+        if number == len(self._history):
+            self._history.append(past)
+        else:
+            self._history[number]["parameters"] = past["parameters"]

@@ -1,0 +1,225 @@
+"""A tuner of a user's own package: found by its entry point, asked in a real advisor process, not trusted."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import search_running
+from trackside.contracts.search_space import RandInt
+from trackside.contracts.searches import SearchFailed, Tuner
+from trackside.dispatcher import own_tuners
+from trackside.dispatcher.advice import TRIES, Advice
+from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
+from trackside.dispatcher.tuners import problem
+from trackside.eventlog.background import Background
+
+SPACE = {"n": {"type": "randint", "low": 0, "high": 5}}
+PACKAGE = '''
+"""Tuners as a user writes them: this file imports nothing of Trackside."""
+
+import os
+import pathlib
+import random
+import threading
+
+
+class Climber:
+    """Goes on by one from the best trial so far, or to where chance leads."""
+
+    def __init__(self, space, options, direction):
+        self.low, self.high = space["n"]["low"], space["n"]["high"] - 1
+        self.stride = options.get("stride", 1)
+        if self.stride < 1:
+            raise ValueError(f"stride must be at least 1, got {self.stride}")
+
+    def suggest(self, history, number, seed):
+        if len(history) > self.high - self.low:
+            return None
+        ended = [past for past in history if past["state"] == "complete"]
+        known = [past["parameters"]["n"] for past in history]
+        if ended:
+            best = max(ended, key=lambda past: past["value"])["parameters"]["n"]
+            if best + self.stride <= self.high and best + self.stride not in known:
+                return {"n": best + self.stride}
+        return {"n": random.Random(seed).randint(self.low, self.high)}
+
+
+class Faulty(Climber):
+    def suggest(self, history, number, seed):
+        match os.environ["FAULT"]:
+            case "raises":
+                raise RuntimeError("no license")
+            case "hangs":
+                threading.Event().wait()
+            case "exits":
+                os._exit(3)
+            case "outside":
+                return {"n": 99}
+            case "list":
+                return [1]
+            case "more":
+                return {"n": 1, "m": 2}
+            case "repeats":
+                return {"n": 1}
+            case "twice":
+                path = pathlib.Path(os.environ["COUNT"])
+                path.write_text(path.read_text() + ".")
+                if len(path.read_text()) < 3:
+                    raise RuntimeError("not yet")
+                return {"n": 4}
+'''
+NAMED = "[trackside.tuners]\nclimber = climbing:Climber\nfaulty = climbing:Faulty\ntpe = climbing:Faulty\n"
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Installs a package as a wheel would lie there, for this process and its children."""
+    (tmp_path / "climbing.py").write_text(PACKAGE)
+    metadata = tmp_path / "climbing-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: climbing\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(NAMED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own_tuners.names.cache_clear()
+    yield tmp_path
+    own_tuners.names.cache_clear()
+
+
+@pytest.fixture
+async def lane() -> AsyncIterator[Lane]:
+    lane = Lane("own-tuner")
+    yield lane
+    await lane.close()
+
+
+def setup(name: str = "climber", **options: Any) -> dict[str, Any]:
+    return {"space": SPACE, "tuner": {"name": name, "options": options}, "seed": 4, "direction": "maximize"}
+
+
+async def played(lane: Lane, trials: int, kill_at: int = -1) -> list[Any]:
+    history: list[HistoryItem] = []
+    found = []
+    for number in range(trials):
+        if number == kill_at:
+            assert lane.pid is not None
+            os.kill(lane.pid, signal.SIGKILL)
+            with pytest.raises(LaneDied):
+                await TunerLane(lane).suggest("s", setup(), history, number)
+        parameters = await TunerLane(lane).suggest("s", setup(), history, number)
+        found.append(parameters)
+        if parameters is not None:
+            history.append(("suggested", number, parameters))
+            history.append(("ended", number, "complete", -abs(parameters["n"] - 3.0), ()))
+    return found
+
+
+async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(lane: Lane) -> None:
+    found = await played(lane, 6)
+    assert sorted(parameters["n"] for parameters in found[:5]) == [0, 1, 2, 3, 4]
+    assert found[5] is None
+    assert await played(lane, 6, kill_at=3) == found
+
+
+def test_the_service_knows_the_names_of_tuners_that_are_installed() -> None:
+    assert own_tuners.names() >= {"climber", "faulty"}
+    assert problem(SPACE, {"name": "climber", "options": {"stride": 2}}, own_tuners.names()) is None
+    fault = problem(SPACE, {"name": "climbr"}, own_tuners.names())
+    assert fault is not None
+    assert "did you mean 'climber'" in fault[1]
+
+
+async def test_a_name_of_ours_stays_ours(lane: Lane) -> None:
+    assert await TunerLane(lane).suggest("s", setup("tpe"), [], 0) is not None
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raises", "RuntimeError: no license"),
+        (
+            "outside",
+            r"NonsenseError: tuner faulty suggested for trial 1 at \$\.n: 99 is not a number from 0 to 4",
+        ),
+        ("list", "expected an object"),
+        ("more", r"at \$\.m: not part of the space"),
+        ("repeats", "what another trial has, 8 times"),
+    ],
+)
+async def test_a_tuner_that_raises_or_talks_nonsense_is_named_with_the_reason(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
+    with pytest.raises(AdviceFailed, match=words):
+        await TunerLane(lane).suggest("s", setup("faulty"), history, 1)
+    assert await TunerLane(lane).suggest("s", setup("climber"), history, 1) is not None
+    assert lane.generation == 1
+
+
+async def test_options_that_the_class_refuses_are_named(lane: Lane) -> None:
+    with pytest.raises(AdviceFailed, match="stride must be at least 1, got 0"):
+        await TunerLane(lane).suggest("s", setup(stride=0), [], 0)
+    with pytest.raises(AdviceFailed, match=r"no tuner 'gone' is installed; .*: climber, faulty, tpe"):
+        await TunerLane(lane).suggest("s", setup("gone"), [], 0)
+
+
+async def test_a_tuner_that_hangs_is_killed_and_the_next_search_gets_its_answer(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "hangs")
+    await lane.start()
+    lane.timeout_s = 0.3
+    with pytest.raises(LaneTimeout):
+        await TunerLane(lane).suggest("s", setup("faulty"), [], 0)
+    lane.timeout_s = 30.0
+    assert await TunerLane(lane).suggest("t", setup("climber"), [], 0) is not None
+
+
+async def asked(fault: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Has a faulty tuner asked for a search's first trial, and gives the events that come of it."""
+    monkeypatch.setenv("FAULT", fault)
+    told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=Tuner(name="faulty"))
+    lanes = [Lane(name, timeout_s=30.0) for name in ("tuner", "assessor", "own-tuner")]
+    advice = Advice(lanes[0], lanes[1], Background(), lanes[2])
+    ready = asyncio.Event()
+    advice.ready = ready.set
+    await lanes[2].start()
+    lanes[2].timeout_s = 0.3 if fault == "hangs" else 30.0
+    advice.look_at(told.stream)
+    async with asyncio.timeout(60):
+        await ready.wait()
+    await advice.close()
+    [(stream, answer)] = advice.answers
+    assert stream == told.stream.stream_id
+    assert lanes[0].generation == 0, "a user's tuner was asked where ours are"
+    assert lanes[2].generation == (TRIES if fault == "exits" else lanes[2].generation)
+    return list(answer.events)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [("raises", "tuner_failed"), ("exits", "tuner_died"), ("outside", "tuner_failed")],
+)
+async def test_a_tuner_that_fails_again_and_again_ends_its_search_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, fault: str, code: str
+) -> None:
+    [event] = await asked(fault, monkeypatch)
+    assert isinstance(event, SearchFailed)
+    assert event.code == code
+    assert f"trial 0, asked {TRIES} times" in event.message
+
+
+async def test_a_tuner_that_fails_twice_and_then_answers_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    count.write_text("")
+    monkeypatch.setenv("COUNT", str(count))
+    suggested, _ = await asked("twice", monkeypatch)
+    assert suggested.parameters == {"n": 4}
