@@ -18,7 +18,6 @@ from trackside.cli import (
     stacking,
     submitting,
     verifying,
-    verifying,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
