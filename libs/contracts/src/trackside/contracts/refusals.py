@@ -17,6 +17,7 @@ DEAD_LETTER_CODES = {
     "not_valid": "The message has a type of ours, but not its fields.",
     "unknown_type": "The message has a type that this release doesn't know.",
     "unexpected_type": "The message doesn't belong in its topic.",
+    "bad_tag": "The tag of a series is empty, over 1,000 characters, or has control characters.",
     "tombstone": "The record of a topic that keeps everything has no value.",
 }
 """Why a record is in the dead letters; the message gives the place."""

@@ -8,6 +8,7 @@ import structlog
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.contracts.ingress import looks_secret
 from trackside.contracts.topics import Topic
 from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
@@ -32,15 +33,18 @@ def place_of(source: Source) -> str:
 
 
 def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDeadLettered:
-    """Describes a record that was passed over, with its first 4 KiB."""
+    """Describes a record that was passed over, with its first 4 KiB unless they look like a secret."""
     value = entry.value or b""
+    head, message = value[:HEAD_BYTES], str(error)[:MESSAGE_CHARACTERS]
+    if looks_secret(value.decode("utf-8", "replace")):
+        head, message = b"", f"{message}; its bytes look like a secret and are not kept"
     return RecordDeadLettered(
         source=source_of(entry),
         code=error.code,
-        message=str(error)[:MESSAGE_CHARACTERS],
+        message=message,
         reader=reader,
         sha256=hashlib.sha256(value).hexdigest(),
-        head_base64=base64.b64encode(value[:HEAD_BYTES]).decode(),
+        head_base64=base64.b64encode(head).decode(),
     )
 
 

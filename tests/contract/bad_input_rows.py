@@ -1,0 +1,275 @@
+"""The rows BI-1 to BI-56: what is put in, and the code that comes out; or where else the row is tested.
+
+The page docs/publishing.md shows this table; a test compares the two.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.contracts.batches import StopTasks, SubmitTasks
+from trackside.contracts.searches import StartSearch, StopSearch
+
+START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
+SUBMIT, STOP_TASKS = SubmitTasks.wire_type(), StopTasks.wire_type()
+SEARCH: dict[str, Any] = {
+    "task_type": "digits",
+    "space": {"lr": {"type": "loguniform", "low": 0.001, "high": 0.1}},
+    "max_trials": 20,
+}
+BATCH: dict[str, Any] = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
+
+
+@dataclass(frozen=True)
+class Given:
+    """One record, as JSON or as bytes; `headers` replace those of a good command, None leaves one out."""
+
+    value: Any
+    path: str = "$"
+    said: str = ""
+    code: str = ""
+    wire_type: str = START
+    key: bytes | None = None
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+
+    @property
+    def octets(self) -> bytes | None:
+        """The value as it is published."""
+        return self.value if isinstance(self.value, bytes | None) else json.dumps(self.value).encode()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: what is put in, the code (`accepted`, if it is no fault), and each way to put it in."""
+
+    number: int
+    what: str
+    code: str
+    ways: Sequence[Given]
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A row that no published command is about: its code, and the tests that hold it."""
+
+    number: int
+    what: str
+    code: str
+    tests: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A row about a part that isn't there yet."""
+
+    number: int
+    what: str
+    reason: str
+
+
+def search(path: str = "$", said: str = "", code: str = "", **fields: Any) -> Given:
+    """A search with other fields."""
+    return Given({**SEARCH, **fields}, path, said, code)
+
+
+def batch(path: str, said: str = "", code: str = "", **fields: Any) -> Given:
+    """A batch with other fields."""
+    return Given({**BATCH, **fields}, path, said, code, SUBMIT)
+
+
+def parameter(said: str, **fields: Any) -> Given:
+    """A search with another parameter."""
+    return search("$.space.lr", said, space={"lr": fields})
+
+
+def nested(levels: int) -> bytes:
+    """An object within objects."""
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+SECRET = "AKIA" + "Q" * 16
+DAYS_31_S = 31 * 86_400
+COMMANDS: Sequence[Row] = (
+    Row(1, "no value, or an empty one", "empty_payload", [Given(None), Given(b"")]),
+    Row(2, "a value that is not UTF-8", "not_utf8", [Given(b'{"a":"\xff"}', said="byte 6")]),
+    Row(3, "a value that is not JSON", "not_json", [Given(b'{"a":\n x}', said="line 2 column 2")]),
+    Row(4, "a list in the place of an object", "not_object", [Given(b"[1]", said="got list")]),
+    Row(5, "one key twice", "duplicate_key", [Given(b'{"a":1,"a":2}', said="'a'")]),
+    Row(6, "NaN or infinity in a command", "not_finite", [
+        Given(b'{"space":{"lr":{"low":NaN}}}', "$.space.lr.low"),
+        Given(b'{"space":{"lr":{"low":-Infinity}}}', "$.space.lr.low"),
+        Given(b'{"space":{"lr":{"low":1e999}}}', "$.space.lr.low"),
+    ]),
+    Row(7, "an unknown field", "unknown_field", [
+        search("$.max_trails", "did you mean 'max_trials'?", max_trails=3),
+        batch("$.groups[0].taks", "did you mean 'tasks'?", groups=[{**BATCH["groups"][0], "taks": []}]),
+    ]),
+    Row(8, "a missing field", "missing_field", [
+        Given({"task_type": "digits", "space": SEARCH["space"]}, "$.max_trials"),
+        batch("$.groups[0].tasks[0].task_type", groups=[{"tasks": [{}]}]),
+    ]),
+    Row(9, "a value of another type; nothing is converted", "wrong_type", [
+        search("$.max_trials", "got str", max_trials="20"),
+        search("$.max_trials", max_trials=2.5),
+        search("$.name", name=7),
+        search("$.exclusive", exclusive="yes"),
+    ]),
+    Row(10, "an unknown command", "unknown_command", [
+        Given(SEARCH, "$type", START, wire_type="trackside.begin-search.v1")
+    ]),
+    Row(11, "a version that is too new", "unknown_version", [
+        Given(SEARCH, "$type", "version 2", wire_type="trackside.start-search.v2")
+    ]),
+    Row(12, "a version that is too old, and that nothing lifts", "unknown_version", [
+        Given(SEARCH, "$type", "version 0", wire_type="trackside.start-search.v0")
+    ]),
+    Row(15, "nesting of more than 32 levels", "too_deep", [
+        Given(nested(33), "$" + ".a" * 33), Given(nested(500), "$" + ".a" * 33), Given(nested(20_000)),
+    ]),
+    Row(16, "a list, text or key that is too long", "too_long", [
+        Given(b'{"v":[' + b"1," * 10_000 + b"1]}", "$.v"), Given({"v": "x" * 65_537}, "$.v"),
+        Given({"x" * 257: 1}),
+    ]),
+    Row(17, "a whole number beyond 64 bits", "out_of_range", [
+        Given(b'{"v":1' + b"0" * 400 + b"}", "$.v"), Given({"v": 2**63}, "$.v"),
+    ]),
+    Row(18, "a text with NUL", "nul_character", [Given({"v": "a\0b"}, "$.v")]),
+    Row(19, "a lone surrogate", "bad_unicode", [Given({"v": "\ud800"}, "$.v")]),
+    Row(20, "an id that is none", "bad_identifier", [
+        *(Given(SEARCH, "$partitionkey", "letters", headers={"ce_partitionkey": text}, key=None)
+          for text in (b"a/b", b"a..b", b"a b", b"-a", b"x" * 129, "é".encode())),
+        Given(SEARCH, "$id", headers={"ce_id": b"a/b"}),
+        search("$.queue", queue="a b"),
+        batch("$.groups[0].tasks[0].name", groups=[{"tasks": [{"name": "../a", "task_type": "digits"}]}]),
+    ]),
+    Row(23, "a key that is not the stream", "key_mismatch", [Given(SEARCH, "$key", key=b"other")]),
+    Row(24, "a missing attribute", "missing_header", [
+        Given(SEARCH, "$id", headers={"ce_id": None}), Given(SEARCH, "$type", headers={"ce_type": None}),
+        Given(SEARCH, "$id", headers={"ce_id": None, "ce_partitionkey": None}),
+    ]),
+    Row(25, "a time in the year 1900 or 3000, or none", "accepted", [
+        Given(SEARCH, headers={"ce_time": text})
+        for text in (b"1900-01-01T00:00:00Z", b"3000-01-01T00:00:00Z", b"yesterday", b"\xff")
+    ]),
+    Row(28, "a task type that no catalogue has", "unknown_task_type", [
+        search("$.task_type", "did you mean 'digits'?", task_type="digitz"),
+        batch("$.groups[0].tasks[0].task_type", groups=[{"tasks": [{"task_type": "nope"}]}]),
+    ]),
+    Row(31, "no, or less than no resources: `<field>_range`", "devices_range", [
+        *(search("$.resources.devices", resources={"devices": count}) for count in (0, -1, 65)),
+        *(search(f"$.resources.{name}", code=f"{name}_range", resources={name: amount})
+          for name in ("estimate_memory", "estimate_cuda_memory") for amount in (0, -1, "0GiB")),
+        search("$.resources.estimate_memory", code="bad_memory", resources={"estimate_memory": "-1GiB"}),
+        search("$.resources", code="bad_resources", resources={"devices": 2, "device": "gpu-1"}),
+    ]),
+    Row(32, "a device that nobody has", "unknown_device", [
+        search("$.resources.device", "w1/gpu-1", resources={"device": "gpu-7"}),
+        batch("$.groups[0].device", groups=[{**BATCH["groups"][0], "device": "w9/gpu-1"}]),
+    ]),
+    Row(33, "a priority outside 0 to 9", "priority_range", [
+        search("$.priority", priority=10), search("$.priority", priority=-1),
+        batch("$.groups[0].tasks[0].priority", groups=[{"tasks": [{"task_type": "digits", "priority": 10}]}]),
+    ]),
+    Row(34, "a time limit of 0, less, or over 30 days: `<field>_range`", "run_timeout_s_range", [
+        *(search("$.run_timeout_s", run_timeout_s=limit) for limit in (0, -1, DAYS_31_S)),
+        *(search("$.queue_timeout_s", code="queue_timeout_s_range", queue_timeout_s=limit)
+          for limit in (0, -0.5, DAYS_31_S)),
+        batch("$.queue_timeout_s", code="queue_timeout_s_range", queue_timeout_s=0),
+    ]),
+    Row(35, "a search space that is none", "bad_search_space", [
+        parameter("above", type="uniform", low=2, high=1),
+        parameter("log", type="loguniform", low=0, high=1),
+        parameter("at least one", type="choice", values=[]),
+        parameter("below", type="randint", low=3, high=3),
+        parameter("step", type="quniform", low=0, high=1, step=0),
+        search("$.space", code="bad_length", space={}),
+        search("$.space.lr", code="unknown_value", space={"lr": {"type": "gauss"}}),
+    ]),
+    Row(36, "no trials at once, or over 10,000", "concurrency_range", [
+        search("$.concurrency", concurrency=0), search("$.concurrency", concurrency=10_001),
+        batch("$.concurrency", concurrency=0),
+    ]),
+    Row(37, "a tuner or assessor that nobody has", "unknown_tuner", [
+        search("$.tuner.name", "tpe", tuner={"name": "tpee"}),
+        search("$.assessor.name", "median", "unknown_assessor", assessor={"name": "mediam"}),
+    ]),
+    Row(46, "a stop of what isn't there", "unknown_search", [
+        Given({}, "$partitionkey", wire_type=STOP),
+        Given({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
+    ]),
+    Row(49, "what looks like a secret; it is not repeated", "secret_suspected", [
+        search("$.name", name=SECRET), Given({SECRET: 1}), Given(SEARCH, "$key", key=SECRET.encode()),
+        Given(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
+        Given(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
+    ]),
+)  # fmt: skip
+ELSEWHERE: Sequence[Elsewhere] = (
+    Elsewhere(6, "a metric that is NaN or infinite: kept without a value, by name", "accepted", [
+        "unit/domain/test_task.py::test_reports_count_by_their_step_and_the_final_one_once",
+    ]),
+    Elsewhere(13, "a command over 262,144 bytes, in the SDK", "too_large", [
+        "unit/sdk/test_client.py::test_a_command_over_the_limit_is_not_published",
+    ]),
+    Elsewhere(14, "a compressed bomb: the broker refuses it", "", [
+        "integration/publish/test_wire.py::"
+        "test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed",
+    ]),
+    Elsewhere(21, "a command id again, same body: the same answer again", "accepted", [
+        "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
+        "integration/dispatcher/test_bad_input.py::test_a_repeated_command_gets_the_first_answer_again",
+    ]),
+    Elsewhere(22, "a command id again, another body", "idempotency_conflict", [
+        "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
+        "integration/dispatcher/test_bad_input.py::test_a_command_id_with_another_body_is_refused",
+    ]),
+    Elsewhere(29, "parameters that the schema of a task type refuses: `TaskRefused`", "bad_parameters", [
+        "unit/worker/test_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
+    ]),
+    Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and it waits", "", [
+        "unit/scheduler/test_order.py::"
+        "test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is",
+    ]),
+    Elsewhere(38, "a metric of an unknown trial: counted, and ignored", "", [
+        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
+    ]),
+    Elsewhere(39, "a metric after its trial's end: counted, and ignored", "", [
+        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
+    ]),
+    Elsewhere(40, "a step that goes back or repeats: refused by the SDK, ignored in the log", "", [
+        "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
+        "unit/sdk/test_task_trial.py::test_a_step_that_does_not_rise_is_refused",
+    ]),
+    Elsewhere(45, "a stop of what is over", "already_terminal", [
+        "contract/test_bad_input.py::test_bi_45_what_is_over_can_not_be_stopped",
+    ]),
+    Elsewhere(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
+        "contract/test_bad_input.py::test_bi_53_a_tag_that_is_none_is_a_dead_letter",
+    ]),
+    Elsewhere(54, "a tombstone in the log: the service stops", "tombstone", [
+        "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
+    ]),
+    Elsewhere(55, "a moment that a stream doesn't have, or an end before its start", "bad_range", [
+        "unit/replay/test_timeline.py::test_moments_that_a_stream_does_not_have_are_refused",
+    ]),
+    Elsewhere(55, "an import into a live stream", "replay_target_live", [
+        "unit/replay/test_portable.py::test_a_name_that_is_there_is_refused",
+    ]),
+    Elsewhere(56, "a bad setting: exit 2 before anything is connected", "", [
+        "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
+        "unit/eventlog/test_settings.py::test_a_service_with_a_bad_setting_exits_with_2",
+    ]),
+)  # fmt: skip
+MISSING: Sequence[Missing] = (
+    Missing(26, "a bad signature", "commands are not signed yet"),
+    Missing(27, "a signature by a revoked key", "commands are not signed yet"),
+    Missing(41, "a cycle in a pipeline", "no pipelines yet"),
+    Missing(42, "an unknown parent of a step", "no pipelines yet"),
+    Missing(43, "a reference that can't be resolved", "no pipelines yet"),
+    Missing(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
+    Missing(47, "resuming what was never there", "nothing is resumed yet"),
+    Missing(48, "a new search space after the end", "search spaces are not changed yet"),
+    Missing(50, "a path out of the store", "no artifacts yet"),
+    Missing(51, "a model that is a pickle", "no models yet"),
+    Missing(52, "a summary file that is cut short", "summary files are not read yet"),
+)

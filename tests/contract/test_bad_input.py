@@ -1,0 +1,219 @@
+"""Bad input, row by row (BI-1 to BI-56): each is met by exactly the code that docs/publishing.md has for it.
+
+Commands go the way of any publication, through the pure parts of the dispatcher: read, folded, decided.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from tests.contract.bad_input_rows import (
+    BATCH,
+    COMMANDS,
+    ELSEWHERE,
+    MISSING,
+    SEARCH,
+    SECRET,
+    STOP,
+    STOP_TASKS,
+    SUBMIT,
+    Elsewhere,
+    Given,
+    Missing,
+    Row,
+)
+from tests.unit.dispatcher.deciding import OFFER
+from tests.unit.domain import given as told_of
+from tests.unit.domain.given import Told
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES, Problem
+from trackside.contracts.summaries import MetricPointsReported, Series
+from trackside.contracts.tasks import AttemptEnd
+from trackside.dispatcher import decide
+from trackside.dispatcher.intake import Intake
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.decode import TombstoneError, decode
+from trackside.eventlog.log import Entry
+from trackside.summary_indexer.poison import points_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "publishing.md"
+HEADERS: dict[str, bytes | None] = {
+    "ce_specversion": b"1.0",
+    "ce_id": b"c-1",
+    "ce_source": b"https://example.org/notebook",
+    "ce_partitionkey": b"s-1",
+    "content-type": b"application/json",
+}
+ROWS: list[Row | Elsewhere | Missing] = sorted(
+    (*COMMANDS, *ELSEWHERE, *MISSING), key=lambda row: (row.number, isinstance(row, Elsewhere))
+)
+NOT_IN_ANSWERS = {"accepted", "too_large", "bad_range", "replay_target_live", ""}
+
+
+class Published:
+    """What publishes to a dispatcher that decides on the log as it is told here."""
+
+    def __init__(self) -> None:
+        self.told = Told()
+        self.repeated = ""
+        self._offset = 0
+
+    def say(self, given: Given) -> Problem:
+        """Publishes a record and gives its answer; one that was accepted has the code `accepted`."""
+        headers = {**HEADERS, "ce_type": given.wire_type.encode(), **given.headers}
+        entry = Entry(
+            "trackside.commands", 0, self._offset, 1, given.key, given.octets, list(headers.items())
+        )
+        self._offset += 1
+        intake = Intake()
+        intake.take(entry)
+        if intake.dead:
+            [letter] = intake.dead
+            self.repeated = letter.model_dump_json()
+            return Problem(code=letter.code, message=letter.message)
+        [(stream, event, _)] = intake.waiting(Streams())
+        self.told.tell(event, stream=stream, role="dispatcher")
+        [answer] = decide.react(self.told.streams.by_id[stream], OFFER)
+        self.told.tell(*answer.events, stream=stream, role="dispatcher")
+        first = answer.events[0]
+        self.repeated = event.model_dump_json() + first.model_dump_json()
+        if isinstance(first, CommandRefused):
+            return Problem(code=first.code, path=first.path, message=first.message)
+        assert isinstance(first, CommandAccepted)
+        return Problem(code="accepted", message="")
+
+
+def ways() -> list[ParameterSet]:
+    return [
+        pytest.param(way, way.code or row.code, id=f"BI-{row.number}-{at}")
+        for row in COMMANDS
+        for at, way in enumerate(row.ways, 1)
+    ]
+
+
+@pytest.mark.parametrize(("given", "code"), ways())
+def test_a_row_gives_its_code_path_and_reason(given: Given, code: str) -> None:
+    publisher = Published()
+    answer = publisher.say(given)
+    assert (answer.code, answer.path) == (code, given.path), answer.message
+    assert given.said in answer.message
+    assert answer.message or code == "accepted"
+    assert SECRET not in publisher.repeated
+    assert Published().say(Given(SEARCH)).code == "accepted", "the next good command is obeyed"
+
+
+def test_the_commands_that_rows_change_are_good() -> None:
+    assert Published().say(Given(SEARCH)).code == "accepted"
+    assert Published().say(Given(BATCH, wire_type=SUBMIT)).code == "accepted"
+
+
+@pytest.mark.parametrize("number", range(1, 57))
+def test_every_row_is_here_and_its_codes_are_in_the_reference(number: int) -> None:
+    known = {*REFUSAL_CODES, *DEAD_LETTER_CODES, *TASK_REFUSAL_CODES, *NOT_IN_ANSWERS}
+    rows = [row for row in ROWS if row.number == number]
+    assert rows, f"BI-{number} is nowhere"
+    for row in rows:
+        if isinstance(row, Missing):
+            pytest.skip(f"BI-{number}, {row.what}: {row.reason}")
+        assert row.code in known or row.code.endswith("_range"), row.code
+
+
+@pytest.mark.parametrize("row", ELSEWHERE, ids=lambda row: f"BI-{row.number}")
+def test_the_tests_of_a_row_that_is_tested_elsewhere_are_there(row: Elsewhere) -> None:
+    for place in row.tests:
+        file, _, name = place.partition("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in names, place
+
+
+def line(row: Row | Elsewhere | Missing) -> str:
+    """Gives a row as the page has it."""
+    if isinstance(row, Missing):
+        return f"| BI-{row.number} | {row.what} | not yet: {row.reason} |"
+    codes = [row.code, *(way.code for way in row.ways)] if isinstance(row, Row) else [row.code]
+    named = ", ".join(f"`{code}`" for code in dict.fromkeys(codes) if code)
+    return f"| BI-{row.number} | {row.what} | {named or '-'} |"
+
+
+def test_the_page_has_every_row_and_no_other() -> None:
+    shown = [text for text in PAGE.read_text("utf-8").splitlines() if text.startswith("| BI-")]
+    wanted = [line(row) for row in ROWS]
+    assert shown == wanted, "write the table of docs/publishing.md as:\n" + "\n".join(wanted)
+
+
+def test_bi_21_and_22_an_id_counts_once() -> None:
+    publisher = Published()
+    assert publisher.say(Given(SEARCH)).code == "accepted"
+    assert publisher.say(Given(SEARCH)).code == "accepted"
+    other = publisher.say(Given({**SEARCH, "max_trials": 21}))
+    assert (other.code, "offset 0" in other.message) == ("idempotency_conflict", True)
+    assert publisher.say(Given(SEARCH, headers={"ce_id": b"c-2"})).code == "already_exists"
+
+
+def test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored() -> None:
+    told = told_of.task_active()
+    assert told.tell(told_of.report(3, 0.5)) == [Outcome.APPLIED]
+    assert told.tell(told_of.report(2, 0.9)) == [Outcome.DUPLICATE]
+    assert told.tell(told_of.report(3, 0.9)) == [Outcome.DUPLICATE]
+    assert told.tell(told_of.report(1, 0.9, trial=7)) == [Outcome.OVERTAKEN]
+    told.tell(told_of.ended(AttemptEnd.FINISHED))
+    assert told.tell(told_of.report(4, 0.9)) == [Outcome.OVERTAKEN]
+    assert told.streams.overtaken == 4
+
+
+def test_bi_45_what_is_over_can_not_be_stopped() -> None:
+    for start, stop in ((Given(SEARCH), STOP), (Given(BATCH, wire_type=SUBMIT), STOP_TASKS)):
+        publisher = Published()
+        publisher.say(start)
+        again = {"ce_id": b"c-2"}
+        assert publisher.say(Given({}, wire_type=stop, headers=again)).code == "accepted"
+        for _ in range(2):  # nothing of it runs: it is over at once
+            for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
+                publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
+        answer = publisher.say(Given({}, wire_type=stop, headers={"ce_id": b"c-3"}))
+        assert (answer.code, answer.path) == ("already_terminal", "$partitionkey")
+        assert "STOPPED" in answer.message
+
+
+def test_bi_46_a_task_that_a_batch_does_not_have_can_not_be_stopped() -> None:
+    publisher = Published()
+    publisher.say(Given(BATCH, wire_type=SUBMIT))
+    answer = publisher.say(Given({"task": "nope"}, wire_type=STOP_TASKS, headers={"ce_id": b"c-2"}))
+    assert (answer.code, answer.path) == ("unknown_task", "$.task")
+
+
+def test_bi_49_bytes_that_look_like_a_secret_are_not_kept_in_a_dead_letter_either() -> None:
+    publisher = Published()
+    answer = publisher.say(Given(b'{"token": "' + SECRET.encode() + b'", nope}'))
+    assert answer.code == "not_json"
+    assert '"head_base64":""' in publisher.repeated
+    assert "secret" in answer.message
+
+
+def points(tag: str) -> Entry:
+    series = [Series(tag=tag, steps=[1], times_ms=[1], values=[0.5])]
+    record = Author("worker", "w1").single(
+        "s-1", MetricPointsReported(stream="s-1", task_id="s-1.0", attempt=1, series=series)
+    )
+    return Entry("trackside.metrics", 0, 0, 1, record.key, record.value, record.headers)
+
+
+@pytest.mark.parametrize("tag", ["x" * 1_001, "x" * 10_240, "a\nb", "a\x7f", "a\0", ""])
+def test_bi_53_a_tag_that_is_none_is_a_dead_letter(tag: str) -> None:
+    with pytest.raises(UndecodableError) as caught:
+        points_of(points(tag))
+    assert caught.value.code == "bad_tag"
+    assert len(str(caught.value)) < 200
+    assert points_of(points("loss/träin 😀")).series[0].tag == "loss/träin 😀"
+
+
+def test_bi_54_a_tombstone_in_the_log_stops_its_reader() -> None:
+    with pytest.raises(TombstoneError, match=r"tombstone in trackside\.events-3 at 17"):
+        decode(Entry("trackside.events", 3, 17, 1, b"s-1", None, []))
