@@ -1,10 +1,11 @@
 """The phases of an attempt inside its process: start, load, train, report.
 
-Each begins when the worker says so. How the attempt ended is written to a file, synced and renamed, before
+Each begins when the worker says so. How the attempt ended is written to a file, renamed, before
 anybody is told; so a worker that is killed in between finds it when it comes back. A training that runs out
 of memory is no end while the attempt may be interrupted: what was loaded stays, and it trains again.
 """
 
+import contextlib
 import gc
 import importlib
 import resource
@@ -24,7 +25,7 @@ from trackside.worker.orders import Orders
 from trackside.worker.program import Program, ending_of
 from trackside.worker.protocol import Word
 from trackside.worker.reportable import described, reportable
-from trackside.worker.synced import write_synced
+from trackside.worker.synced import sync, write_whole
 
 KIB = 1_024
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
@@ -60,14 +61,20 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -
 
 
 def _leave(path: Path, ending: dict[str, Any], channel: WorkerChannel) -> None:
-    """Writes the ending down and says so; where the disk has no room, the channel carries it."""
+    """Writes the ending down and says so; where the disk has no room, the channel carries it.
+
+    A death of the worker can't take what was renamed. A power cut can, until it is synced: by then the log
+    has the end, or the attempt is lost with its worker and tried again. So nobody waits for the disk.
+    """
     try:
-        write_synced(path, ending | {"reports": channel.said, "final": channel.final_value})
+        write_whole(path, ending | {"reports": channel.said, "final": channel.final_value})
     except OSError as error:
         sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
         channel.tell({"ended": True, "ending": ending})
-    else:
-        channel.tell({"ended": True})
+        return
+    channel.tell({"ended": True})
+    with contextlib.suppress(OSError):
+        sync(path)
 
 
 class _Attempt:

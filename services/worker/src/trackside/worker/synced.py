@@ -15,8 +15,28 @@ def write_synced(path: Path, document: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync(path.parent)
+
+
+def write_whole(path: Path, document: Mapping[str, Any]) -> None:
+    """Writes a JSON file that no reader sees half written; a power cut may take it until it is synced."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(document), "utf-8")
+    unfinished.rename(path)
+
+
+def sync(path: Path) -> None:
+    """Brings a file that was written whole to the disk, if it is still there. Raises OSError."""
     try:
-        os.fsync(folder)
+        _sync(path)
+        _sync(path.parent)
+    except FileNotFoundError:  # what it says is in the log already
+        return
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
