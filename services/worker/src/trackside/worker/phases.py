@@ -1,8 +1,8 @@
 """The phases of an attempt inside its process: start, load, train, report.
 
-Each begins when the worker says so. How the attempt ended is written to a file, renamed, before
-anybody is told; so a worker that is killed in between finds it when it comes back. A training that runs out
-of memory is no end while the attempt may be interrupted: what was loaded stays, and it trains again.
+Each begins when the worker says so. How the attempt ended is written to a file and renamed before anybody
+is told; so a worker that is killed in between finds it when it comes back. A training that runs out of
+memory is no end while the attempt may be interrupted: what was loaded stays, and it trains again.
 """
 
 import contextlib
