@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import answers, forks, idle, place, points, rebuilds, table, trials
+from bench import answers, forks, idle, place, points, rebuilds, scheduling, table, trials
 from bench.figures import Figure, Findings, Goal, MissingError
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("idle", "trials", "answers", "rebuild", "points")
+PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

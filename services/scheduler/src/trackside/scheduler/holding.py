@@ -48,9 +48,9 @@ def _missing(slot: Slot, asks: Asks, want: Want) -> tuple[int, int]:
 
 
 def _too_small(slot: Slot, want: Want) -> bool:
-    """Says whether a device is too small for what the user has asked for."""
-    return slot.is_gpu and want.cuda.by == "task" and 0 < slot.device.memory_bytes < want.cuda.size_bytes
+    """Says whether a device is too small for what is known to be needed."""
+    return slot.is_gpu and want.cuda.by != "default" and 0 < slot.device.memory_bytes < want.cuda.size_bytes
 
 
 def _never_on(host: Host, want: Want) -> bool:
-    return want.memory.by == "task" and 0 < host.worker.memory_bytes < want.memory.size_bytes
+    return want.memory.by != "default" and 0 < host.worker.memory_bytes < want.memory.size_bytes

@@ -25,7 +25,7 @@ class Hosts:
     gained: dict[str, None] = field(default_factory=dict)
     avoided: Timers = field(default_factory=Timers)
     version: int = 0
-    _announced: dict[str, tuple[bool, list[int]]] = field(default_factory=dict)
+    _foreign: dict[str, list[int]] = field(default_factory=dict)
     _beats: dict[str, WorkerHeartbeat] = field(default_factory=dict)
 
     def follow(
@@ -47,6 +47,8 @@ class Hosts:
             if worker_id in renewed:
                 self.by_id[worker_id].book(booking)
         self.open = [host for host in self.by_id.values() if host.open]
+        there = {host.worker.incarnation for host in self.by_id.values()}
+        self._foreign = {name: seen for name, seen in self._foreign.items() if name in there}
         self._beats = {name: beat for name, beat in self._beats.items() if not fleet.knows(name)}
         self.version += 1
 
@@ -56,17 +58,18 @@ class Hosts:
         if host is None or host.worker.incarnation != beat.incarnation:
             self._beats[beat.incarnation] = beat
             return
+        was_busy = self._is_busy(host)
         host.read(beat)
-        now = (host.has_room(self.gates), [host.free, *(slot.free for slot in host.slots.values())])
-        before = self._announced.get(beat.worker_id)
-        if before is None:
-            self._announced[beat.worker_id] = now
-        elif now[0] > before[0] or _more(now[1], before[1]):
+        now = [host.foreign, *(slot.foreign for slot in host.slots.values())]
+        before = self._foreign.get(beat.incarnation, now)
+        less = any(a < b - WORTH_A_LOOK_BYTES for a, b in zip(now, before, strict=True))
+        if less or (was_busy and not self._is_busy(host)):
             self.gained[beat.worker_id] = None
-            self._announced[beat.worker_id] = now
-        else:
-            least = [min(a, b) for a, b in zip(now[1], before[1], strict=False)]
-            self._announced[beat.worker_id] = (now[0], least)
+        most = now if less else [max(a, b) for a, b in zip(now, before, strict=True)]
+        self._foreign[beat.incarnation] = most
+
+    def _is_busy(self, host: Host) -> bool:
+        return 0 < self.gates.max_cpu_percent <= host.cpu_percent
 
     def book(self, worker_id: str, booking: Booking) -> None:
         """Counts a task in where its worker is known."""
@@ -121,7 +124,3 @@ class Hosts:
     def busy_devices(self) -> int:
         """Counts the devices that have a task."""
         return sum(bool(slot.bookings) for host in self.by_id.values() for slot in host.slots.values())
-
-
-def _more(now: list[int], before: list[int]) -> bool:
-    return any(a > b + WORTH_A_LOOK_BYTES for a, b in zip(now, before, strict=False))

@@ -15,7 +15,13 @@ from trackside.scheduler.estimates import Want
 
 Queued = tuple[int, int, int]
 Key = tuple[int, int, Queued]
+Turn = tuple[int, Queued]
 KEPT_LINES = 256
+
+
+def turn_of(key: Key) -> Turn:
+    """Gives whose turn it is but for the shares of streams, which change all the time."""
+    return (key[0], key[2])
 
 
 @dataclass(slots=True, eq=False)

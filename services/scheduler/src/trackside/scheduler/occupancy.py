@@ -112,6 +112,8 @@ class Slot:
             (shadows if booking.shadow else late if is_late else real).append(booking)
         self.waiting = None
         free = self.device.memory_bytes - self.foreign - sum([booking.cuda for booking in real])
+        if len(late) > 1:
+            late.sort(key=lambda booking: booking.assigned_ms)
         for booking in late:
             if not real or (booking.cuda <= free and not self._shuts_out(booking, real)):
                 free -= booking.cuda

@@ -73,7 +73,7 @@ def device_bytes(slot: Slot, asks: Asks, amount: Amount, gates: Gates) -> int | 
     free = slot.free
     if need <= free - kept:
         return None if slot.waiting is not None and delays(slot, need) else need
-    if not others and amount.by != "task" and need <= 2 * free:
+    if not others and amount.by != "task" and need <= min(total, 2 * free):
         return free
     return None
 
@@ -109,7 +109,7 @@ def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) 
         return need
     if by_default and share:
         return max(0, min(need, free))
-    if not host.bookings and amount.by != "task" and need <= 2 * free:
+    if not host.bookings and amount.by != "task" and need <= min(total, 2 * free):
         return free
     return None
 
@@ -165,7 +165,7 @@ def _fits_alone(slot: Slot, asks: Asks, want: Want, gates: Gates) -> bool:
 def behind_on(host: Host, slot: Slot, asks: Asks, want: Want, gates: Gates) -> Spot | None:
     """Gives the place behind those who have a device now: one task may wait there, not more."""
     bookings = slot.bookings.values()
-    if not bookings or any((other.behind and not other.training) or other.shadow for other in bookings):
+    if not bookings or slot.waiting is not None or any(other.shadow for other in bookings):
         return None
     if all(other.stopping for other in bookings) or not host.has_room(gates):
         return None

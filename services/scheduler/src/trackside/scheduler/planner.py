@@ -2,7 +2,7 @@
 
 from trackside.scheduler.asks import Asks
 from trackside.scheduler.board import Board
-from trackside.scheduler.lines import Key, Line
+from trackside.scheduler.lines import Line, Turn, turn_of
 from trackside.scheduler.moves import Move
 from trackside.scheduler.rounds import Busy, Crew, Kept, Round, Shadow
 
@@ -21,7 +21,7 @@ class Planner:
         self._hold_ms: int | None = None
         self._judge_ms: int | None = None
         self._note_ms = 0
-        self._latest: dict[Crew, Key] = {}
+        self._latest: dict[Crew, Turn] = {}
         self._version = -1
 
     def plan(self, now_ms: int, busy: Busy) -> list[Move]:
@@ -36,8 +36,8 @@ class Planner:
         for worker_id, _, _ in self._shadows - one.shadows:
             board.hosts.gained[worker_id] = None
         self._shadows = one.shadows
-        for crew, key in one.latest.items():
-            self._latest[crew] = max(self._latest.get(crew, key), key)
+        for crew, turn in one.latest.items():
+            self._latest[crew] = max(self._latest.get(crew, turn), turn)
         if self._latest and now_ms >= self._note_ms:
             self._note_ms = now_ms + NOTE_MS
             self._note_overtaken(now_ms)
@@ -111,14 +111,18 @@ class Planner:
             if line.overtaken_ms or line.is_open or line.never or not line.size:
                 continue
             best = board.waiting.best(line, [], lambda _: False)
-            if best is not None and best.key is not None and self._has_overtaken(best.key, line.asks):
+            if (
+                best is not None
+                and best.key is not None
+                and self._has_overtaken(turn_of(best.key), line.asks)
+            ):
                 line.overtaken_ms = now_ms
                 self._mind_overtaken(line, now_ms)
         self._latest.clear()
 
-    def _has_overtaken(self, key: Key, asks: Asks) -> bool:
-        """Says whether a task later in order than `key` was placed where such tasks may go."""
+    def _has_overtaken(self, turn: Turn, asks: Asks) -> bool:
+        """Says whether a task whose turn was later was placed where such tasks may go."""
         return any(
-            latest > key and asks.task_type in types and asks.queue in queues
+            latest > turn and asks.task_type in types and asks.queue in queues
             for (types, queues), latest in self._latest.items()
         )

@@ -12,7 +12,7 @@ from trackside.domain.task import Task
 from trackside.scheduler.asks import Asks
 from trackside.scheduler.board import Board
 from trackside.scheduler.holding import place_to_hold
-from trackside.scheduler.lines import Group, Key, Line, Lines
+from trackside.scheduler.lines import Group, Key, Line, Lines, Turn, turn_of
 from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
 from trackside.scheduler.occupancy import Booking, Host, Slot
 from trackside.scheduler.placement import Search, Spot, free_places, places_behind
@@ -45,7 +45,7 @@ class Round:
         self._stuck: list[Line] = []
         self._unsettled: list[Line] = []
         self.shadows: set[Shadow] = set()
-        self.latest: dict[Crew, Key] = {}
+        self.latest: dict[Crew, Turn] = {}
 
     def run(self) -> list[Move]:
         """Gives the moves of this round."""
@@ -116,7 +116,8 @@ class Round:
         worker = spot.host.worker
         assert group.key is not None
         crew = (worker.task_types, worker.queues)
-        self.latest[crew] = max(self.latest.get(crew, group.key), group.key)
+        turn = turn_of(group.key)
+        self.latest[crew] = max(self.latest.get(crew, turn), turn)
         line.overtaken_ms, line.held = 0, ""
         self._board.assign(task, spot, line.asks, behind)
         self._moves.append(Assign(task, spot, behind))
