@@ -49,9 +49,9 @@ class PastPlacement:
 class Attempt:
     """One try of a task; times are the log's, in ms since 1970, 0 for not yet.
 
-    `reached` is the phase that it came to since its last interrupt: phases only go up from there.
-    `stopping` is the end that the scheduler has asked its worker for; `recalled` says that the placement was
-    asked back, `behind` that it waits at the worker for another one's device. `unschedulable` counts how often that was
+    `reached` is the phase that it came to since its last interrupt: phases only go up from there. `stopping`
+    is the end that the scheduler has asked its worker for; `recalled` says that the placement was asked back,
+    `behind` that it waits at the worker for another one's device. `unschedulable` counts how often that was
     said, `interrupts` by resource how often it ran out of memory and went on.
     """
 
