@@ -8,7 +8,6 @@ import pytest
 from trackside.cli import screen, submitting
 from trackside.cli.app import COMMANDS, call
 from trackside.cli.board import Board, best_line, progress_line
-from trackside.cli.failures import Misuse
 from trackside.cli.looking import as_object, line
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.documents import files
@@ -60,21 +59,6 @@ def test_a_bad_spec_is_bad_usage_before_anything_is_asked(
 def test_schemas_writes_every_published_document(nowhere: Path) -> None:
     assert call(["schemas", "out/here"]) == 0
     assert {path.name: path.read_text() for path in (nowhere / "out/here").iterdir()} == files()
-
-
-def test_a_published_file_names_its_stream_by_either_word() -> None:
-    wish, stream, command = submitting.parse_wish(
-        b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f"
-    )
-    assert (stream, command, "stream" in wish) == ("s1", "c1", False)
-    assert submitting.parse_wish(b'{"partitionkey": "s2", "id": "c"}', "f")[1] == "s2"
-    assert submitting.parse_wish(b'{"id": "c3"}', "f")[1] == "c3"
-
-
-@pytest.mark.parametrize("octets", [b"\xff", b"{", b"[]", b'{"stream": 5}', b'{"stream": "s", "id": 7}'])
-def test_a_published_file_that_is_no_wish_is_named(octets: bytes) -> None:
-    with pytest.raises(Misuse, match=r"f\.json: "):
-        submitting.parse_wish(octets, "f.json")
 
 
 def test_an_id_that_is_made_up_begins_with_the_name_of_the_search() -> None:

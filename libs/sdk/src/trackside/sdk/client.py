@@ -4,13 +4,14 @@ Publishing is safe to repeat: a command's id makes it count once, however often 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Literal, TypeVar
 
 from trackside.contracts.batches import BatchStarted, SubmitTasks
 from trackside.contracts.codec import CODEC, command_of
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
 from trackside.contracts.refusals import Problem
@@ -33,6 +34,7 @@ RETRY_S = 0.25
 WAIT_S = 1.0
 
 Got = TypeVar("Got")
+_ANSWERS = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 
 
 class Client:
@@ -145,6 +147,29 @@ class Client:
                     return "batch"
         return None
 
+    async def answers(
+        self, publications: Sequence[Publication], timeout_s: float = ANSWER_S
+    ) -> AsyncGenerator[tuple[Publication, Accepted | Refused], None]:
+        """Gives the answers to publications as they come; ends with the last, or `timeout_s` after one."""
+        waiting = {publication.source: publication for publication in publications}
+        topic, starts = self._topics.events, dict[tuple[str, int], int]()
+        for publication in publications:
+            place = (topic.name, partition_of(publication.stream_id, self._topics.event_partitions))
+            starts[place] = min(publication.events_from, starts.get(place, publication.events_from))
+        deadline = monotonic_s() + timeout_s
+
+        def over() -> bool:
+            return not waiting or monotonic_s() >= deadline
+
+        async with aclosing(self._entries(starts, over)) as entries:
+            async for entry in entries:
+                found = _answer(entry, waiting)
+                if found is None:
+                    continue
+                del waiting[found[0].source]
+                yield found
+                deadline = monotonic_s() + timeout_s
+
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> AsyncGenerator[Record, None]:
@@ -247,10 +272,12 @@ class Client:
             self._log = KafkaLog(self._bootstrap, client_id="trackside-sdk")
         return self._log
 
-    async def _entries(self, starts: dict[tuple[str, int], int]) -> AsyncGenerator[Entry, None]:
+    async def _entries(
+        self, starts: dict[tuple[str, int], int], over: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[Entry, None]:
         reader: Reader = self._connected().reader(starts)
         try:
-            while True:
+            while not over():
                 for entry in await reader.read(WAIT_S):
                     yield entry
         finally:
@@ -263,6 +290,21 @@ def _read(fields: Mapping[str, object]) -> SubmitTasks:
         raise UnsendableError(found)
     assert isinstance(found, SubmitTasks)
     return found
+
+
+def _answer(
+    entry: Entry, waiting: Mapping[Source, Publication]
+) -> tuple[Publication, Accepted | Refused] | None:
+    """Gives an entry as the answer to one of these publications, if it is that."""
+    if CODEC.envelope(entry.headers).type not in _ANSWERS:
+        return None
+    record = _record(entry)
+    message = record.message
+    if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
+        return None
+    publication = waiting[message.source]
+    found = answered(publication, record)
+    return None if found is None else (publication, found)
 
 
 def _of_stream(entry: Entry, stream_id: str) -> Record | None:

@@ -11,6 +11,7 @@ from trackside.cli import (
     logs,
     looking,
     mailing,
+    publishing,
     reading,
     replaying,
     screen,
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     START: {"up": stacking.up, "down": stacking.down, "status": stacking.status, "demo": demo.demo},
-    PUBLISH: {"submit": submitting.submit, "publish": submitting.publish, "stop": submitting.stop},
+    PUBLISH: {"submit": submitting.submit, "publish": publishing.publish, "stop": submitting.stop},
     LOOK: {
         "ls": reading.ls,
         "show": reading.show,

@@ -1,8 +1,6 @@
-"""Commands that publish: `submit`, `publish`, `stop`."""
+"""Commands that publish: `submit`, `stop`."""
 
-import json
 import re
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,26 +51,6 @@ def submit(
     run(_submit(command, stream_id, timeout_s, wait, as_json))
 
 
-def publish(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file, `-` for standard input.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the stream too.")] = False,
-    timeout_s: Timeout = 30.0,
-    as_json: AsJson = False,
-) -> None:
-    """Publish one command as it is and print its answer.
-
-    FILE is a CloudEvent in structured JSON, or {"type": ..., "stream": ..., "data": {...}}. The platform
-    judges it. Published again with the same `id`, it counts once and gets the first answer again.
-
-    \b
-    Examples:
-      trackside publish start.json
-      echo '{"type": "trackside.stop-search.v1", "stream": "digits-1", "data": {}}' | trackside publish -
-    """
-    wish, stream_id, command_id = parse_wish(_read(file), str(file))
-    run(_publish(wish, stream_id, command_id, timeout_s, wait, as_json))
-
-
 def stop(
     stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search or batch to stop.")],
     task: Annotated[str, typer.Option("--task", metavar="NAME", help="Stop only this task of it.")] = "",
@@ -108,34 +86,6 @@ def made_up_id(command: Command) -> str:
     return f"{word}-{new_id()[:8]}"
 
 
-def parse_wish(octets: bytes, file: str) -> tuple[dict[str, Any], str, str]:
-    """Reads a published file: the CloudEvent, its stream and its id; raises Misuse naming file and place."""
-    try:
-        wish = json.loads(octets.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise Misuse(f"{file}: byte {error.start} is not UTF-8") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise Misuse(f"{file}: not JSON: {error}") from error
-    if not isinstance(wish, dict):
-        raise Misuse(f"{file}: expected a JSON object with type, stream and data, got {type(wish).__name__}")
-    named = [wish.pop(name, None) for name in ("stream",)] + [wish.get("partitionkey")]
-    command_id = wish.get("id") or new_id()
-    stream_id = next((name for name in named if name), command_id)
-    for name, text in (("stream", stream_id), ("id", command_id)):
-        if not isinstance(text, str):
-            raise Misuse(f"{file}: $.{name}: expected a text, got {type(text).__name__}")
-    return wish, stream_id, command_id
-
-
-def _read(file: Path) -> bytes:
-    if str(file) == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Misuse(f"{file}: cannot be read: {error.strerror or error}") from error
-
-
 def _check_id(stream_id: str) -> None:
     if not is_identifier(stream_id):
         raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
@@ -145,25 +95,14 @@ async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await _answered(client, publication, timeout_s, as_json)
+        await print_answer(client, publication, timeout_s, as_json)
         if wait:
-            await _over(client, addresses, stream_id, as_json)
+            await until_over(client, addresses, stream_id, as_json)
         elif not as_json:
             screen.say(f"follow it with: trackside watch {stream_id}")
 
 
-async def _publish(
-    wish: dict[str, Any], stream_id: str, command_id: str, timeout_s: float, wait: bool, as_json: bool
-) -> None:
-    addresses = Addresses()
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(wish, stream_id, command_id)
-        await _answered(client, publication, timeout_s, as_json)
-        if wait:
-            await _over(client, addresses, stream_id, as_json)
-
-
-async def _over(
+async def until_over(
     client: Client,
     addresses: Addresses,
     stream_id: str,
@@ -193,12 +132,12 @@ async def _stop(stream_id: str, task: str, reason: str, timeout_s: float, wait: 
         if task or await client.root(stream_id) == "batch":
             command = StopTasks(task=task or None, reason=reason)
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await _answered(client, publication, timeout_s, as_json)
+        await print_answer(client, publication, timeout_s, as_json)
         if wait:
-            await _over(client, addresses, stream_id, as_json, following.ANY)
+            await until_over(client, addresses, stream_id, as_json, following.ANY)
 
 
-async def _answered(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:
+async def print_answer(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:
     """Prints the answer; raises Reported or Misuse if the command was refused."""
     answer = await client.answer(publication, timeout_s)
     refused = isinstance(answer, Refused)

@@ -1,0 +1,108 @@
+"""`trackside publish` as scripts use it: many commands at once, exit codes, tables and JSON."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.integration.dispatcher.publishing import START, STOP, Place, good
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Json
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+
+
+async def trackside(place: Place, *argv: str, fed: str = "", prefix: str = "") -> tuple[int, str, str]:
+    settings = place.settings
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).with_name("trackside")), *argv),
+        env={
+            **os.environ,
+            "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+            "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+            "TRACKSIDE_TOPIC_PREFIX": prefix or settings.topic_prefix,
+        },
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        output, errors = await process.communicate(fed.encode())
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+def lines(*wishes: Json) -> str:
+    return "".join(json.dumps(wish) + "\n" for wish in wishes)
+
+
+def start(stream: str, **changed: object) -> Json:
+    return {"type": START, "stream": stream, "data": {**good(), **changed}}
+
+
+async def test_many_commands_are_answered_one_by_one_and_the_worst_decides(place: Place) -> None:
+    first, second = new_id("p"), new_id("p")
+    code, output, errors = await trackside(
+        place,
+        *("publish", "-", "--json"),
+        fed=lines(
+            start(first),
+            start(second, concurrency=0),
+            {"type": STOP, "stream": first, "data": {}},
+            {"type": STOP, "stream": new_id("p"), "data": {}},
+        ),
+    )
+    answers = {answer["line"]: answer for answer in map(json.loads, output.splitlines())}
+    assert (code, errors) == (2, "")
+    assert [answers[number].get("code", "accepted") for number in (1, 2, 3, 4)] == [
+        "accepted",
+        "concurrency_range",
+        "accepted",  # in order: the search was there when its stop came
+        "unknown_search",
+    ]
+
+
+async def test_a_hundred_commands_are_a_table_of_those_that_failed(place: Place) -> None:
+    stream = new_id("many")
+    code, output, errors = await trackside(
+        place, "publish", "-", fed=lines(*[start(f"{stream}-{at}", concurrency=at % 50) for at in range(100)])
+    )
+    assert code == 2
+    assert output.splitlines()[-1] == "98 accepted, 2 refused"
+    assert [row.split()[2:] for row in output.splitlines()[1:-1]] == [
+        ["refused", "concurrency_range", "$.concurrency"]
+    ] * 2
+    assert errors.count("concurrency_range at $.concurrency: Input should be greater than") == 2
+
+
+async def test_the_ends_of_all_streams_are_waited_for(place: Place, tmp_path: Path) -> None:
+    streams = [new_id("p"), new_id("p")]
+    wishes = [start(stream) for stream in streams]
+    wishes += [{"type": STOP, "stream": stream, "data": {}} for stream in streams]
+    (tmp_path / "plan.jsonl").write_text(lines(*wishes))
+    code, output, errors = await trackside(place, "publish", str(tmp_path / "plan.jsonl"), "--wait", "--json")
+    told = [json.loads(line) for line in output.splitlines()]
+    assert {found["search_id"]: found["status"] for found in told[4:]} == dict.fromkeys(streams, "STOPPED")
+    assert (code, errors) == (0, "")
+
+
+async def test_a_bad_line_stops_everything_before_it_begins(place: Place) -> None:
+    stream = new_id("p")
+    code, output, errors = await trackside(place, "publish", "-", fed=lines(start(stream)) + "{nope}\n")
+    assert (code, output) == (2, "")
+    assert "-:2: not JSON" in errors
+    assert (await trackside(place, "publish", "-", fed=lines(start(stream))))[0] == 0
+
+
+async def test_commands_that_nobody_answers_are_told_as_such(place: Place, topic_prefix: str) -> None:
+    async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
+        await log.ensure(Topics(prefix=topic_prefix).shared)
+    wishes = lines(start("s1"), start("s2"))
+    code, output, _ = await trackside(
+        place, "publish", "-", "--json", "--timeout", "1", fed=wishes, prefix=topic_prefix
+    )
+    told = [json.loads(line) for line in output.splitlines()]
+    assert code == 1
+    assert [answer["answer"] for answer in told] == ["no answer"] * 2
+    assert "is a dispatcher running?" in told[0]["message"]

@@ -1,0 +1,88 @@
+"""What `trackside publish` reads, and how it tells what became of it."""
+
+import pytest
+
+from trackside.cli.failures import Misuse
+from trackside.cli.publishing import Result, as_object, as_row, exit_code, parse_wishes, why
+from trackside.sdk.publication import Accepted, Publication, Refused
+
+PUBLISHED = Publication("trackside.commands", 2, 17, "c1", "s1")
+REFUSED = Refused("c1", 5, "unknown_tuner", "$.tuner.name", "no tuner 'tpee'")
+
+
+def results(*answers: Accepted | Refused | None) -> list[Result]:
+    (wish,) = parse_wishes(b'{"id": "c1", "stream": "s1"}', "f")
+    return [Result(wish, PUBLISHED, answer) for answer in answers]
+
+
+def test_a_published_file_names_its_stream_by_either_word() -> None:
+    (wish,) = parse_wishes(b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f")
+    assert (wish.stream_id, wish.command_id, "stream" in wish.event, wish.line) == ("s1", "c1", False, 0)
+    assert parse_wishes(b'{"partitionkey": "s2", "id": "c"}', "f")[0].stream_id == "s2"
+    assert parse_wishes(b'{"id": "c3"}', "f")[0].stream_id == "c3"
+
+
+def test_a_file_may_hold_many_commands_one_a_line() -> None:
+    separator = "\u2028".encode()  # JSON may hold it as it is, and it ends no line
+    text = b'{"id": "c1", "data": {"a": "' + separator + b'"}}\n\n  {"id": "c2", "stream": "s"}\r\n'
+    wishes = parse_wishes(text, "f")
+    assert [(wish.line, wish.command_id) for wish in wishes] == [(1, "c1"), (3, "c2")]
+    assert [wish.stream_id for wish in wishes] == ["c1", "s"]
+
+
+def test_one_command_may_take_many_lines() -> None:
+    (wish,) = parse_wishes(b'{\n  "id": "c1",\n  "data": {}\n}\n', "f")
+    assert (wish.line, wish.event) == (0, {"id": "c1", "data": {}})
+
+
+@pytest.mark.parametrize(
+    "octets", [b"", b"\xff", b"{", b"[]", b'{"stream": 5}', b'{"stream": "s", "id": 7}', b"[" * 100_000]
+)
+def test_a_published_file_that_is_no_wish_is_named(octets: bytes) -> None:
+    with pytest.raises(Misuse, match=r"f\.json: "):
+        parse_wishes(octets, "f.json")
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 7}', b"{} {}"])
+def test_a_bad_line_is_named(line: bytes) -> None:
+    with pytest.raises(Misuse, match=r"f\.jsonl:3: "):
+        parse_wishes(b'{"id": "c1"}\n\n' + line + b"\n", "f.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ([Accepted("c1", 1)], 0),
+        ([Accepted("c1", 1), REFUSED], 2),
+        ([REFUSED, None], 1),
+        ([None, Accepted("c1", 1)], 1),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_answer(
+    answers: list[Accepted | Refused | None], code: int
+) -> None:
+    assert exit_code(results(*answers)) == code
+
+
+def test_a_result_is_told_as_json_and_as_a_row() -> None:
+    accepted, refused, silent = results(Accepted("c1", 4), REFUSED, None)
+    silent.problem = "nobody answered"
+    place = {"topic": "trackside.commands", "partition": 2, "offset": 17}
+    common = {"line": 0, "stream": "s1", "command_id": "c1", "published": place}
+    assert as_object(accepted) == {**common, "answer": "accepted", "answer_offset": 4}
+    assert as_object(refused) == {
+        **common,
+        "answer": "refused",
+        "answer_offset": 5,
+        "code": "unknown_tuner",
+        "path": "$.tuner.name",
+        "message": "no tuner 'tpee'",
+    }
+    assert as_object(silent) == {**common, "answer": "no answer", "message": "nobody answered"}
+    assert as_row(refused) == (0, "s1", "refused", "unknown_tuner", "$.tuner.name")
+    assert as_row(accepted) == (0, "s1", "accepted", "", "")
+    assert why(accepted) == ""
+    assert why(refused) == "line 0: s1 refused: unknown_tuner at $.tuner.name: no tuner 'tpee'"
+    assert why(silent) == "line 0: s1 no answer: nobody answered"
+    silent.publication = None
+    assert as_row(silent)[2] == "not published"
