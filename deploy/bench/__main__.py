@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import answers, forks, idle, place, points, rebuilds, scheduling, table, trials
+from bench import answers, forks, idle, place, points, rebuilds, scheduling, suggestions, table, trials
 from bench.figures import Figure, Findings, Goal, MissingError
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling")
+PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling", "suggestions")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -63,6 +63,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "scheduling" in parts:
             console.print(f"{asked.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
             found.append(scheduling.measured(devices=1_000, queued=10_000, decisions=asked.decisions))
+        if "suggestions" in parts:
+            console.print("suggestions after 100, 1,000 and 10,000 trials")
+            found.append(await asyncio.to_thread(suggestions.measured))
     return found
 
 
