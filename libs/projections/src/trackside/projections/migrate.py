@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, sql
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_table, sql
 
 _LOCK = 7_239_405_119
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -76,18 +76,37 @@ async def create_views(connection: Connection, schema: str) -> None:
         await connection.execute(sql("queries", "grant_reader"))
 
 
-async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None:
-    """Puts a fresh schema in the place of the live one, which is dropped; the views answer on.
+async def hold_writers(connection: Connection, schema: str, within_s: float) -> bool:
+    """Takes the positions of a schema for this transaction, so that writers wait; says whether it could."""
+    return await lock_table(connection, f"{_checked(schema)}.positions", within_s)
 
-    Writers wait for it, find positions other than they hold, and go on from those.
+
+async def readers(connection: Connection) -> set[str]:
+    """Names the transactions of others that look at a moment of this database."""
+    return {row["virtualtransaction"] for row in await connection.fetch(sql("queries", "readers"))}
+
+
+async def drop_schemas(connection: Connection, beginning: str) -> None:
+    """Drops the schemas whose names begin so: what a swap that was killed has left."""
+    for row in await connection.fetch(sql("queries", "schemas"), beginning):
+        await connection.execute(f"DROP SCHEMA {_checked(row['nspname'])} CASCADE")
+
+
+async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None:
+    """Puts a fresh schema in the place of the live one; nobody waits: only names are changed.
+
+    Whoever reads the old tables and views may finish; they are retired under names that begin with `fresh`,
+    to be dropped. Writers find the positions of the fresh schema: if those are theirs they go on, else they
+    fold again from there. Rows that `fresh` got in this very transaction are not there for a reader whose
+    moment lies before it: commit them, and wait until `readers` of then are gone.
     """
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-    old, new, retired = _checked(live), _checked(fresh), _checked(f"{fresh}_old")
-    await connection.execute(f"LOCK TABLE {old}.positions IN ACCESS EXCLUSIVE MODE")
-    await connection.execute(f"ALTER SCHEMA {old} RENAME TO {retired}")
+    old, new = _checked(live), _checked(fresh)
+    await connection.execute(f"ALTER SCHEMA {old} RENAME TO {_checked(f'{fresh}_old')}")
     await connection.execute(f"ALTER SCHEMA {new} RENAME TO {old}")
+    if await connection.fetchval("SELECT to_regnamespace('dashboards') IS NOT NULL"):
+        await connection.execute(f"ALTER SCHEMA dashboards RENAME TO {_checked(f'{fresh}_views')}")
     await create_views(connection, old)
-    await connection.execute(f"DROP SCHEMA {retired} CASCADE")
 
 
 def _files(folder: str) -> list[str]:

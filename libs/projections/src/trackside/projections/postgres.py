@@ -224,6 +224,18 @@ async def execute_allowed(connection: Connection, statement: str) -> bool:
     return True
 
 
+async def lock_table(connection: Connection, name: str, within_s: float) -> bool:
+    """Keeps all writers away from a table until the transaction ends; says whether they let it in time."""
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL lock_timeout = {int(within_s * 1000)}")
+            await connection.execute(f"LOCK TABLE {name} IN EXCLUSIVE MODE")
+            await connection.execute("SET LOCAL lock_timeout = 0")
+    except asyncpg.LockNotAvailableError:
+        return False
+    return True
+
+
 async def copy(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Copies new rows into a table; raises SchemaMissingError, or UniqueViolationError for a known key."""
     await connection.copy_records_to_table(table, records=rows, columns=list(columns))

@@ -26,7 +26,7 @@ def rebuild(
     """Rebuild every read model from offset 0 in a fresh schema and compare it with the live one.
 
     Exit 1 if a row or a position differs; table, key and column are named. Nothing stays behind without
-    --swap.
+    --swap; with it, dashboards go on answering, and what was written meanwhile is in the new rows too.
 
     \b
     Examples:
@@ -39,12 +39,15 @@ def rebuild(
         first = None if report.first is None else str(report.first)
         screen.emit(
             {"events": report.events, "rows": report.rows, "equal": report.equal, "difference": first}
-            | {"swapped": report.swapped, "fold_s": report.fold_s, "compare_s": report.compare_s}
+            | {"swapped": report.swapped, "caught_up": report.caught_up}
+            | {"fold_s": report.fold_s, "compare_s": report.compare_s}
         )
     else:
         for line in report.positions():
             screen.say(line)
         screen.say(str(report))
+        if report.swapped:
+            screen.say(f"swapped: the rebuilt rows are live; {report.caught_up} records came meanwhile")
     if not report.equal:
         raise Reported()
 

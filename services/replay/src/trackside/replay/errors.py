@@ -63,3 +63,9 @@ class BadNameError(ReplayError):
     """A name that no stream may have."""
 
     code = "bad_identifier"
+
+
+class BusyError(ReplayError):
+    """Somebody else holds what is to be changed."""
+
+    code = "busy"

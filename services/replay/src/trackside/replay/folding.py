@@ -15,7 +15,7 @@ from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams
+from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
@@ -60,6 +60,9 @@ class LogFold:
     streams: Streams = field(default_factory=Streams)
     fleet: Fleet = field(default_factory=Fleet)
     events: int = 0
+    keeps_states: bool = False
+    states: dict[str, dict[int, list[bytes]]] = field(default_factory=dict)
+    """With `keeps_states`: by owner and partition of the events, the streams as they were at its cut."""
     _facts: dict[TopicPartition, dict[tuple[str, Key], tuple[Table, Row]]] = field(default_factory=dict)
 
     def places(self) -> dict[TopicPartition, int]:
@@ -147,6 +150,8 @@ class LogFold:
         if place[0] == self.topics.events.name:
             streams = [s for s in self.streams.by_id.values() if s.partition == place[1]]
             for owner in leaving:
+                if self.keeps_states and owner.of_streams:
+                    self.states.setdefault(owner.name, {})[place[1]] = [dump(stream) for stream in streams]
                 for stream in streams:
                     if not stream.closed:
                         self._give(owner.of_streams, stream, outlives=False)

@@ -1,6 +1,7 @@
 """Rebuilds all read models from offset 0 into a schema of their own and compares them with the live ones."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from trackside.contracts.ids import new_id
@@ -8,13 +9,14 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.projections.metrics import POINTS
-from trackside.projections.migrate import create_tables, swap_schemas
+from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy, copy_new, held_cut, trial
 from trackside.projections.projection import Table
 from trackside.replay.compare import Difference, Side, difference
 from trackside.replay.folding import LogFold, Rows
+from trackside.replay.swapping import SWAP_PREFIX, Swapping, swapping, write_snapshots
 
 COPY_ROWS = 20_000
 READ_RECORDS = 20_000
@@ -45,6 +47,7 @@ class Report:
     fold_s: float = 0.0
     compare_s: float = 0.0
     swapped: bool = False
+    caught_up: int = 0
 
     @property
     def equal(self) -> bool:
@@ -80,18 +83,21 @@ async def rebuild(
 
     No row and no snapshot of the live schema is used. The new schema lives in a transaction that is
     undone, so nothing is left behind whatever happens; with `swap` it takes the live one's place, also
-    if they differ. Raises LogTooShortError, PostgresGoneError, SchemaMissingError, TransientError,
-    and what reading a log of another release raises.
+    if they differ, once what was written meanwhile is in it too. Raises LogTooShortError, BusyError,
+    PostgresGoneError, SchemaMissingError, TransientError, and what reading a log of another release raises.
     """
-    report, name = Report(), f"rebuild_{new_id()[:12]}"
-    async with trial(dsn, schema) as attempt:
-        fresh = attempt.connection
-        await create_tables(fresh, name)
-        async with held_cut(dsn, schema) as live:
-            await _rebuilt(log, topics, live, fresh, report, progress)
+    report, name = Report(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
+    async with swapping(dsn) if swap else nullcontext():
+        async with trial(dsn, schema) as attempt:
+            fresh = attempt.connection
+            await create_tables(fresh, name)
+            async with held_cut(dsn, schema) as live:
+                folded = await _rebuilt(log, topics, live, fresh, report, progress, keeps_states=swap)
+            if swap:
+                await write_snapshots(fresh, folded, report.live)
+                attempt.keep()
         if swap:
-            await swap_schemas(fresh, live=schema, fresh=name)
-            attempt.keep()
+            report.caught_up = await Swapping(log, topics, folded, report.live, dsn).swap(schema, name)
             report.swapped = True
     return report
 
@@ -103,10 +109,12 @@ async def _rebuilt(
     fresh: Connection,
     report: Report,
     progress: Callable[[Progress], None],
-) -> None:
+    *,
+    keeps_states: bool,
+) -> LogFold:
     for name in OWNERS:
         report.live[name] = await read_positions(live, name)
-    folded = LogFold(tuple(OWNERS.values()), report.live, topics)
+    folded = LogFold(tuple(OWNERS.values()), report.live, topics, keeps_states=keeps_states)
     starts = await _starts(log, topics, folded.places())
     began = monotonic_s()
     await _fill(log, folded, starts, fresh, report, progress)
@@ -116,6 +124,7 @@ async def _rebuilt(
         report.rebuilt[owner] = await read_positions(fresh, owner)
     report.first = await _compared(live, fresh, starts, topics)
     report.compare_s = monotonic_s() - began - report.fold_s
+    return folded
 
 
 async def _starts(log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -1,0 +1,1 @@
+SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1) ORDER BY nspname

@@ -1,0 +1,169 @@
+"""A swap without a gap: who reads the dashboards meanwhile sees no error, no empty table and no step back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from tests.integration.projections.following import TOPICS, everything, query, running
+from tests.integration.replay.conftest import OWNERS
+from tests.unit.projections.histories import History
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections.snapshots import PostgresSnapshots
+from trackside.replay import rebuild as rebuilding
+from trackside.replay import swapping
+from trackside.replay.errors import BusyError
+from trackside.replay.rebuild import Progress, rebuild
+
+QUESTIONS = (
+    "SELECT count(*) FROM dashboards.trials",
+    "SELECT sum(ended_trials) FROM dashboards.searches",
+    "SELECT count(*) FROM dashboards.attempts JOIN dashboards.tasks USING (task_id)",
+    "SELECT count(*) FROM dashboards.tasks t JOIN dashboards.searches s ON s.search_id = t.stream_id",
+)
+
+
+LEFT = "SELECT nspname FROM pg_namespace WHERE nspname ~ '^(rebuild|trial)'"
+
+
+class Watcher:
+    """Somebody who looks at the dashboards all the time; `seen` are the answers to each question."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, list[int]] = {question: [] for question in QUESTIONS}
+        self.stop = False
+
+    async def look(self, dsn: str, *, at_once: bool) -> None:
+        """Asks again and again; `at_once`: all questions in one transaction, the last one first."""
+        connection = await asyncpg.connect(dsn)
+        try:
+            while not self.stop:
+                if at_once:
+                    async with connection.transaction(isolation="repeatable_read", readonly=True):
+                        for question in reversed(QUESTIONS):
+                            self.seen[question].append(await connection.fetchval(question))
+                else:
+                    for question in QUESTIONS:
+                        self.seen[question].append(await connection.fetchval(question))
+                await asyncio.sleep(0)
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def watched(dsn: str) -> AsyncIterator[list[Watcher]]:
+    """Lets four people look while the block runs; an error of one of them is the test's."""
+    watchers = [Watcher() for _ in range(4)]
+    looking = [
+        asyncio.create_task(watcher.look(dsn, at_once=bool(at % 2))) for at, watcher in enumerate(watchers)
+    ]
+    try:
+        yield watchers
+    finally:
+        for watcher in watchers:
+            watcher.stop = True
+        await asyncio.gather(*looking)
+
+
+@pytest.mark.timeout(120)
+async def test_who_looks_during_a_swap_sees_no_error_no_empty_table_and_no_step_back(
+    log: MemoryLog, database: str
+) -> None:
+    history = History(log, TOPICS)
+    async with running(log, database, *OWNERS) as rows, watched(database) as watchers:
+        for number in range(6):
+            writing = asyncio.create_task(history.search(f"more{number}", lost=0))
+            report = await rebuild(log, TOPICS, database, swap=True)
+            await writing
+            assert report.equal and report.swapped, str(report)
+        await rows.caught_up()
+        assert rows.told == []
+    for watcher in watchers:
+        for question, answers in watcher.seen.items():
+            assert len(answers) > 10, question
+            assert min(answers) > 0, question
+            assert answers == sorted(answers), question
+    assert (await rebuild(log, TOPICS, database)).equal
+
+
+async def test_what_came_during_a_rebuild_is_in_the_swapped_rows_at_once(
+    log: MemoryLog, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Services are at rest after it: they find the positions that they hold, and need not fold again."""
+    history, owners = History(log, TOPICS), OWNERS
+    async with running(log, database, *owners) as rows:
+        compared = rebuilding._compared
+
+        async def late(*arguments: object, **named: object) -> object:
+            found = await compared(*arguments, **named)  # type: ignore[arg-type]
+            await history.search("late")
+            for decision in range(3):
+                await history.metrics("late.0", 1, f"loss{decision}", [0, 1, 2])
+            await rows.caught_up()
+            return found
+
+        monkeypatch.setattr(rebuilding, "_compared", late)
+        report = await rebuild(log, TOPICS, database, swap=True)
+        monkeypatch.undo()
+        assert report.equal
+        assert report.caught_up > 30
+        assert await query(database, "SELECT count(*) FROM dashboards.trials WHERE search_id = 'late'") == [
+            (3,)
+        ]
+        before = await everything(database)
+        await history.search("after")
+        await rows.caught_up()
+    found = await everything(database)
+    assert len(found["trials"]) == len(before["trials"]) + 3
+    assert (await rebuild(log, TOPICS, database)).equal
+
+
+async def test_a_swapped_schema_has_snapshots_that_services_start_from(log: MemoryLog, database: str) -> None:
+    await rebuild(log, TOPICS, database, swap=True)
+    recovered = await PostgresSnapshots(database).load()
+    assert recovered is not None
+    ends = {partition: end for partition, end in (await log.ends(TOPICS.events.name)).items() if end}
+    assert {partition: at for partition, at in recovered.positions.items() if at} == ends
+    assert {stream.stream_id for stream in recovered.streams} >= {"one", "two", "open", "tasks", "going"}
+
+
+async def test_a_swap_that_fails_leaves_the_live_rows_as_they_are(log: MemoryLog, database: str) -> None:
+    before = await everything(database)
+    told: list[Progress] = []
+
+    def interrupted(progress: Progress) -> None:
+        told.append(progress)
+        if progress.read >= progress.total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await rebuild(log, TOPICS, database, interrupted, swap=True)
+    assert told
+    assert await everything(database) == before
+    assert await query(database, LEFT) == []
+
+
+async def test_a_reader_that_would_see_the_fresh_tables_empty_is_not_swapped_under(
+    log: MemoryLog, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swapping, "ROUNDS", 1)
+    connection = await asyncpg.connect(database)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            before = await connection.fetchval(QUESTIONS[0])
+            with pytest.raises(BusyError, match="busy: a long transaction reads or locks the read models"):
+                await rebuild(log, TOPICS, database, swap=True)
+            assert await connection.fetchval(QUESTIONS[1]) > 0
+    finally:
+        await connection.close()
+    assert await query(database, QUESTIONS[0]) == [(before,)]
+    assert await query(database, LEFT) == []
+
+
+async def test_what_a_killed_swap_has_left_is_dropped_by_the_next_one(log: MemoryLog, database: str) -> None:
+    await query(database, "CREATE SCHEMA rebuild_killed")
+    await query(database, "CREATE TABLE rebuild_killed.trials (value int)")
+    assert (await rebuild(log, TOPICS, database, swap=True)).swapped
+    assert await query(database, LEFT) == []

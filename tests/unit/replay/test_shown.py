@@ -1,0 +1,69 @@
+"""What the commands of `trackside replay` draw: timelines that fit a terminal, changes, rates."""
+
+import pytest
+
+from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
+from tests.unit.replay.recorded import TOPICS, empty, tell
+from trackside.cli import screen
+from trackside.cli.past import change_lines, show_past
+from trackside.cli.progressing import progress_of, rate
+from trackside.cli.why import drawn
+from trackside.replay.finding import find
+from trackside.replay.pictures import changes, picture
+from trackside.replay.timeline import past_at
+from trackside.replay.why import why
+
+
+def long_search(trials: int) -> Told:
+    told = search_running(max_trials=trials, concurrency=1)
+    for trial in range(trials):
+        told.tell(suggested(trial), submitted(trial))
+        finish(told, trial, trial / 8)
+    told.tell(report(9, 0.5, trials - 1))
+    return told
+
+
+async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_leaves_out() -> None:
+    log = await empty()
+    await tell(log, STREAM, long_search(30))
+    lines = [line.plain for line in drawn(await why(await find(log, TOPICS, STREAM), "29"))]
+    assert len(lines) < 30
+    assert any("each of which made room for the next" in line for line in lines)
+    assert sum("│" in line for line in lines) < 12
+    assert sum("●" in line for line in lines) == 7
+    assert [line for line in lines if "✗" in line][0].split("✗")[1].split()[1:3] == [
+        "MetricReported",
+        "[overtaken:",
+    ]
+
+
+async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
+    log = await empty()
+    await tell(log, STREAM, long_search(3))
+    history = await find(log, TOPICS, STREAM)
+    show_past(history, await past_at(history))
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"{STREAM}  search NO_MORE_TRIAL, behind offset 24, 2023-")
+    assert said[1].strip() == "25 records by then, 1 without effect"
+    assert "best: 0.25 of trial 2" in said[3]
+    assert max(map(len, said)) <= screen.WIDTH
+
+
+def test_a_change_is_written_field_by_field() -> None:
+    told = long_search(1)
+    before = picture(told.stream)
+    found = [line for change in changes(before, before) for line in change_lines(change)]
+    assert found == []
+    first = [line for change in changes(None, before) for line in change_lines(change)]
+    assert f"+ task {STREAM}.0" in first
+    assert "    status: SUCCEEDED" in first
+
+
+def test_a_rate_is_written_in_few_digits() -> None:
+    assert [rate(12.4), rate(9_999), rate(42_387)] == ["12/s", "9999/s", "42k/s"]
+
+
+def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_of("reading") as told:
+        told(1, 2)
+    assert capsys.readouterr().err == ""
