@@ -271,3 +271,10 @@ def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
         return sum(sorted(values)[-40:])
 
     assert best(name) > best("random")
+
+
+def test_without_sub_spaces_multivariate_tpe_suggests_what_tpe_does() -> None:
+    one, other = (
+        lived(opened(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
+    )
+    assert one == other

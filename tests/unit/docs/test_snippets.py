@@ -1,4 +1,4 @@
-"""The Python of docs/tasks.md runs as it stands, and prints what the page says."""
+"""The Python of the pages for users runs as it stands, and prints what the page says."""
 
 import importlib.util
 import re
@@ -11,21 +11,25 @@ from _pytest.mark import ParameterSet
 from trackside.sdk import trial
 from trackside.sdk.channel import ScreenChannel
 
-PAGE = Path(__file__).parents[3] / "docs" / "tasks.md"
+PAGES = [Path(__file__).parents[3] / "docs" / name for name in ("tasks.md", "searches.md")]
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
 def snippets() -> list[ParameterSet]:
-    """Gives the Python of the page: its line, its text, and the output that stands right below it."""
-    text, found = PAGE.read_text("utf-8"), []
-    for snippet in SNIPPET.finditer(text):
-        line = text[: snippet.start(1)].count("\n") + 1
-        found.append(pytest.param(line, snippet[1], snippet[2] or "", id=f"line-{line}"))
+    """Gives the Python of each page: its line, its text, and the output that stands right below it."""
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for snippet in SNIPPET.finditer(text):
+            line = text[: snippet.start(1)].count("\n") + 1
+            found.append(pytest.param(line, snippet[1], snippet[2] or "", id=f"{page.stem}-line-{line}"))
     return found
 
 
-def test_the_page_has_snippets() -> None:
-    assert len(snippets()) == PAGE.read_text("utf-8").count("```python") > 2
+def test_the_pages_have_snippets() -> None:
+    counts = [page.read_text("utf-8").count("```python") for page in PAGES]
+    assert all(counts)
+    assert len(snippets()) == sum(counts) > 3
 
 
 @pytest.mark.parametrize(("line", "code", "printed"), snippets())

@@ -1,0 +1,62 @@
+"""What docs/searches.md says of types, tuners and options is what the code knows, and its files are read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trackside.contracts.search_space import NNI_FIELDS, TYPES
+from trackside.contracts.searches import StartSearch
+from trackside.dispatcher.tuners import TUNERS, problem
+from trackside.sdk.specs import parse_spec
+
+TEXT = (Path(__file__).parents[3] / "docs" / "searches.md").read_text("utf-8")
+FILES = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def table(head: str) -> dict[str, list[str]]:
+    """Gives the rows of the table that begins with a head, by their first cell without its marks."""
+    _, _, rest = TEXT.partition(head)
+    lines = rest[: rest.index("\n\n")].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return {row[0].strip(" `"): row[1:] for row in rows}
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_a_file_of_the_page_is_read_and_its_tuner_can_search_its_space(text: str) -> None:
+    found = parse_spec(text.encode(), "search.yaml")
+    assert isinstance(found, StartSearch)
+    plain = found.model_dump(mode="json")
+    assert problem(plain["space"], plain["tuner"]) is None
+
+
+def test_the_table_of_types_is_that_of_the_contracts() -> None:
+    rows = table("| type | fields |")
+    assert rows.keys() == TYPES.keys()
+    for name, (fields, theirs, _) in rows.items():
+        own = [field for field in TYPES[name].model_fields if field != "type"]
+        assert re.findall(r"`(\w+)`", fields) == own
+        if name in NNI_FIELDS:
+            listed = ["q" if field == "step" else field for field in NNI_FIELDS[name]]
+            assert theirs == f"`[{', '.join(listed)}]`"
+
+
+def test_the_table_of_tuners_has_every_option() -> None:
+    rows = table("| tuner | what it does |")
+    assert rows.keys() == TUNERS.keys()
+    for name, (_, options) in rows.items():
+        listed = re.findall(r"`(\w+)`", options)
+        listed = [*TUNERS["nsga2"].options, *listed] if options.startswith("the same") else listed
+        assert listed == list(TUNERS[name].options)
+
+
+def test_the_table_of_support_is_that_of_the_code() -> None:
+    head = TEXT[TEXT.index("| tuner | choice | sub-spaces") :].splitlines()[0]
+    columns = [cell.strip() for cell in head.strip("|").split("|")][1:]
+    rows = table("| tuner | choice | sub-spaces")
+    assert rows.keys() == TUNERS.keys()
+    for name, cells in rows.items():
+        for column, cell in zip(columns, cells, strict=True):
+            kind = TUNERS[name]
+            wanted = kind.nested if column == "sub-spaces" else set(column.split(", ")) <= kind.types
+            assert cell.strip(" |") == ("yes" if wanted else "-"), (name, column)
