@@ -31,10 +31,8 @@ async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_lea
     assert any("each of which made room for the next" in line for line in lines)
     assert sum("│" in line for line in lines) < 12
     assert sum("●" in line for line in lines) == 7
-    assert [line for line in lines if "✗" in line][0].split("✗")[1].split()[1:3] == [
-        "MetricReported",
-        "[overtaken:",
-    ]
+    void = next(line for line in lines if "✗" in line)
+    assert void.split("✗")[1].split()[1:3] == ["MetricReported", "[overtaken:"]
 
 
 async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
