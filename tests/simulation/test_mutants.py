@@ -12,7 +12,8 @@ from trackside.domain import search
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search, Trial
 from trackside.eventlog.reactor import Facts
-from trackside.scheduler import decide as scheduling
+from trackside.scheduler import service
+from trackside.scheduler.owed import DeviceCommand, owed
 from trackside.scheduler.service import Scheduler
 
 SEEDS = 12
@@ -38,16 +39,15 @@ def commands_are_sent_once(patch: pytest.MonkeyPatch) -> None:
     sent: set[tuple[str, str, int, int]] = set()
 
     def act(self: Scheduler, facts: Facts) -> None:
-        owed = scheduling.owed
 
-        def unsent(*state: object) -> Iterable[scheduling.DeviceCommand]:
+        def unsent(*state: object) -> Iterable[DeviceCommand]:
             for due in owed(*state):  # type: ignore[arg-type]
                 if due.key not in sent:
                     sent.add(due.key)
                     yield due
 
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(scheduling, "owed", unsent)
+            inner.setattr(service, "owed", unsent)
             send(self, facts)
 
     patch.setattr(Scheduler, "act", act)

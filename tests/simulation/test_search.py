@@ -30,7 +30,7 @@ def search(assessor: bool) -> StartSearch:
         "tuner": {"name": "random"},
         "assessor": {"name": "median", "options": {"n_startup_trials": 3}} if assessor else None,
         "max_trials": TRIALS,
-        "concurrency": 4,
+        "concurrency": 6,
         "retry": {"lost": 100},
     }
     return StartSearch.model_validate(plain)

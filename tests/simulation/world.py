@@ -14,10 +14,12 @@ from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
+    RecallTask,
     RunTask,
     StopTask,
     TaskAccepted,
     TaskRefused,
+    TaskReturned,
     TaskStatus,
     TaskStatusChanged,
 )
@@ -144,25 +146,33 @@ class Worker:
         self._author = Author("worker", worker_id)
         self._journal: dict[Token, tuple[str, str, bool]] = {}
         self._running: dict[Token, tuple[str, asyncio.Task[None], str]] = {}
+        self._held: list[tuple[RunTask, Token, str]] = []
         self._incarnation = ""
+        self._alive = False
+        self.returned = 0
         self.ran: Counter[Token] = Counter()
 
     async def run(self) -> None:
         """Joins, recovers what its journal has open, and takes commands until it is cancelled."""
         self._incarnation = new_id()
         self._running = {}
+        self._held = []
         topics = [TOPICS.device(self._id, device) for device in self._devices]
         await self._log.ensure(topics)
         reader = self._log.reader({(topic.name, 0): 0 for topic in topics})
         await self._join()
+        self._alive = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self._beat())
-            while True:
-                for entry in await reader.read(1.0):
-                    record = decode(entry)
-                    if record is not None:
-                        device = entry.topic.rpartition(".")[2]
-                        await self._take(record.message, device, group)
+            try:
+                while True:
+                    for entry in await reader.read(1.0):
+                        record = decode(entry)
+                        if record is not None:
+                            device = entry.topic.rpartition(".")[2]
+                            await self._take(record.message, device, group)
+            finally:
+                self._alive = False  # before its tasks are cancelled: nothing begins after that
 
     async def _join(self) -> None:
         after: dict[str, int] = {}
@@ -197,25 +207,55 @@ class Worker:
             await asyncio.sleep(0.05)
 
     async def _take(self, command: Message, device: str, group: asyncio.TaskGroup) -> None:
-        if not isinstance(command, RunTask | StopTask) or command.incarnation != self._incarnation:
+        if not isinstance(command, RunTask | StopTask | RecallTask):
+            return
+        if command.incarnation != self._incarnation:
             return
         token = (command.task_id, command.attempt, command.placement)
         if isinstance(command, StopTask):
             await self._stop(command, token)
-        elif token in self._journal:
+        elif isinstance(command, RecallTask):
+            await self._give_back(command, token)
+        elif token in self._journal or any(token == held for _, held, _ in self._held):
             return
-        elif any(not task.done() and at == device for _, task, at in self._running.values()):
+        elif self._is_busy(device) and command.wait:
+            self._held.append((command, token, device))
+        elif self._is_busy(device):
             refused = TaskRefused(
                 **self._token(token), incarnation=self._incarnation, code="busy", message=""
             )
             await self._say(command.stream, refused)
         else:
-            self._journal[token] = (command.stream, self._incarnation, False)
-            self.ran[token] += 1
-            task = group.create_task(self._work(command, token))
-            self._running[token] = (command.stream, task, device)
+            self._begin(command, token, device, group)
+
+    def _is_busy(self, device: str) -> bool:
+        return any(not task.done() and at == device for _, task, at in self._running.values())
+
+    def _begin(self, command: RunTask, token: Token, device: str, group: asyncio.TaskGroup) -> None:
+        self._journal[token] = (command.stream, self._incarnation, False)
+        self.ran[token] += 1
+        task = group.create_task(self._work(command, token))
+        task.add_done_callback(lambda _: self._begin_held(group))
+        self._running[token] = (command.stream, task, device)
+
+    def _begin_held(self, group: asyncio.TaskGroup) -> None:
+        """Begins what waited for a device that is free now, without asking anybody."""
+        for held in list(self._held):
+            if not self._is_busy(held[2]) and self._alive:
+                self._held.remove(held)
+                self._begin(*held, group)
+
+    async def _give_back(self, command: RecallTask, token: Token) -> None:
+        """Gives back what hasn't begun, also what never came: then it must not begin any more."""
+        self._held = [held for held in self._held if held[1] != token]
+        if token not in self._journal:
+            self._journal[token] = (command.stream, self._incarnation, True)
+            self.returned += 1
+            returned = TaskReturned(**self._token(token), incarnation=self._incarnation)
+            await self._say(command.stream, returned)
 
     async def _stop(self, command: StopTask, token: Token) -> None:
+        self._held = [held for held in self._held if held[1] != token]
         running = self._running.get(token)
         if running is not None:
             running[1].cancel()

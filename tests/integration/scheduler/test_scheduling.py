@@ -13,18 +13,23 @@ from tests.processes import Service, service
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import RULES, CommandReceived, Source
-from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined
+from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
+from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
+    RecallTask,
     RunTask,
     StopTask,
     TaskAccepted,
     TaskAssigned,
     TaskRefused,
+    TaskReturned,
     TaskSubmitted,
+    TaskUnschedulable,
+    TimeLimitReached,
 )
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.author import Author
@@ -47,11 +52,14 @@ class Hall:
         self._reader = log.reader({(events.name, at): 0 for at in range(events.partitions)})
         self.seen: list[tuple[str, Message]] = []
 
-    async def join(self, worker: str, slots: int = 1) -> str:
+    async def join(self, worker: str, slots: int = 1, gpu_gib: int = 0) -> str:
         incarnation = new_id()
         devices = [
             Device(device_id=f"cpu-{at}", kind="cpu", name="cpu", memory_bytes=1) for at in range(slots)
         ]
+        if gpu_gib:
+            size = gpu_gib * 1024**3
+            devices = [Device(device_id="gpu-0", kind="gpu", name="gpu", memory_bytes=size, index=0)]
         topics = [self.topics.device(worker, device.device_id) for device in devices]
         await self.log.ensure(topics)
         self._reader.assign({(topic.name, 0): 0 for topic in topics})
@@ -68,7 +76,7 @@ class Hall:
         await self.log.append(self.topics.fleet.name, 0, [record])
         return incarnation
 
-    async def submit(self, *task_ids: str) -> None:
+    async def submit(self, *task_ids: str, needs: Needs | None = None) -> None:
         received = CommandReceived(
             command_id=new_id(),
             command_type="test",
@@ -78,7 +86,10 @@ class Hall:
             publisher="test",
             rules=RULES,
         )
-        tasks = [TaskSubmitted(task_id=task_id, task_type="noop", parameters={}) for task_id in task_ids]
+        tasks = [
+            TaskSubmitted(task_id=task_id, task_type="noop", parameters={}, needs=needs or Needs())
+            for task_id in task_ids
+        ]
         await self.say("dispatcher", received, *tasks)
 
     async def say(self, role: str, *messages: Message) -> None:
@@ -87,8 +98,16 @@ class Hall:
         events = self.topics.events
         await self.log.append(events.name, partition_of(STREAM, events.partitions), batch)
 
-    async def beat(self, worker: str, incarnation: str, *running: RunningPlacement) -> None:
-        heartbeat = WorkerHeartbeat(worker_id=worker, incarnation=incarnation, running=list(running))
+    async def beat(
+        self,
+        worker: str,
+        incarnation: str,
+        *running: RunningPlacement,
+        devices: tuple[DeviceReading, ...] = (),
+    ) -> None:
+        heartbeat = WorkerHeartbeat(
+            worker_id=worker, incarnation=incarnation, running=list(running), devices=devices
+        )
         record = Author("worker", worker).single(worker, heartbeat)
         await self.log.publish(self.topics.heartbeats.name, 0, record)
 
@@ -121,7 +140,7 @@ def scheduler(settings: StackSettings, tmp_path: Path) -> Iterator[Service]:
         "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
         "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
         "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
-        "TRACKSIDE_SCHEDULER_LEASE_S": "1",
+        "TRACKSIDE_SCHEDULER_LEASE_S": "4",
         "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
         "TRACKSIDE_SCHEDULER_RESEND_S": "0.3",
     }
@@ -148,12 +167,79 @@ def finished(run: RunTask) -> AttemptEnded:
 async def test_tasks_are_placed_first_come_first_served(hall: Hall) -> None:
     incarnation = await hall.join("w1", slots=2)
     await hall.submit("a", "b", "c")
-    first = await hall.until(RunTask)
-    second = await hall.until(RunTask, nth=2)
+    first = await hall.until(RunTask, lambda run: not run.wait)
+    second = await hall.until(RunTask, lambda run: not run.wait, nth=2)
     assert {first.task_id, second.task_id} == {"a", "b"}
     assert first.incarnation == incarnation
+    third = await hall.until(RunTask, lambda run: run.wait)
+    assert (third.task_id, third.attempt) == ("c", 1)
+    assert third.device_ids in (first.device_ids, second.device_ids)
+
+
+async def test_a_task_that_waits_is_told_again_only_once_its_device_is_free(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a", "b")
+    first = await hall.until(RunTask, lambda run: run.task_id == "a")
+    await hall.until(RunTask, lambda run: run.task_id == "b")
+    await hall.until(RunTask, lambda run: run.task_id == "a", nth=3)
+    assert len([run for _, run in hall.seen if isinstance(run, RunTask) and run.task_id == "b"]) == 1
     await hall.say("worker", accepted(first), finished(first))
-    assert (await hall.until(RunTask, lambda run: run.task_id == "c")).attempt == 1
+    await hall.until(RunTask, lambda run: run.task_id == "b", nth=2)
+
+
+async def test_a_task_that_waits_is_asked_back_for_a_device_that_is_free(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("a", "b")
+    behind = await hall.until(RunTask, lambda run: run.task_id == "b")
+    other = await hall.join("w2")
+    recall = await hall.until(RecallTask)
+    assert (recall.task_id, recall.placement, recall.incarnation) == ("b", 1, behind.incarnation)
+    await hall.until(RecallTask, nth=2)
+    await hall.say("worker", TaskReturned(**accepted(behind).model_dump()))
+    again = await hall.until(RunTask, lambda run: run.task_id == "b" and run.placement == 2)
+    assert (again.incarnation, again.wait, again.attempt) == (other, False, 1)
+
+
+async def test_a_task_makes_room_for_one_of_higher_priority_and_runs_again(hall: Hall) -> None:
+    await hall.join("w1")
+    await hall.submit("low", needs=Needs(priority=1))
+    low = await hall.until(RunTask)
+    await hall.say("worker", accepted(low))
+    await hall.submit("high", needs=Needs(priority=9, preempt=True))
+    stop = await hall.until(StopTask)
+    assert (stop.task_id, stop.end) == ("low", "preempted")
+    await hall.say("worker", AttemptEnded(**accepted(low).model_dump(), end=AttemptEnd.PREEMPTED))
+    high = await hall.until(RunTask, lambda run: run.task_id == "high" and not run.wait)
+    await hall.say("worker", accepted(high), finished(high))
+    again = await hall.until(RunTask, lambda run: run.task_id == "low" and run.placement > 1)
+    assert again.attempt == 1
+
+
+async def test_bi_30_a_task_that_no_device_can_hold_is_told_so_and_ends_at_its_time_limit(hall: Hall) -> None:
+    await hall.join("w1", gpu_gib=24)
+    resources = Resources(kind="gpu", estimate_cuda_memory=80 * 1024**3)
+    await hall.submit("a", needs=Needs(resources=resources, queue_timeout_s=2))
+    said = await hall.until(TaskUnschedulable)
+    assert said.message == "needs 80 GiB on one device, the largest has 24 GiB (w1/gpu-0)"
+    reached = await hall.until(TimeLimitReached)
+    assert (reached.task_id, reached.limit) == ("a", "queue")
+
+
+async def test_t18_a_gpu_is_shared_by_what_fits_as_heartbeats_tell(hall: Hall) -> None:
+    incarnation = await hall.join("w1", gpu_gib=24)
+    resources = Resources(kind="gpu", estimate_cuda_memory=7 * 1024**3)
+    await hall.submit("a", needs=Needs(resources=resources))
+    first = await hall.until(RunTask)
+    await hall.say("worker", accepted(first))
+    reading = DeviceReading(device_id="gpu-0", foreign_bytes=10 * 1024**3)
+    stray = running("a").model_copy(update={"placement": 0, "device_ids": ["gpu-0"]})
+    await hall.beat("w1", incarnation, stray, devices=(reading,))
+    await hall.until(StopTask)  # so the heartbeat was read
+    await hall.submit("b", "c", needs=Needs(resources=resources))
+    second = await hall.until(RunTask, lambda run: run.task_id == "b")
+    assert (second.wait, second.device_ids) == (False, ["gpu-0"])
+    assert second.reserved.cuda_memory_bytes == 7 * 1024**3
+    assert (await hall.until(RunTask, lambda run: run.task_id == "c")).wait
 
 
 async def test_an_unanswered_device_command_is_sent_again(hall: Hall) -> None:

@@ -1,6 +1,6 @@
 """The commands that devices are owed until the log has answered them: pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,7 @@ from trackside.domain.task import Task, TaskState
 from trackside.scheduler.board import Board
 
 Key = tuple[str, str, int, int]
+HOST = "host"
 STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
     AttemptEnd.PREEMPTED: ("makes room for a task of higher priority", "preempted"),
     AttemptEnd.TIMED_OUT_RUN: ("has run for as long as it may", "timed_out_run"),
@@ -59,7 +60,7 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
             held = task.attempt.behind and board.is_waiting(task.task_id)
         else:
             continue
-        yield DeviceCommand(place.worker_id, place.device_ids[0], command, task.traceparent, held)
+        yield DeviceCommand(place.worker_id, topic_of(place.device_ids), command, task.traceparent, held)
 
 
 def strays(
@@ -80,7 +81,12 @@ def strays(
             incarnation=incarnation,
             reason="stray",
         )
-        yield DeviceCommand(worker_id, placement.device_ids[0], command, "")
+        yield DeviceCommand(worker_id, topic_of(placement.device_ids), command, "")
+
+
+def topic_of(device_ids: Sequence[str]) -> str:
+    """Gives whose topic the commands to a placement go to: the device's, or the host's for several."""
+    return device_ids[0] if len(device_ids) == 1 else HOST
 
 
 def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:

@@ -61,7 +61,7 @@ class SchedulerSettings(BaseSettings):
     )
     standby: bool = Field(False, description="A hot spare: decide only when the log was silent for 0.2 s.")
     look_ahead: int = Field(
-        0, ge=0, le=1, description="How many tasks may be placed behind the running ones of a device."
+        1, ge=0, le=1, description="How many tasks may be placed behind the running ones of a device."
     )
     ageing_s: float = Field(
         600.0, gt=0, le=86_400, description="Waiting that counts as one more level of priority, s."
