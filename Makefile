@@ -10,7 +10,7 @@ STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench chaos up down lint format types layers unit stack-tests whole-tests env env-without-torch clean
+.PHONY: help demo test check bench chaos up down lint format types layers unit thorough stack-tests whole-tests env env-without-torch clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ help: ## show this list
 demo: env ## run a hyper-parameter search end to end: Kafka, Postgres, all services, replay
 	@$(RUN)/trackside demo
 
-test: env lint types layers unit stack-tests whole-tests ## everything; what CI runs
+test: env lint types layers unit thorough stack-tests whole-tests ## everything; what CI runs
 
 check: env-without-torch lint types layers unit ## lint, types, layers, house and unit tests; needs no torch
 
@@ -45,7 +45,10 @@ types:
 	@$(RUN)/mypy
 
 unit:
-	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal $(FAST_TESTS)
+	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal -m "not thorough" $(FAST_TESTS)
+
+thorough:
+	@$(RUN)/pytest -q -n $(WORKERS) --dist worksteal -m thorough $(FAST_TESTS)
 
 stack-tests:
 	@$(if $(STACK_TESTS),$(RUN)/pytest -q -n $(WORKERS) $(STACK_TESTS) $(PYTEST_EXIT_OK))

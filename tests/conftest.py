@@ -20,6 +20,7 @@ from tests.stack import (
 )
 
 RUN = pytest.StashKey[Run]()
+THOROUGH_S = 600
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -28,6 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN] = open_run()
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = os.environ[SEED_VARIABLE]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("thorough") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(THOROUGH_S))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -20,6 +20,8 @@ from trackside.contracts.message import Command
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, Problem
 from trackside.contracts.topics import MAX_RECORD_BYTES
 
+pytestmark = pytest.mark.thorough
+
 DRAWN_BY_CHANCE = 2_000
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(ODD),

@@ -317,6 +317,7 @@ def test_a_batch_that_grows_too_large_with_its_defaults_is_refused() -> None:
     assert refusal(events)[:2] == ("too_long", "$.groups")
 
 
+@pytest.mark.thorough
 def test_a_batch_of_ten_thousand_tasks_is_submitted_and_stopped_in_decisions_of_a_hundred() -> None:
     told = begun([{"task_type": "digits"}] * MAX_TASKS)
     sizes = [len(events) for events in iter(lambda: react(told), [])]

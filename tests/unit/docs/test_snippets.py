@@ -11,6 +11,8 @@ from _pytest.mark import ParameterSet
 from trackside.sdk import trial
 from trackside.sdk.channel import ScreenChannel
 
+pytestmark = pytest.mark.thorough
+
 PAGES = [Path(__file__).parents[3] / "docs" / name for name in ("tasks.md", "searches.md")]
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 

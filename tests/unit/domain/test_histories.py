@@ -9,6 +9,7 @@ from random import Random
 from types import FrameType, ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def counted(wanted: dict[tuple[str, int], str], hits: Counter[tuple[str, int]]) 
         sys.settrace(before)
 
 
+@pytest.mark.thorough
 def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     wanted, hits, outcomes = guards(), Counter[tuple[str, int]](), Counter[Outcome]()
     for seed in range(850):

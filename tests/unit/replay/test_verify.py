@@ -91,6 +91,7 @@ def of(**changes: object) -> dict[str, Any]:
     return {"task_id": "s.0", "attempt": 1, "placement": 1, "incarnation": "i1", **changes}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(5))
 def test_no_honest_installation_has_findings(seed: int, part: int) -> None:
     for number in range(INSTALLATIONS // 5):
@@ -99,6 +100,7 @@ def test_no_honest_installation_has_findings(seed: int, part: int) -> None:
         assert found == [], name
 
 
+@pytest.mark.thorough
 def test_whatever_is_written_the_fold_holds_up_what_is_said_of_streams(seed: int) -> None:
     ignored = 0
     for number in range(40):
@@ -312,6 +314,7 @@ async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
     assert all(not floor._going and not floor._waiting for floor in verifier.uses._floors.values())
 
 
+@pytest.mark.thorough
 def test_the_installations_have_all_that_is_to_be_judged(seed: int) -> None:
     worlds = [lived(f"{seed}/all/{number}") for number in range(40)]
     kinds = Counter(type(record.message).__name__ for world in worlds for record in world.records)

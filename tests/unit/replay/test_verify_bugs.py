@@ -11,6 +11,8 @@ from tests.unit.replay.straying import begun, live
 from tests.unit.replay.verifying import findings_of
 from trackside.replay.verify_findings import INVARIANTS
 
+pytestmark = pytest.mark.thorough
+
 INSTALLATIONS = 60
 ELSEWHERE = {"INV-11", "INV-13", "INV-14", "INV-15"}
 """Pipelines are not there yet; secrets and Postgres have tests of their own."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler import decide
 from trackside.scheduler.placement import free_places
+
+pytestmark = pytest.mark.thorough
 
 TICKS = 3_000
 RETRY = {"lost": 100, "oom_host": 100, "oom_device": 100}

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 torch = pytest.importorskip("torch", reason="make check needs no torch")
 
 from trackside.sdk import trial  # noqa: E402

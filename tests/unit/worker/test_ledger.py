@@ -151,6 +151,7 @@ wanted = st.builds(
 )
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(st.lists(st.one_of(wanted, st.integers(0, 30)), max_size=40))
 def test_t18_whatever_comes_and_goes_nothing_is_given_twice(moves: list[Claim | int]) -> None:
