@@ -50,7 +50,8 @@ class Picture:
         found |= {f"trial {number}": fields for number, fields in self.trials.items()}
         found |= {f"group {name}": fields for name, fields in self.groups.items()}
         for name, fields in self.tasks.items():
-            found[f"task {name}"] = {key: value for key, value in fields.items() if key != "attempts"}
+            plain = {key: value for key, value in fields.items() if key != "attempts"}
+            found[f"task {name}"] = plain | {"reports": len(fields["reports"])}
             for attempt in fields["attempts"]:
                 plain = {key: value for key, value in attempt.items() if key != "attempt"}
                 found[f"task {name} attempt {attempt['attempt']}"] = plain

@@ -148,7 +148,7 @@ class _Tail:
 
     def __init__(self, owner: str, log: Log, topics: Topics, folded: LogFold, cuts: Places) -> None:
         self.owner = owner
-        self._log = log
+        self._log, self._cuts = log, cuts
         self._metrics = topics.metrics.name
         places = {place: cut for place, cut in cuts.items() if place[0] != self._metrics}
         self._folding = Folding(OWNERS[owner], topics, places)
@@ -162,7 +162,7 @@ class _Tail:
         self._reader: Reader | None = None
 
     async def to(self, connection: Connection, goals: Places) -> int:
-        """Folds and writes up to `goals`; gives how many records that was."""
+        """Folds and writes up to `goals`; gives how many of the records lie behind the cuts."""
         missing = {place for place, goal in goals.items() if self._next.get(place, 0) < goal}
         waiting, held, count, heard = self._held, list[Entry](), 0, monotonic_s()
         while missing:
@@ -183,7 +183,7 @@ class _Tail:
                 if entry.offset + 1 >= goals[place]:
                     missing.discard(place)
             await self._write(connection, inside)
-            count += len(inside)
+            count += sum(entry.offset >= self._cuts[entry.topic, entry.partition] for entry in inside)
         self._held = [*held, *waiting]
         return count
 
