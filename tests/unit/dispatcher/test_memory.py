@@ -66,8 +66,9 @@ def exhausted(memory: Memory, most: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TUNERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(space=SPACES, seed=st.integers(0, 2**53))
 def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
     name: str, space: dict[str, Any], seed: int
@@ -75,11 +76,11 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
     axes = axes_of(space)
     points = size(axes)
     assert points is not None
-    space = {**space, "wide": {"type": "constant", "value": 1}} if points > 60 else space
-    if points > 60:  # a run of this length is enough to see repeats
-        found = lived(opened(space, {"name": name}, seed, "maximize"), 60, 3)
+    space = {**space, "wide": {"type": "constant", "value": 1}} if points > 40 else space
+    if points > 40:  # a run of this length is enough to see repeats
+        found = lived(opened(space, {"name": name}, seed, "maximize"), 40, 3)
         suggested = [item[2] for item in found if item[0] == "suggested"]
-        assert len({text(parameters) for parameters in suggested}) == 60
+        assert len({text(parameters) for parameters in suggested}) == 40
         return
     suggested = exhausted(opened(space, {"name": name}, seed, "maximize"), points)
     listed = [point(axes, index) for index in range(points)]
@@ -93,12 +94,13 @@ def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
     assert len({text(parameters) for parameters in found}) == 4 * 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuner", [{"name": "tpe"}, *STATEFUL], ids=lambda tuner: tuner["name"])
 def test_a_search_rebuilt_among_repeats_goes_on_alike(tuner: dict[str, Any]) -> None:
     setup: Setup = (INTEGERS, tuner, 5, "maximize")
     history = lived(opened(*setup), 20, 3)
     for place, (what, number, *rest) in enumerate(history):
-        if what == "suggested":
+        if what == "suggested" and number % 4 == 3:
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
     assert rebuilt(history, *setup).ask(20) is None
 

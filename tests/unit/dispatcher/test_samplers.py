@@ -6,7 +6,14 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    NSGAIIISampler,
+    NSGAIISampler,
+    RandomSampler,
+    TPESampler,
+)
 from optuna.trial import TrialState
 
 from tests.unit.dispatcher.searching import (
@@ -90,6 +97,7 @@ def _quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize("tuner", TUNERS, ids=IDS)
 def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
@@ -105,6 +113,7 @@ def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
     assert len({str(parameters) for parameters in suggested}) > 90
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize("options", [{}, {"with_margin": True}, {"use_separable_cma": True, "popsize": 5}])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -122,6 +131,23 @@ def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna_alone(
     assert [item[2] for item in history if item[0] == "suggested"] == expected
 
 
+@pytest.mark.parametrize("in_flight", [1, 4])
+@pytest.mark.parametrize("name", ["nsga2", "nsga3"])
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_hundred_suggestions_of_genetic_tuners_are_those_of_optuna_alone(name: str, in_flight: int) -> None:
+    kind = {"nsga2": NSGAIISampler, "nsga3": NSGAIIISampler}[name]
+    options = {"population_size": 8, "mutation_prob": 0.9}
+    expected = alone(lambda n: kind(seed=suggestion_seed(7, n), **options), 100, in_flight)
+    tuner = {"name": name, "options": options}
+    history = lived(opened(SPACE, tuner, 7, "maximize"), 100, in_flight)
+    found = [item[2] for item in history if item[0] == "suggested"]
+    # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
+    alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
+    assert alike > 60
+    assert found[:alike] == expected[:alike]
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(("space", "tuner"), ALL, ids=ALL_IDS)
 def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
     space: dict[str, Any], tuner: dict[str, Any]
@@ -146,6 +172,7 @@ def test_a_rebuilt_memory_goes_on_to_the_end_like_the_one_it_replaces() -> None:
             memory.tell(number, *rest)
 
 
+@pytest.mark.thorough
 def test_a_store_that_reorders_keys_changes_no_suggestion() -> None:
     reordered = dict(reversed(SPACE.items()))
     for tuner in TUNERS:
@@ -253,6 +280,7 @@ def test_a_nested_choice_comes_out_as_nni_gives_it() -> None:
     assert pools == {("_name",), ("_name", "size")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["tpe", "tpe-multivariate"])
 def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
     def value(parameters: dict[str, Any]) -> float:

@@ -26,7 +26,7 @@ History = Sequence[HistoryItem]
 
 BACKLOG_LIMIT = 20
 """With this many requests waiting, a lane counts as backlogged."""
-_OPS_A_LINE = 1_000
+_OPS_A_LINE = 200
 _START_LIMIT_S = 60.0
 _REPLY_BYTES_MAX = 16 * 1024 * 1024
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from trackside.dispatcher.generations import Generations, shorten_cma_es, shorten_genetic
 from trackside.dispatcher.memory import suggestion_seed
 
 Sampler = Any
@@ -41,6 +42,7 @@ class Draw:
     seed: int
     search_seed: int
     spaces: Spaces
+    generations: Generations
 
 
 def sampler_of(name: str, options: Options, draw: Draw) -> Sampler:
@@ -94,7 +96,10 @@ def _gp(options: Options, draw: Draw) -> Sampler:
 def _cma_es(options: Options, draw: Draw) -> Sampler:
     from optuna.samplers import CmaEsSampler
 
-    return _told(CmaEsSampler(seed=draw.seed, warn_independent_sampling=False, **options), draw.spaces.learnt)
+    sampler = CmaEsSampler(seed=draw.seed, warn_independent_sampling=False, **options)
+    if not options.get("consider_pruned_trials"):
+        shorten_cma_es(sampler, draw.generations)
+    return _told(sampler, draw.spaces.learnt)
 
 
 def _genetic(kind: str) -> Callable[[Options, Draw], Sampler]:
@@ -105,7 +110,9 @@ def _genetic(kind: str) -> Callable[[Options, Draw], Sampler]:
         if crossover := options.get("crossover"):
             given["crossover"] = _crossover(crossover, options)
         maker = samplers.NSGAIIISampler if kind == "nsga3" else samplers.NSGAIISampler
-        return _told(maker(seed=draw.seed, **given), draw.spaces.learnt)
+        sampler = maker(seed=draw.seed, **given)
+        shorten_genetic(sampler, draw.generations)
+        return _told(sampler, draw.spaces.learnt)
 
     return make
 
@@ -129,7 +136,9 @@ def _evolution(options: Options, draw: Draw) -> Sampler:
     """Makes NSGA-II without crossover: a copy of one of the best, some of its parameters drawn anew."""
     from optuna.samplers import NSGAIISampler
 
-    return _told(NSGAIISampler(seed=draw.seed, crossover_prob=0.0, **options), draw.spaces.learnt)
+    sampler = NSGAIISampler(seed=draw.seed, crossover_prob=0.0, **options)
+    shorten_genetic(sampler, draw.generations)
+    return _told(sampler, draw.spaces.learnt)
 
 
 def _qmc(options: Options, draw: Draw) -> Sampler:

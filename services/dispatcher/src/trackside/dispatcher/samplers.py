@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trackside.dispatcher.axes import NAME, Axes, Axis, Space, axes_of, branch_prefix, flat
+from trackside.dispatcher.generations import Generations
 from trackside.dispatcher.memory import Direction, EndState, Known, suggestion_seed
 from trackside.dispatcher.optuna_samplers import Distributions, Draw, random, sampler_of
 
@@ -55,6 +56,7 @@ class SearchMemory:
         self._ids: list[int] = []
         self._ended: set[int] = set()
         self._taught = False
+        self._generations = Generations()
 
     def ask(self, number: int) -> dict[str, Any] | None:
         """Suggests the parameters of trial `number`, or None when every point has been suggested.
@@ -104,6 +106,8 @@ class SearchMemory:
             state = "failed"
         if state == "complete" and value is not None and not math.isnan(value):
             self._storage.set_trial_state_values(trial, TrialState.COMPLETE, [float(value)])
+            if self._name in STATEFUL:
+                self._generations.add(self._storage.get_trial(trial))
             self._taught = True
         elif state == "pruned":
             # Samplers rank pruned trials by their last step alone, so the others needn't be kept.
@@ -159,7 +163,7 @@ class SearchMemory:
         # Another point of a sequence would be another trial's.
         if redraw > REDRAWS // 2 or (redraw and self._name == "qmc"):
             return random(seed)
-        return sampler_of(self._name, self._options, Draw(number, seed, self._seed, self))
+        return sampler_of(self._name, self._options, Draw(number, seed, self._seed, self, self._generations))
 
     def _walk(self, trial: Any, axes: Axes, prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
