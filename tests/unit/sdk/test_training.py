@@ -198,7 +198,8 @@ def test_without_matplotlib_there_is_one_warning_and_no_picture(
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    trained(tmp_path, 20)
+    with caplog.at_level(logging.WARNING):
+        trained(tmp_path, 20)
     assert "history.png" not in names(tmp_path) and "model.pt" in names(tmp_path)
     assert [record.getMessage() for record in caplog.records] == [
         "no history.png: matplotlib is not installed (pip install 'trackside-sdk[plot]')"
