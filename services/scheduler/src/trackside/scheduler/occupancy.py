@@ -94,6 +94,8 @@ class Slot:
 
     is_gpu: bool = False
     """Whether several tasks may share it."""
+    is_whole: bool = False
+    """Whether one of its tasks shares it with nobody."""
     free: int = 0
     """Bytes that nobody has."""
 
@@ -107,7 +109,9 @@ class Slot:
         shadows: list[Booking] = []
         late: list[Booking] = []
         real: list[Booking] = []
+        self.is_whole = False
         for booking in self.bookings.values():
+            self.is_whole = self.is_whole or booking.whole
             is_late = booking.behind and not booking.training
             (shadows if booking.shadow else late if is_late else real).append(booking)
         self.waiting = None

@@ -63,7 +63,7 @@ class Rules:
 def device_bytes(slot: Slot, asks: Asks, amount: Amount, gates: Gates) -> int | None:
     """Gives what a task gets on a GPU, bytes, or None if it doesn't fit beside those who are there."""
     others = slot.bookings
-    if others and (asks.whole or any(other.whole for other in others.values())):
+    if others and (asks.whole or slot.is_whole):
         return None
     total = slot.device.memory_bytes
     if total == 0:
@@ -116,9 +116,6 @@ def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) 
 
 def spot_on(host: Host, slots: tuple[Slot, ...], asks: Asks, want: Want, gates: Gates) -> Spot | None:
     """Gives the place that a task has on these free devices, if it fits."""
-    memory = host_bytes(host, slots, want.memory, gates)
-    if memory is None or not host.has_room(gates):
-        return None
     cuda = 0
     for slot in slots:
         if not slot.is_gpu:
@@ -129,6 +126,9 @@ def spot_on(host: Host, slots: tuple[Slot, ...], asks: Asks, want: Want, gates: 
         if found is None:
             return None
         cuda = max(cuda, found)
+    memory = host_bytes(host, slots, want.memory, gates)
+    if memory is None or not host.has_room(gates):
+        return None
     return Spot(host, slots, _reservation(memory, cuda, want, slots[0].is_gpu))
 
 
@@ -237,19 +237,26 @@ def _with_room(
     hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
 ) -> Iterator[tuple[Host, Slot]]:
     shared = not asks.whole
-    least = 1 if want.cuda.by == "default" else want.cuda.size_bytes
     for host in hosts:
         if not host.serves(asks) or not host.has_room(rules.gates):
             continue
         found = [
             slot
             for slot in host.candidates(asks)
-            if (not slot.bookings or (shared and slot.is_gpu and slot.free >= least)) and usable(slot)
+            if (not slot.bookings or (shared and slot.is_gpu and _may_share(slot, want.cuda)))
+            and usable(slot)
         ]
         if asks.devices == 1:
             yield from ((host, slot) for slot in found)
         elif len(found) >= asks.devices:
             yield host, min(found, key=rules.key)
+
+
+def _may_share(slot: Slot, amount: Amount) -> bool:
+    """Says quickly whether a GPU that has tasks is worth a closer look."""
+    total = slot.device.memory_bytes
+    least = min(amount.size_bytes, total) if amount.by == "default" else amount.size_bytes
+    return not slot.is_whole and (slot.free >= least or total == 0)
 
 
 def places_behind(
