@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,6 +146,7 @@ async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await released.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
 
     port = free_port()
@@ -155,3 +157,6 @@ async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
             pass
         assert not await asyncio.to_thread(made.shutdown, 0.1)
         released.set()
+        # A thread left behind would try again for 10 s, drawing random waits amid the tests after this one.
+        [closing] = [thread for thread in threading.enumerate() if thread.name == "trackside-telemetry-flush"]
+        await asyncio.to_thread(closing.join)
