@@ -13,8 +13,10 @@ from tests.simulation.test_search import search
 from tests.stack import Servers
 from tests.unit.projections.histories import SCHEDULER, WORKER
 from trackside.cli.app import call
+from trackside.contracts.commands import CommandRefused
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain import fleet
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
@@ -23,6 +25,7 @@ from trackside.replay.verify import examine
 
 STREAM = "s"
 TRIALS = 12
+WORKERS = 2
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def topics(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topics:
 @asynccontextmanager
 async def services(log: Any, chance: random.Random) -> AsyncIterator[None]:
     """Runs two dispatchers, two schedulers and two workers on a log."""
-    workers = [world.Worker(log, f"w{number}", 2, chance) for number in range(2)]
+    workers = [world.Worker(log, f"w{number}", 2, chance) for number in range(WORKERS)]
     running = [
         *(asyncio.create_task(world.dispatcher(log, str(at))) for at in range(2)),
         *(asyncio.create_task(world.scheduler(log, str(at))) for at in range(2)),
@@ -47,7 +50,22 @@ async def services(log: Any, chance: random.Random) -> AsyncIterator[None]:
     finally:
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        ended = await asyncio.gather(*running, return_exceptions=True)
+    failures = [error for error in ended if isinstance(error, Exception)]
+    assert failures == [], "a service died of something"
+
+
+async def until_joined(log: KafkaLog, topics: Topics, workers: int) -> None:
+    """Waits until the fleet knows so many workers: before, nobody has the type of the search's tasks."""
+    state = fleet.Fleet()
+    reader = log.reader({(topics.fleet.name, 0): 0})
+    async with asyncio.timeout(60):
+        while len(state.workers) < workers:
+            for entry in await reader.read(1.0):
+                record = decode(entry)
+                assert record is not None
+                fleet.evolve(state, record)
+    await reader.close()
 
 
 async def until_over(log: KafkaLog, topics: Topics) -> None:
@@ -60,6 +78,7 @@ async def until_over(log: KafkaLog, topics: Topics) -> None:
             for entry in await reader.read(1.0):
                 record = decode(entry)
                 assert record is not None
+                assert not isinstance(record.message, CommandRefused), record.message
                 streams.fold(record)
     await reader.close()
 
@@ -76,6 +95,7 @@ async def test_a_real_run_has_no_findings_and_what_is_planted_is_found(
         command = search(assessor=False).model_copy(update={"max_trials": TRIALS})
         publisher = Author("publisher", "test")
         async with services(log, random.Random(seed)):
+            await until_joined(log, topics, WORKERS)
             await log.publish(topics.commands.name, 1, publisher.single(STREAM, command, message_id="c-1"))
             await until_over(log, topics)
         verdict = await examine(log, topics)
