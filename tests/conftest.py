@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ THOROUGH_S = 600
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[RUN] = open_run()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell starts what it runs in the background; what the tests start would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = os.environ[SEED_VARIABLE]
 
