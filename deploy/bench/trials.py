@@ -18,6 +18,8 @@ from trackside.contracts.tasks import (
     AttemptEnded,
     TaskAccepted,
     TaskAssigned,
+    TaskRecallRequested,
+    TaskReturned,
     TaskStatus,
     TaskStatusChanged,
     TaskSubmitted,
@@ -150,13 +152,18 @@ def checked(records: Sequence[Record], trials: int) -> list[str]:
     if stream.search is None or stream.search.status is not SearchStatus.DONE:
         raise MissingError(f"the search ended as {stream.search and stream.search.status}, expected DONE")
     good = sum(isinstance(m, TrialEnded) and m.status is TrialStatus.SUCCEEDED for m in applied)
+    moved = sum(
+        isinstance(m, TaskRecallRequested | TaskReturned) or (isinstance(m, TaskAssigned) and m.placement > 1)
+        for m in applied
+    )
     once = sum(isinstance(m, AttemptEnded) and m.attempt == 1 for m in applied)
     pids = {(m.result or {}).get("pid") for m in applied if isinstance(m, AttemptEnded)}
     return [
         equal("trials", good, trials),
         equal("first attempts finished", once, trials),
         equal("fresh pids", len(pids), trials),
-        equal("events", len(applied), trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH),
+        equal("events", len(applied) - moved, trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH),
+        f"{moved:,} events of placements asked back",
         _ignored(records, outcomes),
     ]
 
