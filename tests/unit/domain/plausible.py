@@ -232,7 +232,7 @@ class Chance:
         return moves
 
     def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
-        interrupts = sum(task.attempt.interrupts.values())
+        interrupts = task.attempt.interrupted
         at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
         step = task.reports[-1][0] + 1 if task.reports else 0
         phase = TaskStatus(self.random.randint(task.attempt.reached, 9))

@@ -217,7 +217,7 @@ def said(world: Installation, stream: Stream, task: Task, role: str, event: Mess
 
 def interrupts(task: Task) -> int:
     """Counts the interrupts of the attempt."""
-    return sum(task.attempt.interrupts.values())
+    return task.attempt.interrupted
 
 
 def end(task: Task, how: AttemptEnd) -> AttemptEnded:

@@ -137,7 +137,7 @@ def wrong_of_task(world: Installation, task: Task) -> list[tuple[str, list[Messa
     ]
     if task.state is not TaskState.ACTIVE:
         return found
-    count = sum(task.attempt.interrupts.values())
+    count = task.attempt.interrupted
     lower = TaskStatusChanged(**now, status=TaskStatus(task.attempt.reached), interrupts=count)
     found += [("worker", [lower]), ("worker", [TaskRefused(**now, code="busy", message="")])]
     found.append(

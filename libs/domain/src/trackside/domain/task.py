@@ -80,6 +80,11 @@ class Attempt:
     peak_cuda_memory_bytes: int = 0
     leftovers: tuple[str, ...] = ()
 
+    @property
+    def interrupted(self) -> int:
+        """How often it ran out of memory and went on, whatever the memory."""
+        return sum(self.interrupts.values())
+
 
 @dataclass(slots=True)
 class Task:

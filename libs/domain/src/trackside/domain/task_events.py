@@ -246,7 +246,7 @@ def _unschedulable(task: Task, event: TaskUnschedulable) -> Outcome:
 def _status_changed(task: Task, event: TaskStatusChanged) -> Outcome:
     if not _is_current(task, event) or task.state is not TaskState.ACTIVE:
         return Outcome.OVERTAKEN
-    if event.interrupts != sum(task.attempt.interrupts.values()):
+    if event.interrupts != task.attempt.interrupted:
         return Outcome.OVERTAKEN
     if event.status <= task.attempt.reached:
         return Outcome.DUPLICATE
@@ -258,7 +258,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
     attempt = task.attempt
     if not _is_current(task, event) or task.state is not TaskState.ACTIVE:
         return Outcome.OVERTAKEN
-    if event.interrupt != sum(attempt.interrupts.values()) + 1:
+    if event.interrupt != attempt.interrupted + 1:
         return Outcome.DUPLICATE
     attempt.interrupts[event.resource] = attempt.interrupts.get(event.resource, 0) + 1
     attempt.status = TaskStatus.INTERRUPT
@@ -271,7 +271,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
 def _reported(task: Task, event: MetricReported) -> Outcome:
     attempt = task.attempt
     said = (event.attempt, event.placement, event.interrupts)
-    current = said == (attempt.number, attempt.placement, sum(attempt.interrupts.values()))
+    current = said == (attempt.number, attempt.placement, attempt.interrupted)
     if task.state is not TaskState.ACTIVE or not current:
         return Outcome.OVERTAKEN
     if event.kind == "FINAL":

@@ -156,7 +156,7 @@ class Attempts:
             attempt.reserved.estimated_by if attempt.assigned_ms else None,
             whole(attempt.peak_memory_bytes) or None,
             whole(attempt.peak_cuda_memory_bytes) or None,
-            sum(attempt.interrupts.values()),
+            attempt.interrupted,
             [plain(name) for name in attempt.leftovers],
             attempt.exit_code if attempt.exit_code is None else whole(attempt.exit_code),
             *_error(attempt),

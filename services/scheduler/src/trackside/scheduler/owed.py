@@ -130,6 +130,6 @@ def _run_of(task: Task, stream: str, incarnation: str) -> RunTask:
         whole_device=task.needs.resources.whole_device,
         exclusive=task.needs.exclusive,
         interrupts=retries.interrupts_left(task.needs.retry, task.attempts),
-        interrupted=sum(task.attempt.interrupts.values()),
+        interrupted=task.attempt.interrupted,
         wait=task.attempt.behind,
     )
