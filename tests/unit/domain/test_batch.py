@@ -19,6 +19,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitt
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
+from trackside.domain.streams import dump
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 
@@ -50,6 +51,17 @@ def finish(told: Told, group: int, number: int, end: AttemptEnd = AttemptEnd.FIN
     life: list[Message] = [assigned(), begun(), ended(end)]
     for event in life:
         assert told.tell(event.model_copy(update={"task_id": name(group, number)})) == APPLIED
+
+
+def test_a_batch_is_written_the_same_whatever_became_of_the_set_that_holds_its_tasks() -> None:
+    told = running(64)
+    names = [name(0, number) for number in range(64)]
+    for number in range(64):
+        told.tell(task(0, number))
+    of(told).open = set(names)
+    filled = dump(told.stream)
+    of(told).open = set(reversed(names))
+    assert dump(told.stream) == filled
 
 
 def test_t20_a_group_begins_when_the_one_before_it_is_over() -> None:

@@ -1,6 +1,9 @@
 """A batch: its groups, one after another, and when it is over. Drawn in ARCHITECTURE.md."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import PlainSerializer
 
 from trackside.contracts.batches import (
     BatchEnded,
@@ -36,7 +39,7 @@ class Batch:
     status: BatchStatus = BatchStatus.RUNNING
     group: int = 0
     submitted: int = 0
-    open: set[str] = field(default_factory=set)
+    open: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
     ends: dict[str, int] = field(default_factory=dict)
     ended: list[dict[str, int]] = field(default_factory=list)
     stop_reason: str = ""

@@ -1,7 +1,9 @@
 """A search: its trials, which slots are open, and when it is over. Drawn in ARCHITECTURE.md."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer
 
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Record
@@ -65,7 +67,7 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    active: set[int] = field(default_factory=set)
+    active: Annotated[set[int], PlainSerializer(sorted, return_type=list[int])] = field(default_factory=set)
     stop_reason: str = ""
     failure: str = ""
     ended_ms: int = 0
