@@ -54,7 +54,7 @@ def finish(told: Told, group: int, number: int, end: AttemptEnd = AttemptEnd.FIN
 
 
 def test_a_batch_is_written_the_same_whatever_became_of_the_set_that_holds_its_tasks() -> None:
-    told = running(64)
+    told = running(64, concurrency=64)
     names = [name(0, number) for number in range(64)]
     for number in range(64):
         told.tell(task(0, number))
