@@ -60,6 +60,7 @@ def messages() -> str:
         ("Metrics", topics.metrics.name, codec.METRICS),
         ("Output", topics.logs.name, codec.LOGS),
         ("Dead letters", topics.dead_letters.name, codec.DEAD_LETTERS),
+        ("Imported streams", topics.imports.name, codec.IMPORTS),
     ]
     parts = []
     for title, topic, kinds in groups:

@@ -1,10 +1,14 @@
 """What must be so after all faults, whatever they were."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
+from aiokafka.admin import AIOKafkaAdminClient
+
 from tests.chaos.history import PATIENCE_S, History
 from tests.chaos.scene import Scene, home_of_tasks
+from trackside.contracts import documents
 from trackside.contracts.commands import CommandReceived, CommandRefused, Source
 from trackside.contracts.searches import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
@@ -76,6 +80,23 @@ def each_publication_was_answered(history: History, published: list[Publication]
     for publication in published:
         source: Source = publication.source
         assert (received[source], refused[source]) == (1, 1), publication
+
+
+async def topics_are_those_that_are_declared(bootstrap: str) -> None:
+    """The broker has the topics of the AsyncAPI document, all of them and no others."""
+    addresses = [channel["address"] for channel in documents.asyncapi()["channels"].values()]
+    forms = {address: re.sub(r"\\{[a-z]+\\}", "[^.]+", re.escape(address)) for address in addresses}
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        topics = {name for name in await admin.list_topics() if not name.startswith("__")}
+    finally:
+        await admin.close()
+    found = {
+        name: [address for address in addresses if re.fullmatch(forms[address], name)] for name in topics
+    }
+    assert {name for name, declared in found.items() if not declared} == set()
+    assert {address for declared in found.values() for address in declared} == set(addresses)
 
 
 async def rows_are_what_the_log_says(log: Log, topics: Topics, dsn: str) -> None:

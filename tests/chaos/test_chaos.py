@@ -98,6 +98,7 @@ async def prove(scene: Scene, trials: int) -> None:
     proofs.each_attempt_ran_once_at_most(scene)
     proofs.each_publication_was_answered(history, published)
     scene.say_what_ended_of_itself()
+    await proofs.topics_are_those_that_are_declared(scene.running.bootstrap_servers)
     await proofs.rows_are_what_the_log_says(scene.log, scene.topics, scene.running.postgres_dsn)
 
 

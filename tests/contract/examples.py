@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.contracts import batches, commands, fleet, resources, searches, summaries, tasks
+from trackside.contracts import batches, commands, fleet, imports, resources, searches, summaries, tasks
 from trackside.contracts.codec import Draft
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
@@ -173,6 +173,20 @@ OTHERS: list[Message] = [
         reader="dispatcher",
         sha256=DIGEST,
         head_base64="bm9wZQ==",
+    ),
+    imports.StreamImported(
+        import_id="0a1b2c",
+        stream="digits-1",
+        original_stream="digits",
+        rules=commands.RULES,
+        partition=5,
+        first_offset=42,
+        last_offset=131,
+        records=88,
+        begin=7,
+        sha256=DIGEST,
+        fold="0123456789abcdef",
+        state_sha256=DIGEST,
     ),
 ]
 EXAMPLES: dict[str, Message] = {

@@ -52,6 +52,30 @@ def test_the_published_messages_are_those_of_the_codec(document: dict[str, Any])
     assert sorted(in_channels) == sorted(kind.__name__ for kind in codec.MESSAGES)
 
 
+def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> None:
+    """What is defined outside the registries would be on the wire and in no document."""
+    classes = [
+        node
+        for path in source.python_files("libs", "services")
+        for node in source.tree(path).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
+    kinds = {"Message"}
+    while found := {name for name in bases if bases[name] & kinds} - kinds:
+        kinds |= found
+    assert kinds - {"Message", "Command", "Event"} == {kind.__name__ for kind in codec.MESSAGES}
+    made = {
+        source.shown(path)
+        for path in source.python_files("libs", "services")
+        for node in ast.walk(source.tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Topic"
+    }
+    assert made == {"libs/contracts/src/trackside/contracts/topics.py"}
+    named = {name for name, what in vars(Topics).items() if isinstance(what, property)} - {"shared"}
+    assert {getattr(Topics(), name).name for name in named} == {topic.name for topic in Topics().shared}
+
+
 def test_every_reference_within_the_published_documents_leads_somewhere(document: dict[str, Any]) -> None:
     for link in _links(document):
         if link.startswith("./"):

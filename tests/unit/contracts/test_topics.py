@@ -56,7 +56,7 @@ def test_a_prefix_is_put_before_every_topic() -> None:
 
 def test_what_is_the_truth_is_kept_for_ever_and_timed_by_the_log() -> None:
     topics = Topics()
-    for topic in (topics.events, topics.fleet):
+    for topic in (topics.events, topics.fleet, topics.imports):
         assert topic.settings["retention.ms"] == "-1"
         assert topic.settings["retention.bytes"] == "-1"
         assert topic.settings["cleanup.policy"] == "delete"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from trackside.contracts import batches, commands, fleet, searches, summaries, tasks
+from trackside.contracts import batches, commands, fleet, imports, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
 
@@ -64,6 +64,7 @@ HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHea
 METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
+IMPORTS: tuple[type[Event], ...] = (imports.StreamImported,)
 MESSAGES: tuple[type[Message], ...] = (
     *COMMANDS,
     *DEVICE_COMMANDS,
@@ -73,6 +74,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *METRICS,
     *LOGS,
     *DEAD_LETTERS,
+    *IMPORTS,
 )
 UPCASTERS: Mapping[str, Upcaster] = {}
 UNREADABLE = (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError)

@@ -23,6 +23,7 @@ def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
         ("metrics", "send", topics.metrics, codec.METRICS),
         ("logs", "send", topics.logs, codec.LOGS),
         ("deadLetters", "send", topics.dead_letters, codec.DEAD_LETTERS),
+        ("imports", "send", topics.imports, codec.IMPORTS),
     ]
 
 

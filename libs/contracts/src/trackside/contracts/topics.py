@@ -84,6 +84,12 @@ class Topics:
         """Records that could not be decoded, with where they were and why."""
         return self._topic("dead-letters", 1, "source", "undecodable records", 30 * DAY_MS)
 
+    @property
+    def imports(self) -> Topic:
+        """Streams of other installations, with the places and times they had there; no service reads it."""
+        what = "streams that were imported, to look into"
+        return self._topic("imports", self.event_partitions, "stream id", what, -1, _APPEND_TIME)
+
     def device(self, worker_id: str, device_id: str) -> Topic:
         """Commands to one device of one worker."""
         return self._topic(f"device.{worker_id}.{device_id}", 1, "task id", "commands to one device", DAY_MS)
@@ -99,6 +105,7 @@ class Topics:
             self.metrics,
             self.logs,
             self.dead_letters,
+            self.imports,
         )
 
     def _topic(

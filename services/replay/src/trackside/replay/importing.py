@@ -11,6 +11,7 @@ from typing import BinaryIO
 from trackside.contracts.codec import CODEC, UndecodableError
 from trackside.contracts.commands import RULES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
+from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.stream import Stream, UnsupportedRulesError, fold
@@ -24,7 +25,7 @@ from trackside.replay.errors import (
     LiveTargetError,
     UnsupportedFileError,
 )
-from trackside.replay.imports import StreamImported, added_headers, find_imported, imports_topic
+from trackside.replay.imports import added_headers, find_imported
 from trackside.replay.portable import (
     LONGEST_LINE_BYTES,
     Head,
@@ -75,7 +76,7 @@ async def import_file(
         read = _checked(file, name)
         stream_id = name or read.head.stream
         await _check_target(log, topics, stream_id)
-        await log.ensure([imports_topic(topics)])
+        await log.ensure([topics.imports])
         compared = read.tail.fold == fold_name()
         file.seek(0)
         done = await _append(log, topics, file, read, stream_id, Author("replay", instance), told)
@@ -161,7 +162,7 @@ async def _append(
     log: Log, topics: Topics, file: BinaryIO, read: _Read, stream_id: str, author: Author, told: Progress
 ) -> int:
     """Appends the records, then the one that completes them; gives the offset of the first."""
-    topic, import_id = imports_topic(topics), new_id()
+    topic, import_id = topics.imports, new_id()
     partition = partition_of(stream_id, topic.partitions)
     lines, renaming = LineReader(), Renaming(read.head.stream, stream_id)
     lines.head(file.readline(LONGEST_LINE_BYTES))

@@ -7,11 +7,11 @@ there; of two under one name the first that was completed counts.
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from typing import ClassVar
 
-from trackside.contracts.codec import Codec, UndecodableError
-from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.contracts.imports import StreamImported
+from trackside.contracts.message import Envelope, Record
+from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, Headers, Log
@@ -21,39 +21,6 @@ from trackside.replay.timeline import History, entries, speaks_of
 PREFIX = "imported/"
 IMPORT, PLACE, TIME = "ce_importid", "ce_originalplace", "ce_originaltime"
 ADDED = (IMPORT, PLACE, TIME)
-
-
-class StreamImported(Event):
-    """An import is complete: what it is of, where its records begin, and what they fold to."""
-
-    written_by: ClassVar[frozenset[str]] = frozenset({"replay"})
-    import_id: str
-    stream: str
-    original_stream: str
-    rules: int
-    partition: int
-    first_offset: int
-    last_offset: int
-    records: int
-    begin: int
-    sha256: str
-    fold: str
-    state_sha256: str
-
-
-CODEC = Codec((StreamImported,))
-
-
-def imports_topic(topics: Topics) -> Topic:
-    """Gives the topic of imported streams: kept for ever, written by `trackside replay import` alone."""
-    return Topic(
-        f"{topics.prefix}trackside.imports",
-        topics.events.partitions,
-        "stream id",
-        "streams that were imported, to look into",
-        -1,
-        {"message.timestamp.type": "LogAppendTime"},
-    )
 
 
 def added_headers(import_id: str, partition: int, line: Line) -> Headers:
@@ -72,7 +39,7 @@ def original_headers(entry: Entry) -> Headers:
 
 async def find_imported(log: Log, topics: Topics, stream_id: str) -> History | None:
     """Finds an imported stream; None if there is none of this name that is complete."""
-    topic = imports_topic(topics)
+    topic = topics.imports
     try:
         await log.preflight([topic])
     except PreflightError:
