@@ -41,8 +41,7 @@ class Hosts:
                 if (beat := self._beats.pop(worker.incarnation, None)) is not None:
                     host.read(beat)
             host.open = is_open(worker)
-            for slot in host.slots.values():
-                slot.healthy = slot.device.device_id not in worker.unhealthy
+            host.mark(worker.unhealthy)
         for worker_id, booking in bookings:
             if worker_id in renewed:
                 self.by_id[worker_id].book(booking)

@@ -1,6 +1,6 @@
 """What is taken of each host and device: reserved or seen to be used, whichever is more. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import Device, WorkerHeartbeat
@@ -9,6 +9,9 @@ from trackside.contracts.tasks import TaskStatus
 from trackside.domain.fleet import Worker
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.asks import Asks, level_of, waiting_since_ms
+
+ABOVE_ALL = 10
+"""A number above any priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class Slot:
     """Whether one of its tasks shares it with nobody."""
     free: int = 0
     """Bytes that nobody has."""
+    room: int = 0
+    """Bytes for one more task: MAX_BYTES if all is free or nothing is known, -1 if a task has it whole."""
 
     def __post_init__(self) -> None:
         """Counts for the first time."""
@@ -125,27 +130,68 @@ class Slot:
             else:
                 self.waiting = booking
         self.free = free - sum([booking.cuda for booking in shadows])
+        total = self.device.memory_bytes
+        all_free = not self.bookings or total == 0 or self.free >= total
+        self.room = -1 if self.is_whole else MAX_BYTES if all_free else self.free
 
     def _shuts_out(self, booking: Booking, others: list[Booking]) -> bool:
         return not self.is_gpu or booking.whole or any(other.whole for other in others)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What a host has to give, roughly: enough to see that it isn't worth a closer look."""
+class Openings:
+    """The devices of a host that may take one more task: found once after each change, read by all lines.
 
-    idle_slot: bool
-    free_on_gpu: int
-    behind_slot: bool
-    behind_gpu: bool
+    `idle` (CPU slots) and `gpus` may take it at once; `taken` have somebody, and nobody behind.
+    `room` is the most that a GPU has, `lowest` the lowest priority of those who wait behind others.
+    """
 
-    def may_suit(self, asks: Asks, least: int) -> bool:
+    idle: tuple[Slot, ...]
+    gpus: tuple[Slot, ...]
+    taken: tuple[Slot, ...]
+    room: int
+    lowest: int
+
+    def may_suit(self, asks: Asks, least: int, look_ahead: int) -> bool:
         """Says whether a task that needs at least so much of a GPU could find a place, free or behind."""
-        if asks.preempts >= 0:
+        if asks.preempts >= 0 or (asks.kind != "gpu" and self.idle):
             return True
-        slots = asks.kind != "gpu" and (self.idle_slot or (asks.may_wait and self.behind_slot))
-        gpus = asks.kind != "cpu" and (self.free_on_gpu >= least or (asks.may_wait and self.behind_gpu))
-        return slots or gpus
+        if asks.kind != "cpu" and self.room >= least:
+            return True
+        return asks.may_wait and look_ahead > 0 and any(slot.device.kind in asks.kinds for slot in self.taken)
+
+    def free(self, asks: Asks, least: int) -> list[Slot]:
+        """Gives the devices that may have room for a task that needs at least so much of a GPU."""
+        found: list[Slot] = []
+        if asks.kind != "cpu" and self.room >= least:
+            found += [slot for slot in self.gpus if slot.room >= least]
+        if asks.kind != "gpu":
+            found += self.idle
+        return _only(asks.device_id, found)
+
+    def behind(self, asks: Asks) -> list[Slot]:
+        """Gives the devices where a task may wait behind those who are there."""
+        kinds = asks.kinds
+        return _only(asks.device_id, [slot for slot in self.taken if slot.device.kind in kinds])
+
+
+def _only(device_id: str, slots: list[Slot]) -> list[Slot]:
+    return [slot for slot in slots if slot.device.device_id == device_id] if device_id else slots
+
+
+def openings_of(slots: Iterable[Slot]) -> Openings:
+    """Finds what devices have to give."""
+    working = [slot for slot in slots if slot.healthy]
+    gpus = tuple([slot for slot in working if slot.is_gpu and slot.room >= 0])
+    return Openings(
+        idle=tuple([slot for slot in working if not slot.is_gpu and not slot.bookings]),
+        gpus=gpus,
+        taken=tuple([slot for slot in working if slot.bookings and slot.waiting is None]),
+        room=max([slot.room for slot in gpus], default=-1),
+        lowest=min(
+            [slot.waiting.priority for slot in working if slot.waiting is not None], default=ABOVE_ALL
+        ),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +207,7 @@ class Host:
     used: int = 0
     loading: int = 0
     bookings: dict[str, Booking] = field(default_factory=dict)
+    _openings: Openings | None = field(default=None, init=False, repr=False)
 
     @property
     def free(self) -> int:
@@ -176,20 +223,18 @@ class Host:
             and asks.worker_id in ("", worker.worker_id)
         )
 
-    def offer(self, look_ahead: int) -> Offer:
-        """Says what it has to give; an empty GPU may suit any task."""
-        idle_slot = behind_slot = behind_gpu = False
-        free = -1
-        for slot in self.slots.values():
-            if not slot.healthy:
-                continue
-            if slot.is_gpu:
-                free = max(free, slot.free if slot.bookings and slot.device.memory_bytes else MAX_BYTES)
-                behind_gpu = behind_gpu or slot.waiting is None
-            else:
-                idle_slot = idle_slot or not slot.bookings
-                behind_slot = behind_slot or slot.waiting is None
-        return Offer(idle_slot, free, behind_slot and look_ahead > 0, behind_gpu and look_ahead > 0)
+    @property
+    def openings(self) -> Openings:
+        """Says which of its devices may take one more task."""
+        if self._openings is None:
+            self._openings = openings_of(self.slots.values())
+        return self._openings
+
+    def mark(self, unhealthy: Collection[str]) -> None:
+        """Takes in which devices don't work."""
+        for device_id, slot in self.slots.items():
+            slot.healthy = device_id not in unhealthy
+        self._openings = None
 
     def candidates(self, asks: Asks) -> Iterator[Slot]:
         """Gives the devices of the right kind that work."""
@@ -268,6 +313,7 @@ class Host:
         return [self.slots[device_id] for device_id in booking.device_ids if device_id in self.slots]
 
     def _count(self) -> None:
+        self._openings = None
         bookings = self.bookings.values()
         self.used = sum([booking.memory for booking in bookings])
         self.loading = sum([not booking.training for booking in bookings])

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.asks import Asks
 from trackside.scheduler.estimates import Amount, Want
@@ -236,27 +237,21 @@ def free_places(
 def _with_room(
     hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
 ) -> Iterator[tuple[Host, Slot]]:
-    shared = not asks.whole
+    least = least_on_gpu(asks, want)
     for host in hosts:
-        if not host.serves(asks) or not host.has_room(rules.gates):
+        free = host.openings.free(asks, least)
+        if not free or not host.serves(asks) or not host.has_room(rules.gates):
             continue
-        found = [
-            slot
-            for slot in host.candidates(asks)
-            if (not slot.bookings or (shared and slot.is_gpu and _may_share(slot, want.cuda)))
-            and usable(slot)
-        ]
+        found = [slot for slot in free if usable(slot)]
         if asks.devices == 1:
             yield from ((host, slot) for slot in found)
         elif len(found) >= asks.devices:
             yield host, min(found, key=rules.key)
 
 
-def _may_share(slot: Slot, amount: Amount) -> bool:
-    """Says quickly whether a GPU that has tasks is worth a closer look."""
-    total = slot.device.memory_bytes
-    least = min(amount.size_bytes, total) if amount.by == "default" else amount.size_bytes
-    return not slot.is_whole and (slot.free >= least or total == 0)
+def least_on_gpu(asks: Asks, want: Want) -> int:
+    """Gives how much room (`Slot.room`) a GPU must have to be worth a closer look, bytes."""
+    return MAX_BYTES if asks.whole else want.cuda.size_bytes
 
 
 def places_behind(
@@ -273,8 +268,8 @@ def places_behind(
     units = (
         (host, slot)
         for host in hosts
-        if host.serves(asks) and host.has_room(gates)
-        for slot in host.candidates(asks)
-        if slot.bookings and slot.waiting is None and usable(slot)
+        if host.openings.taken and host.serves(asks) and host.has_room(gates)
+        for slot in host.openings.behind(asks)
+        if usable(slot)
     )
     return Search(units, key, fit)

@@ -4,6 +4,7 @@ from trackside.scheduler.asks import Asks
 from trackside.scheduler.board import Board
 from trackside.scheduler.lines import Line, Turn, turn_of
 from trackside.scheduler.moves import Move
+from trackside.scheduler.placement import least_on_gpu
 from trackside.scheduler.rounds import Busy, Crew, Kept, Round, Shadow
 
 NOTE_MS = 500
@@ -89,20 +90,16 @@ class Planner:
         board = self._board
         if not board.hosts.gained:
             return
-        gained = [
-            (name, host, host.offer(board.policy.look_ahead))
-            for name in board.hosts.gained
-            if (host := board.hosts.by_id[name]).open
-        ]
+        gained = [(name, host) for name in board.hosts.gained if (host := board.hosts.by_id[name]).open]
+        look_ahead = board.policy.look_ahead
         board.hosts.gained.clear()
         for lines in (board.waiting, board.behind):
             for line in lines.by_asks.values():
                 if line.fresh:
                     continue
-                cuda = line.want.cuda if line.want is not None else None
-                least = 1 if cuda is None or cuda.by == "default" else cuda.size_bytes
-                for name, host, offer in gained:
-                    if offer.may_suit(line.asks, least) and host.serves(line.asks):
+                least = least_on_gpu(line.asks, board.want(line))
+                for name, host in gained:
+                    if host.openings.may_suit(line.asks, least, look_ahead) and host.serves(line.asks):
                         line.pending[name] = None
 
     def _note_overtaken(self, now_ms: int) -> None:

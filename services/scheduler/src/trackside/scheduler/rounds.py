@@ -6,6 +6,7 @@ overtaken for too long has a place kept. Only then may tasks be placed behind ru
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 
 from trackside.domain.task import Task
@@ -15,7 +16,7 @@ from trackside.scheduler.holding import place_to_hold
 from trackside.scheduler.lines import Group, Key, Line, Lines, Turn, turn_of
 from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
 from trackside.scheduler.occupancy import Booking, Host, Slot
-from trackside.scheduler.placement import Search, Spot, free_places, places_behind
+from trackside.scheduler.placement import Search, Spot, free_places, least_on_gpu, places_behind
 from trackside.scheduler.preemption import push, without
 
 MAX_MOVES = 500
@@ -234,12 +235,15 @@ class Round:
     def _elsewhere(self, line: Line, host: Host, booking: Booking) -> Spot | None:
         """Gives a free place for a task that waits behind another one; on its own host it counts once."""
         want, usable = self._board.want(line), self._usable(line.asks)
-        near = without(
-            host, [booking], lambda: free_places([host], line.asks, want, self._rules, usable).best()
-        )
-        if near is not None and all(slot.device.device_id not in booking.device_ids for slot in near.slots):
-            return near
-        return self._search(line).best()
+
+        def is_other(slot: Slot) -> bool:
+            return slot.device.device_id not in booking.device_ids and usable(slot)
+
+        near = None
+        if any(is_other(slot) for slot in host.openings.free(line.asks, least_on_gpu(line.asks, want))):
+            search = partial(free_places, [host], line.asks, want, self._rules, is_other)
+            near = without(host, [booking], lambda: search().best())
+        return near or self._search(line).best()
 
     def _keep_for_recalled(self) -> None:
         board = self._board
@@ -276,7 +280,7 @@ class Round:
         usable = self._usable(line.asks)
         lowest: Booking | None = None
         for host in self._hosts(line):
-            if not host.serves(line.asks):
+            if host.openings.lowest >= task.needs.priority or not host.serves(line.asks):
                 continue
             for slot in host.candidates(line.asks):
                 waiting = slot.waiting

@@ -273,4 +273,5 @@ class Scheduler:
         gauge("trackside.scheduler.queue.tasks").set(len(self._board.waiting))
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
+        self._streams.settle()
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
