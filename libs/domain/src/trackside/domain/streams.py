@@ -1,29 +1,59 @@
 """All streams that a reader holds, and how far it has folded each partition."""
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
+from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, fold
 
 STATE = TypeAdapter(Stream)
+AWAKE = 1_000
+"""How many streams that hold nothing but refused commands stay in memory: those heard of last."""
 
 
 @dataclass(slots=True)
 class Streams:
-    """Streams by id; `positions[partition]` is the next offset to fold."""
+    """Streams by id; `positions[partition]` is the next offset to fold.
+
+    With a place to lay them (`asleep`), streams that hold only refused commands leave the memory when
+    `settle` is called, and come back unchanged when a record or `find` asks for them.
+    """
 
     by_id: dict[str, Stream] = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     overtaken: int = 0
+    asleep: MutableMapping[str, bytes] | None = None
+    _idle: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Lists the streams to begin with that may sleep."""
+        self._idle = {name: None for name, stream in self.by_id.items() if _may_sleep(stream)}
+
+    def adopt(self, stream: Stream) -> None:
+        """Takes over a stream from a snapshot."""
+        self.by_id[stream.stream_id] = stream
+        if _may_sleep(stream):
+            self._idle[stream.stream_id] = None
+
+    def find(self, stream_id: str) -> Stream | None:
+        """Gives a stream, woken if it was asleep; None if there is none."""
+        stream = self.by_id.get(stream_id)
+        if stream is None and self.asleep:
+            state = self.asleep.pop(stream_id, None)
+            if state is not None:
+                stream = load(state)
+                self.adopt(stream)
+        return stream
 
     def fold(self, record: Record) -> tuple[Stream, Outcome]:
         """Folds a record of the events topic into its stream, in order, each offset once."""
         self.positions[record.partition] = record.offset + 1
         stream_id = record.envelope.stream
-        stream = self.by_id.get(stream_id)
+        stream = self.by_id.get(stream_id) or self.find(stream_id)
         if stream is None:
             stream = Stream(stream_id, record.partition)
             self.by_id[stream_id] = stream
@@ -32,7 +62,27 @@ class Streams:
             self.overtaken += 1
             if stream.rules == 0:
                 del self.by_id[stream_id]
+        elif isinstance(record.message, CommandAccepted | CommandRefused) and _may_sleep(stream):
+            self._idle.pop(stream_id, None)
+            self._idle[stream_id] = None
         return stream, outcome
+
+    def settle(self) -> None:
+        """Lays all but the newest streams that may sleep aside; nobody may hold one of them meanwhile."""
+        if self.asleep is None:
+            return
+        while len(self._idle) > AWAKE:
+            stream_id = next(iter(self._idle))
+            del self._idle[stream_id]
+            stream = self.by_id.get(stream_id)
+            if stream is not None and _may_sleep(stream):
+                self.asleep[stream_id] = dump(stream)
+                del self.by_id[stream_id]
+
+
+def _may_sleep(stream: Stream) -> bool:
+    """Says whether a stream has no root and nothing to answer: it waits until somebody speaks to it."""
+    return stream.search is None and stream.batch is None and not stream.unanswered
 
 
 def dump(stream: Stream) -> bytes:

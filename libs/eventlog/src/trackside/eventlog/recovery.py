@@ -9,6 +9,7 @@ import structlog
 from trackside.contracts.topics import Topic
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
+from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.serving import from_start
 
@@ -40,12 +41,12 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     starts = await from_start(log, events)
     recovered = await store.load()
     if recovered is None:
-        return Streams(), starts
+        return Streams(asleep=OnDisk()), starts
     ends = await log.ends(events.name)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
-        return Streams(), starts
+        return Streams(asleep=OnDisk()), starts
     for partition, position in recovered.positions.items():
         starts[events.name, partition] = position
     by_id = {stream.stream_id: stream for stream in recovered.streams}
-    return Streams(by_id, dict(recovered.positions)), starts
+    return Streams(by_id, dict(recovered.positions), asleep=OnDisk()), starts

@@ -10,6 +10,7 @@ from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
+from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.recovery import Recovered
@@ -29,7 +30,7 @@ class Folding:
     owner: Owner
     topics: Topics
     written: dict[TopicPartition, int]
-    streams: Streams = field(default_factory=Streams)
+    streams: Streams = field(default_factory=lambda: Streams(asleep=OnDisk()))
     fleet: Fleet = field(default_factory=Fleet)
     folded: dict[TopicPartition, int] = field(default_factory=dict)
     pending: dict[TopicPartition, Pending] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class Folding:
         }
         for stream in recovered.streams:
             if stream.partition in usable:
-                self.streams.by_id[stream.stream_id] = stream
+                self.streams.adopt(stream)
         for partition in usable:
             self.folded[events, partition] = recovered.positions[partition]
 
@@ -113,3 +114,4 @@ class Folding:
         for place in held:
             self.written[place] = max(found.get(place, 0), self.folded.get(place, 0))
         self.pending.clear()
+        self.streams.settle()

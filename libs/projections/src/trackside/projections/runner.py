@@ -245,7 +245,7 @@ class Runner:
 
 def _checkpoint(folding: Folding, partition: int) -> Checkpoint:
     names = folding.unsaved[partition]
-    streams = (folding.streams.by_id[name] for name in sorted(names) if name in folding.streams.by_id)
+    streams = (stream for name in sorted(names) if (stream := folding.streams.find(name)) is not None)
     return checkpoint(partition, folding.folded[folding.topics.events.name, partition], streams)
 
 

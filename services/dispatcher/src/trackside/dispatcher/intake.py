@@ -56,7 +56,7 @@ class Intake:
 
 
 def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
-    stream = streams.by_id.get(stream_id)
+    stream = streams.find(stream_id)
     command = stream.commands.get(event.command_id) if stream is not None else None
     return command is not None and any(found.source == event.source for found in command.publications)
 

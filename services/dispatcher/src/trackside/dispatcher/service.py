@@ -113,6 +113,7 @@ class Dispatcher:
             if stream.closed:
                 shrink(stream)
         self._unasked.clear()
+        self._streams.settle()
         letters = self._topics.dead_letters
         while self._intake.dead:
             self._background.spawn(bury(self._log, letters, self._author, self._intake.dead.pop()))
