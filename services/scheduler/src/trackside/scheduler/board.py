@@ -6,7 +6,7 @@ board at once, and `settle` puts the folded truth back where the log had another
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Task, TaskState
@@ -85,12 +85,10 @@ class Board:
         """Counts a task in where it is going to be."""
         task_id, stream_id = task.task_id, self.stream_of[task.task_id]
         waited_ms = self.now_ms - waiting_since_ms(task)
-        booking = replace(
-            spot.booking(task_id, asks, behind=behind),
-            level=level_of(task.needs.priority, waited_ms, self.policy.ageing_ms),
-            priority=task.needs.priority,
-            assigned_ms=self.now_ms,
-        )
+        booking = spot.booking(task_id, asks, behind=behind)
+        booking.level = level_of(task.needs.priority, waited_ms, self.policy.ageing_ms)
+        booking.priority = task.needs.priority
+        booking.assigned_ms = self.now_ms
         self.waiting.remove(task_id)
         spot.host.book(booking)
         self.bookings[task_id] = (spot.host.worker.worker_id, booking)

@@ -47,12 +47,14 @@ class Group:
 class Line:
     """All tasks that ask for the same. `fresh`: every host must be looked at, else only those in `pending`.
 
+    `moved` are groups whose place in the order may be another one: it is found when the order is asked for.
     `never` says why no worker could ever run them; `overtaken_ms` since when others have gone before its
     first, `held` which worker's devices are kept for it.
     """
 
     asks: Asks
     groups: dict[tuple[str, int], Group] = field(default_factory=dict)
+    moved: dict[int, Group] = field(default_factory=dict)
     heap: list[tuple[Key, int, Group]] = field(default_factory=list)
     size: int = 0
     fresh: bool = True
@@ -117,7 +119,7 @@ class Lines:
         line.size += 1
         line.unsaid = True
         if group.entries[0] is entry or group.key is None:
-            self._rekey(group)
+            _moved(group)
 
     def remove(self, task_id: str) -> None:
         """Takes a task out, if it is there."""
@@ -130,7 +132,7 @@ class Lines:
         line.size -= 1
         if group.members:
             if was_head:
-                self._rekey(group)
+                _moved(group)
             return
         group.key = None
         del line.groups[group.stream, group.priority]
@@ -150,19 +152,20 @@ class Lines:
     def shared(self, queue: str, stream: str) -> None:
         """Orders anew after another number of a stream's tasks run."""
         for group in self._by_share.get((queue, stream), {}).values():
-            self._rekey(group)
+            _moved(group)
 
     def review(self, now_ms: int) -> None:
         """Orders all groups anew: levels rise with time."""
         self.now_ms = now_ms
-        for group in list(self._where_groups()):
-            self._rekey(group)
-
-    def _where_groups(self) -> Iterable[Group]:
-        return (group for line in self.by_asks.values() for group in line.groups.values())
+        for line in self.by_asks.values():
+            for group in line.groups.values():
+                _moved(group)
 
     def best(self, line: Line, aside: list[Group], busy: Callable[[str], bool]) -> Group | None:
         """Gives the group of a line that is served next; those that are busy are put aside."""
+        for moved in line.moved.values():
+            self._rekey(moved)
+        line.moved.clear()
         heap = line.heap
         while heap:
             key, _, group = heap[0]
@@ -170,6 +173,7 @@ class Lines:
                 heapq.heappop(heap)
             elif busy(group.stream):
                 heapq.heappop(heap)
+                group.key = None
                 aside.append(group)
             else:
                 return group
@@ -178,8 +182,7 @@ class Lines:
     def back(self, aside: Iterable[Group]) -> None:
         """Puts groups back that were put aside."""
         for group in aside:
-            if group.members:
-                self._rekey(group)
+            _moved(group)
 
     def _rekey(self, group: Group) -> None:
         head = group.head()
@@ -188,9 +191,16 @@ class Lines:
             return
         level = level_of(group.priority, self.now_ms - head[1], self._ageing_ms)
         line = group.line
-        group.key = (-level, self.share(line.asks.queue, group.stream), head[0])
+        key = (-level, self.share(line.asks.queue, group.stream), head[0])
+        if key == group.key:
+            return
+        group.key = key
         self._sequence += 1
-        heapq.heappush(line.heap, (group.key, self._sequence, group))
+        heapq.heappush(line.heap, (key, self._sequence, group))
         if len(line.heap) > 4 * len(line.groups) + 64:
             line.heap = [entry for entry in line.heap if entry[2].key is entry[0]]
             heapq.heapify(line.heap)
+
+
+def _moved(group: Group) -> None:
+    group.line.moved[id(group)] = group

@@ -91,9 +91,8 @@ class Planner:
         if not board.hosts.gained:
             return
         gained = [(name, host) for name in board.hosts.gained if (host := board.hosts.by_id[name]).open]
-        look_ahead = board.policy.look_ahead
         board.hosts.gained.clear()
-        for lines in (board.waiting, board.behind):
+        for lines, look_ahead in ((board.waiting, board.policy.look_ahead), (board.behind, 0)):
             for line in lines.by_asks.values():
                 if line.fresh:
                     continue

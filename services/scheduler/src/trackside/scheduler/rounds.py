@@ -127,11 +127,8 @@ class Round:
         hosts = self._board.hosts
         if line.fresh:
             return hosts.open
-        names = dict(line.pending)
-        if line.held:
-            names[line.held] = None
-        found = (hosts.by_id.get(name) for name in names)
-        return [host for host in found if host is not None and host.open]
+        names = {**line.pending, line.held: None} if line.held else line.pending
+        return [host for name in names if (host := hosts.by_id.get(name)) is not None and host.open]
 
     def _usable(self, asks: Asks) -> Callable[[Slot], bool]:
         def usable(slot: Slot) -> bool:
