@@ -5,7 +5,9 @@ from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.beside import project
+from trackside.projections.peaks import newest_peaks
 from trackside.projections.snapshots import PostgresSnapshots
+from trackside.scheduler.estimates import KEPT_ATTEMPTS, Peaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -22,7 +24,8 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
         return
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
-    scheduler = Scheduler(service.log, topics, service.author, streams, service.background, settings)
+    peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
+    scheduler = Scheduler(service.log, topics, service.author, streams, service.background, settings, peaks)
     reactor = Reactor(
         service.log,
         service.author,
@@ -41,3 +44,11 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
     )
     service.background.spawn(project("scheduler", service))
     await reactor.run(service.stop)
+
+
+async def recovered_peaks(dsn: str) -> Peaks:
+    """Gives what attempts used that ended before the snapshots: they are in nobody's state any more."""
+    peaks = Peaks()
+    for peak in await newest_peaks(dsn, KEPT_ATTEMPTS):
+        peaks.add(peak.task_type, peak.memory_bytes, peak.cuda_memory_bytes)
+    return peaks

@@ -49,13 +49,14 @@ class Peaks:
         if attempt.end is not AttemptEnd.FINISHED:
             return False
         before = (self.learned_memory(task_type), self.learned_cuda(task_type))
-        for kept, peak in (
-            (self.memory, attempt.peak_memory_bytes),
-            (self.cuda, attempt.peak_cuda_memory_bytes),
-        ):
+        self.add(task_type, attempt.peak_memory_bytes, attempt.peak_cuda_memory_bytes)
+        return before != (self.learned_memory(task_type), self.learned_cuda(task_type))
+
+    def add(self, task_type: str, memory: int, cuda: int) -> None:
+        """Takes in what a finished attempt used, bytes; 0 for what isn't known."""
+        for kept, peak in ((self.memory, memory), (self.cuda, cuda)):
             if peak > 0:
                 kept.setdefault(task_type, deque(maxlen=KEPT_ATTEMPTS)).append(peak)
-        return before != (self.learned_memory(task_type), self.learned_cuda(task_type))
 
     def learned_memory(self, task_type: str) -> int:
         """Gives the estimate of host memory for a type, 0 if nothing is known."""

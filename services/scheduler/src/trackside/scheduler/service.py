@@ -23,6 +23,7 @@ from trackside.eventlog.reactor import Decision, Facts
 from trackside.scheduler import decide
 from trackside.scheduler.asks import asks_of
 from trackside.scheduler.board import Board
+from trackside.scheduler.estimates import Peaks
 from trackside.scheduler.lease import Leases
 from trackside.scheduler.moves import Assign, PushAside
 from trackside.scheduler.owed import DeviceCommand, Key, owed, strays
@@ -52,6 +53,7 @@ class Scheduler:
         streams: Streams,
         background: Background,
         settings: SchedulerSettings,
+        peaks: Peaks | None = None,
     ) -> None:
         self._log = log
         self._topics = topics
@@ -73,6 +75,8 @@ class Scheduler:
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
                 self._board.update(stream.stream_id, task)
+        if peaks is not None:  # among them are those of the tasks above
+            self._board.peaks = peaks
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events, the fleet or the heartbeats topic."""

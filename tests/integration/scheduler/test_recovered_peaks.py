@@ -1,0 +1,75 @@
+"""A scheduler that starts from snapshots knows what the one before it had learned of each task type."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.projections.following import TOPICS, running
+from tests.unit.projections.histories import History, small
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.decode import decode
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.recovery import recover
+from trackside.projections.owners import OWNERS
+from trackside.projections.peaks import Peak, newest_peaks
+from trackside.projections.snapshots import PostgresSnapshots
+from trackside.scheduler.app import recovered_peaks
+from trackside.scheduler.estimates import Peaks
+from trackside.scheduler.service import Scheduler
+from trackside.scheduler.settings import SchedulerSettings
+
+GIB = 2**30
+
+
+@pytest.fixture
+async def history() -> History:
+    return await small(MemoryLog(), TOPICS)
+
+
+@pytest.fixture
+async def rows(history: History, database: str) -> AsyncIterator[str]:
+    """Gives a database with the rows and the snapshots of the history."""
+    async with running(history.log, database, *OWNERS) as following:
+        await following.caught_up()
+        yield database
+
+
+def scheduler(history: History, streams: Streams, peaks: Peaks | None = None) -> Scheduler:
+    author = Author("scheduler", "1")
+    return Scheduler(history.log, TOPICS, author, streams, Background(), SchedulerSettings(), peaks)
+
+
+async def learned_by(history: History) -> Peaks:
+    """Gives what a scheduler has learned that has read the whole log."""
+    read = scheduler(history, Streams())
+    starts = {(TOPICS.events.name, partition): 0 for partition in range(TOPICS.events.partitions)}
+    for entry in await history.log.reader(starts).read(1.0):
+        record = decode(entry)
+        assert record is not None
+        read.fold(record)
+    return read._board.peaks
+
+
+async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_before_it(
+    history: History, rows: str
+) -> None:
+    before = await learned_by(history)
+    assert (before.learned_memory("digits"), before.learned_cuda("digits")) == (
+        int(GIB / 2 * 1.1),
+        int(GIB * 1.1),
+    )
+    streams, _ = await recover(PostgresSnapshots(rows), history.log, TOPICS.events)
+    assert streams.positions, "no snapshots were used"
+    assert scheduler(history, streams)._board.peaks.learned_memory("digits") == 0
+    after = scheduler(history, streams, await recovered_peaks(rows))._board.peaks
+    for task_type in {*before.memory, *before.cuda}:
+        assert after.learned_memory(task_type) == before.learned_memory(task_type)
+        assert after.learned_cuda(task_type) == before.learned_cuda(task_type)
+
+
+async def test_only_the_newest_peaks_of_each_type_are_read(rows: str) -> None:
+    all_of_them = [peak for peak in await newest_peaks(rows, 20) if peak.task_type == "digits"]
+    assert all_of_them == [Peak("digits", GIB // 2, GIB)] * 2
+    assert [peak for peak in await newest_peaks(rows, 1) if peak.task_type == "digits"] == all_of_them[:1]
