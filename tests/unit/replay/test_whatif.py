@@ -1,0 +1,213 @@
+"""What-if: a recorded search in virtual time, under other assessors, fleets and orders."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from trackside.cli import screen
+from trackside.contracts.searches import TrialStatus
+from trackside.replay.errors import BadScenarioError
+from trackside.replay.whatif import Scenario, run
+from trackside.replay.whatif_compare import Question, compare, parse_assessor, parse_policy
+from trackside.replay.whatif_plot import page, png
+from trackside.replay.whatif_record import Recording, Trace
+
+MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
+
+
+def trace(number: int, values: list[float], **changed: Any) -> Trace:
+    """Gives a trial that reports each of its values after 1 s, and ends 1 s after the last one."""
+    fields: dict[str, Any] = {
+        "number": number,
+        "parameters": {"x": number},
+        "status": TrialStatus.SUCCEEDED,
+        "value": values[-1] if values else None,
+        "devices": 1,
+        "began_ms": 0,
+        "busy_ms": 1000 * (len(values) + 1),
+        "lead_ms": 0,
+        "wait_ms": 0,
+        "close_ms": 0,
+        "marks": tuple((1000 * (at + 1), at, value) for at, value in enumerate(values)),
+    }
+    return Trace(**{**fields, **changed})
+
+
+def recorded(*traces: Trace, **changed: Any) -> Recording:
+    """Gives a recording of trials one after another, unless it says otherwise."""
+    began_ms, placed = 0, []
+    for one in traces:
+        values: dict[str, Any] = {name: getattr(one, name) for name in Trace.__dataclass_fields__}
+        placed.append(Trace(**{**values, "began_ms": began_ms}))
+        began_ms += one.busy_ms
+    fields: dict[str, Any] = {
+        "stream_id": "digits-1",
+        "direction": "maximize",
+        "seed": 7,
+        "assessor": None,
+        "concurrency": 1,
+        "traces": tuple(placed),
+        "makespan_ms": began_ms,
+        "places": 1,
+        "stop_ms": 100,
+        "stops_recorded": 0,
+        "left_out": 0,
+    }
+    return Recording(**{**fields, **changed})
+
+
+GOOD, BAD = [0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.1]
+
+
+def test_as_recorded_the_model_makes_what_was_recorded() -> None:
+    recording = recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD))
+    for freed in (False, True):
+        outcome = run(recording, Scenario("as recorded", 1, 1, freed))
+        assert outcome.makespan_ms == recording.makespan_ms
+        assert outcome.device_ms == sum(one.busy_ms for one in recording.traces)
+        assert [fate.trace.number for fate in outcome.fates] == [0, 1, 2]
+
+
+def test_a_hopeless_trial_is_stopped_and_its_slot_is_used_only_where_freed_slots_are() -> None:
+    recording = recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD), trace(3, GOOD))
+    frozen = run(recording, Scenario("median", 1, 1, False, MEDIAN))
+    freed = run(recording, Scenario("median", 1, 1, True, MEDIAN))
+    for outcome in (frozen, freed):
+        assert [fate.trace.number for fate in outcome.fates if fate.stopped] == [2]
+        assert outcome.device_ms == 20_000 - 3_900  # at its first report, and 100 ms more
+    assert frozen.makespan_ms == recording.makespan_ms
+    assert freed.makespan_ms == recording.makespan_ms - 3_900
+
+
+def test_a_trial_that_ends_before_its_stop_takes_effect_has_ended() -> None:
+    late = trace(2, [0.9, 0.9, 0.9, 0.01], busy_ms=4_050)
+    recording = recorded(trace(0, GOOD), trace(1, GOOD), late)
+    threshold = parse_assessor("threshold:lower=0.05")
+    outcome = run(recording, Scenario("threshold", 1, 1, False, threshold))
+    assert not any(fate.stopped for fate in outcome.fates)
+
+
+def test_regret_says_that_the_best_trial_was_stopped_and_what_that_lost() -> None:
+    slow = trace(2, [0.1, 0.2, 0.9, 0.95])
+    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), slow), Question(assessors=[MEDIAN]))
+    row = found.rows[1]
+    assert (row.mode, row.best_killed, row.stopped) == ("frozen", True, (2,))
+    assert row.best is not None and row.best.number == 0
+    assert row.lost == pytest.approx(0.15)
+    assert row.rank == 2
+
+
+def test_values_are_better_when_smaller_where_the_search_minimizes() -> None:
+    recording = recorded(trace(0, BAD), trace(1, BAD), trace(2, GOOD), direction="minimize")
+    found = compare(recording, Question(assessors=[MEDIAN]))
+    assert found.best is not None and found.best.number == 0
+    assert (found.rows[1].stopped, found.rows[1].lost) == ((2,), 0.0)
+
+
+def test_what_the_record_stopped_early_is_counted_as_unknown_where_it_goes_on() -> None:
+    stopped = trace(2, [0.9], status=TrialStatus.EARLY_STOPPED)
+    recording = recorded(trace(0, GOOD), trace(1, GOOD), stopped, stops_recorded=1)
+    found = compare(recording, Question(assessors=[MEDIAN]))
+    assert [row.unknown for row in found.rows] == [0, 1, 1]
+    assert any("1 trials were stopped early in the record" in line for line in found.assumptions)
+
+
+def test_more_devices_shorten_a_search_only_as_far_as_it_has_trials_at_once() -> None:
+    recording = recorded(*(trace(number, GOOD) for number in range(4)))
+    found = compare(recording, Question(workers=[2]))
+    assert [row.makespan_saved for row in found.rows] == [0, 0]
+    assert any("--concurrency" in line for line in found.assumptions)
+    found = compare(recording, Question(workers=[2, 4], concurrency=4))
+    assert [row.outcome.makespan_ms for row in found.rows] == [20_000, 10_000, 5_000]
+    assert [row.device_saved for row in found.rows] == [0, 0, 0]
+
+
+def test_an_order_of_placement_matters_where_trials_wait() -> None:
+    lengths = [1, 1, 1, 5]
+    recording = recorded(*(trace(number, GOOD[:n]) for number, n in enumerate(lengths)))
+    question = Question(workers=[2], policies=["first-come", "longest-first"], concurrency=4)
+    rows = {row.outcome.scenario.policy: row.outcome for row in compare(recording, question).rows[1:]}
+    assert rows["longest-first"].makespan_ms < rows["first-come"].makespan_ms
+    assert rows["longest-first"].fates[0].began_ms == 0
+
+
+def test_a_trial_of_several_devices_needs_all_of_them_at_once() -> None:
+    recording = recorded(trace(0, GOOD, devices=2), trace(1, GOOD, devices=2), concurrency=2, places=2)
+    found = compare(recording, Question(workers=[3]))
+    assert found.rows[1].outcome.makespan_ms == 10_000
+    assert found.rows[0].outcome.device_ms == 20_000
+    with pytest.raises(BadScenarioError, match="needs 2 devices"):
+        compare(recording, Question(workers=[1]))
+
+
+def test_every_trial_ends_once_whatever_is_asked() -> None:
+    chance = random.Random(3)
+    for _ in range(40):
+        traces = [
+            trace(number, [chance.random() for _ in range(chance.randrange(6))])
+            for number in range(chance.randrange(1, 12))
+        ]
+        recording = recorded(*traces, places=3, concurrency=chance.randrange(1, 6))
+        question = Question([MEDIAN, parse_assessor("asha")], [1, 2], 1, ["newest-first"])
+        for row in compare(recording, question).rows:
+            assert sorted(fate.trace.number for fate in row.outcome.fates) == list(range(len(traces)))
+            assert 0 <= row.outcome.device_ms <= sum(one.busy_ms for one in traces)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("median", {}),
+        ("median:n_warmup_steps=5,interval_steps=2", {"n_warmup_steps": 5, "interval_steps": 2}),
+        ("percentile:percentile=25.0", {"percentile": 25.0}),
+        ('patient:patience=3,wrapped={"name": "median"}', {"patience": 3, "wrapped": {"name": "median"}}),
+    ],
+)
+def test_an_assessor_is_read_as_it_is_typed(text: str, expected: dict[str, Any]) -> None:
+    assert parse_assessor(text) == {"name": text.partition(":")[0], "options": expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("medium", "assessor.name: unknown assessor 'medium'"),
+        ("median:warmup=5", "assessor.options.warmup: unknown option"),
+        ("median:n_warmup_steps", "'n_warmup_steps' of 'median:n_warmup_steps' is no option"),
+    ],
+)
+def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said: str) -> None:
+    with pytest.raises(BadScenarioError, match=said):
+        parse_assessor(text)
+
+
+def test_an_order_that_is_none_is_said_with_those_that_are() -> None:
+    with pytest.raises(BadScenarioError, match="expected first-come, newest-first"):
+        parse_policy("random")
+
+
+def test_a_comparison_is_json_and_two_pictures() -> None:
+    slow = trace(2, [0.1, 0.2, 0.9, 0.95])
+    recording = recorded(trace(0, GOOD), trace(1, GOOD), slow, stream_id="<b>")
+    found = compare(recording, Question([MEDIAN, parse_assessor("asha")], concurrency=2, workers=[2]))
+    written = json.loads(json.dumps(found.as_json()))
+    assert [row["mode"] for row in written["scenarios"]] == ["freed"] * 3
+    html = page(found)
+    assert (
+        "<svg" in html
+        and "&lt;b&gt;" in html
+        and "<b>" not in html
+        and "http" not in html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    )
+    assert png(found).startswith(b"\x89PNG")
+
+
+def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    from trackside.cli.whatif import show
+
+    many = [parse_assessor("median:n_startup_trials=3,n_warmup_steps=5,interval_steps=2"), MEDIAN]
+    show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question(many)))
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= screen.WIDTH
+    assert "frozen" in said and "freed" in said and "assumed:" in said
