@@ -9,6 +9,11 @@ from trackside.contracts.message import Command, Json, Message
 from trackside.contracts.topics import Topic, Topics
 
 SCHEMA_ID = "urn:trackside:schema:"
+RECEIPT: Json = {
+    "location": "$message.header#/ce_receiptto",
+    "description": "A topic, allowed by the operator, for the answer: CommandAccepted or CommandRefused. "
+    "Without it the answer is in the events alone.",
+}
 
 
 def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
@@ -48,6 +53,8 @@ def asyncapi() -> Json:
             "action": action,
             "channel": {"$ref": f"#/channels/{name}"},
         }
+        if topic == Topics().commands:
+            operations["receiveCommands"]["reply"] = {"address": RECEIPT}
         messages.update({kind.__name__: _message(kind) for kind in kinds})
     return {
         "asyncapi": "3.0.0",

@@ -29,7 +29,8 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 class Arrival:
     """A command as it arrived: addressed, digested, with what is wrong with its body if something is.
 
-    `stream` and `command_id` are empty when the publisher gave none that is usable.
+    `stream` and `command_id` are empty when the publisher gave none that is usable; `receipt_to` is the topic
+    that wants the answer too.
     """
 
     command_id: str
@@ -40,6 +41,7 @@ class Arrival:
     body: Json | None
     digest: str
     problem: Problem | None
+    receipt_to: str = ""
 
 
 class _DuplicateKeyError(ValueError):
@@ -113,6 +115,7 @@ def _arrival(
         body=None if problem else body,
         digest=digest,
         problem=problem,
+        receipt_to=_attribute(attributes, "receiptto"),
     )
 
 
@@ -123,7 +126,7 @@ def _attribute(attributes: Mapping[str, Any], name: str) -> str:
 
 
 def _bad_attribute(attributes: Mapping[str, Any]) -> Problem | None:
-    for name in ("id", "type", "source", "partitionkey"):
+    for name in ("id", "type", "source", "partitionkey", "receiptto"):
         value = attributes.get(name)
         if value is not None and not isinstance(value, str):
             message = f"the attribute {name} must be a string, got {type(value).__name__}"

@@ -45,6 +45,7 @@ REFUSAL_CODES = {
     "missing_header": "An attribute of the envelope is missing.",
     "bad_identifier": "A name is not an identifier.",
     "key_mismatch": "The record's key and the attribute `partitionkey` differ.",
+    "bad_receipt_topic": "The topic for the receipt is none that the operator allows.",
     "unknown_command": "The type is no command; the message lists those that are.",
     "unknown_version": "The command is known in another version only.",
     "unknown_field": "A field is not part of the command; the nearest known one is named.",

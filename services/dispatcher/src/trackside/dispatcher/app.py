@@ -3,8 +3,12 @@
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.intake import next_commands
 from trackside.dispatcher.lanes import Lane
+from trackside.dispatcher.receipt_positions import ReceiptPositions, earliest
+from trackside.dispatcher.receipts import Receipts
 from trackside.dispatcher.service import Dispatcher
-from trackside.dispatcher.settings import DispatcherSettings
+from trackside.dispatcher.settings import DispatcherSettings, topics_of
+from trackside.domain.streams import Streams
+from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_start, run_service, until_fit
@@ -28,13 +32,16 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner")]
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2])
-    dispatcher = Dispatcher(service.log, topics, service.author, streams, advice, service.background)
+    receipts, raw = await _receipts(service, settings, streams)
+    dispatcher = Dispatcher(
+        service.log, topics, service.author, streams, advice, service.background, receipts
+    )
     reactor = Reactor(
         service.log,
         service.author,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
-        raw=next_commands(streams, await from_start(service.log, topics.commands)),
+        raw=raw,
         partitions={topics.events.name: topics.events.partitions},
         health=service.health,
         background=service.background,
@@ -47,3 +54,20 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
         await reactor.run(service.stop)
     finally:
         await advice.close()
+
+
+async def _receipts(
+    service: Service, settings: DispatcherSettings, streams: Streams
+) -> tuple[Receipts | None, dict[TopicPartition, int]]:
+    """Gives what sends receipts, if any are allowed, and where to read the commands from."""
+    topics = topics_of(settings.receipt_topics)
+    first = await from_start(service.log, service.settings.topics.commands)
+    starts = next_commands(streams, first)
+    if not topics:
+        return None, starts
+    receipts = Receipts(service.log, service.author, service.background, topics)
+    kept = ReceiptPositions(service.settings.postgres_dsn, service.settings.topics.commands.name)
+    known = await kept.load()
+    starts = {place: earliest(place, start, first[place], known) for place, start in starts.items()}
+    service.background.spawn(kept.follow(receipts.positions))
+    return receipts, starts

@@ -1,10 +1,13 @@
 """Takes in what publishers wrote: commands on their way into their streams, and dead letters."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import Arrival, read_command
+from trackside.contracts.refusals import Problem
+from trackside.dispatcher.receipts import Wanted
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
 from trackside.eventlog.log import Entry, TopicPartition
@@ -18,9 +21,11 @@ class Intake:
     An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, receipt_topics: Collection[str] = ()) -> None:
+        self._receipt_topics = receipt_topics
         self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}
         self.dead: list[RecordDeadLettered] = []
+        self.wanted: list[Wanted] = []
 
     def take(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
@@ -31,9 +36,13 @@ class Intake:
         except UndecodableError as error:
             self.dead.append(dead_letter(entry, error, "dispatcher"))
             return
-        event = _received(arrival, source)
-        place = (entry.partition, entry.offset)
-        self._arrivals[place] = (_stream(arrival, source), event, arrival.traceparent)
+        stream, place = _stream(arrival, source), (entry.partition, entry.offset)
+        if arrival.receipt_to in self._receipt_topics:
+            command_id = arrival.command_id or place_of(source)
+            self.wanted.append(Wanted(arrival.receipt_to, stream, command_id, source, arrival.traceparent))
+        elif arrival.receipt_to and arrival.problem is None:
+            arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
+        self._arrivals[place] = (stream, _received(arrival, source), arrival.traceparent)
 
     def folded(self, event: CommandReceived) -> None:
         """Forgets an arrival that is in its stream."""
@@ -53,6 +62,11 @@ class Intake:
 
     def __len__(self) -> int:
         return len(self._arrivals)
+
+
+def _no_receipt(arrival: Arrival, allowed: Collection[str]) -> Problem:
+    message = f"topic {arrival.receipt_to[:200]!r}, allowed: {', '.join(sorted(allowed)) or 'none'}"
+    return Problem(code="bad_receipt_topic", path="$receiptto", message=message[:1_000])
 
 
 def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:

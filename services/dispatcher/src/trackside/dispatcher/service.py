@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import structlog
 
 from trackside.contracts.codec import COMMANDS
-from trackside.contracts.commands import CommandReceived, CommandRefused
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskInterrupted
@@ -17,6 +17,7 @@ from trackside.dispatcher.history import ended
 from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.lanes import Reported
 from trackside.dispatcher.offer import Offer, offer_of
+from trackside.dispatcher.receipts import Receipts
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
@@ -46,6 +47,7 @@ class Dispatcher:
         streams: Streams,
         advice: Advice,
         background: Background,
+        receipts: Receipts | None = None,
     ) -> None:
         self._log = log
         self._topics = topics
@@ -55,7 +57,8 @@ class Dispatcher:
         self._offer: Offer | None = None
         self._advice = advice
         self._background = background
-        self._intake = Intake()
+        self._receipts = receipts
+        self._intake = Intake(() if receipts is None else receipts.topics)
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
 
@@ -72,6 +75,8 @@ class Dispatcher:
         if isinstance(message, _CONCLUDES):
             self._advice.concluded(stream.stream_id)
         if outcome is Outcome.APPLIED:
+            if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
+                self._receipts.answer(message)
             self._note(stream, record)
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
@@ -85,6 +90,11 @@ class Dispatcher:
     def arrive(self, entry: Entry) -> None:
         """Takes in what somebody wrote to the commands topic."""
         self._intake.take(entry)
+        if self._receipts is not None:
+            self._receipts.read(entry.partition, entry.offset)
+            for wanted in self._intake.wanted:
+                self._receipts.want(wanted)
+        self._intake.wanted.clear()
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
         """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""
@@ -113,6 +123,8 @@ class Dispatcher:
             if stream.closed:
                 shrink(stream)
         self._unasked.clear()
+        if self._receipts is not None:
+            self._receipts.look_up(self._streams)
         self._streams.settle()
         letters = self._topics.dead_letters
         while self._intake.dead:

@@ -1,7 +1,11 @@
 """Settings of the dispatcher, read from TRACKSIDE_DISPATCHER_ variables."""
 
-from pydantic import Field
+import re
+
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class DispatcherSettings(BaseSettings):
@@ -19,3 +23,21 @@ class DispatcherSettings(BaseSettings):
         False,
         description="A hot spare: decide only when the log was silent for 0.2 s.",
     )
+    receipt_topics: str = Field(
+        "",
+        description="Topics, comma separated, to which a command may have its answer sent too.",
+    )
+
+    @field_validator("receipt_topics")
+    @classmethod
+    def _topics_of_others(cls, text: str) -> str:
+        """Refuses what is no topic's name, and every topic of ours under whatever prefix."""
+        for name in topics_of(text):
+            if not _TOPIC.fullmatch(name) or "trackside." in name or name in (".", ".."):
+                raise ValueError(f"expected names of topics that are not Trackside's own, not {name!r}")
+        return text
+
+
+def topics_of(text: str) -> frozenset[str]:
+    """Gives the names in a list that commas separate."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())

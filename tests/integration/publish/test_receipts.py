@@ -1,0 +1,126 @@
+"""A command names a topic, and its answer goes there too, at least once, whatever dies on the way."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dispatcher.conftest import _furnished
+from tests.integration.dispatcher.publishing import START, Place, Publisher, good
+from tests.processes import service
+from tests.stack import Servers
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Record
+from trackside.contracts.topics import Topic
+from trackside.eventlog.dead_letters import place_of
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.settings import StackSettings
+
+
+class Office:
+    """A dispatcher that may send receipts to two topics, one of which isn't there at first."""
+
+    def __init__(self, place: Place, log: KafkaLog, inbox: str, late: str) -> None:
+        self.place, self.log, self.inbox, self.late = place, log, inbox, late
+        self.publisher = Publisher(log, place)
+
+    async def say(self, receipt_to: str, task_type: str = "noop", structured: bool = False) -> Source:
+        """Publishes a search that wants a receipt."""
+        event = {"specversion": "1.0", "id": new_id("c"), "type": START, "source": "test"}
+        body = {**good(), "task_type": task_type}
+        if structured:
+            headers = [("content-type", b"application/cloudevents+json")]
+            value = json.dumps({**event, "receiptto": receipt_to, "data": body}).encode()
+        else:
+            headers = [(f"ce_{name}", text.encode()) for name, text in event.items()]
+            headers.append(("ce_receiptto", receipt_to.encode()))
+            value = json.dumps(body).encode()
+        topic = self.place.topics.commands.name
+        appended = await self.log.publish(topic, 1, Outgoing(new_id("s").encode(), value, headers))
+        return Source(topic=topic, partition=1, offset=appended.offset)
+
+    async def receipts(self, topic: str, wanted: set[str]) -> dict[str, Record]:
+        """Waits until the receipts with these ids are in a topic."""
+        reader = self.log.reader({(topic, 0): 0})
+        found: dict[str, Record] = {}
+        async with asyncio.timeout(60):
+            while not wanted <= found.keys():
+                for entry in await reader.read(1.0):
+                    record = decode(entry)
+                    assert record is not None
+                    found[record.envelope.id] = record
+        await reader.close()
+        return found
+
+    async def make(self, topic: str) -> None:
+        """Creates a topic as somebody else would."""
+        await self.log.ensure([Topic(topic, 1, "any", "receipts", 3_600_000)])
+
+
+@pytest.fixture
+async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Office]:
+    prefix = f"t{secrets.token_hex(4)}."
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
+    )
+    await _furnished(settings)
+    inbox, late = f"{prefix}team-a.inbox", f"{prefix}team-b.late"
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": prefix,
+        "TRACKSIDE_DISPATCHER_RECEIPT_TOPICS": f"{inbox}, {late}",
+    }
+    async with KafkaLog(settings.kafka_bootstrap, "office") as log:
+        with service("dispatcher", variables, tmp_path) as running:
+            found = Office(Place(settings, running), log, inbox, late)
+            await found.make(inbox)
+            yield found
+
+
+async def test_answers_go_to_the_topic_that_a_command_names(office: Office) -> None:
+    good_one = await office.say(office.inbox)
+    bad_one = await office.say(office.inbox, task_type="nope", structured=True)
+    found = await office.receipts(office.inbox, {place_of(good_one), place_of(bad_one)})
+    accepted, refused = found[place_of(good_one)], found[place_of(bad_one)]
+    assert accepted.message == await office.publisher.answer(good_one)
+    assert isinstance(accepted.message, CommandAccepted)
+    assert refused.message == await office.publisher.answer(bad_one)
+    assert isinstance(refused.message, CommandRefused) and refused.message.code == "unknown_task_type"
+    assert accepted.envelope.role == "dispatcher"
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("named", ["trackside.commands", "team-c.inbox", "a b", "..", "x" * 300])
+async def test_no_other_topic_is_written_to(office: Office, named: str) -> None:
+    prefix = office.place.settings.topic_prefix
+    for topic in (named, f"{prefix}{named}"):
+        answer = await office.publisher.answer(await office.say(topic))
+        assert isinstance(answer, CommandRefused)
+        assert (answer.code, answer.path) == ("bad_receipt_topic", "$receiptto")
+        assert office.inbox in answer.message
+    sent = await office.say(office.inbox)
+    assert (await office.receipts(office.inbox, {place_of(sent)})).keys() == {place_of(sent)}
+
+
+async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts_after_a_kill(
+    office: Office,
+) -> None:
+    waiting = [await office.say(office.late) for _ in range(3)]
+    for source in waiting:
+        assert isinstance(await office.publisher.answer(source), CommandAccepted)
+    sent = await office.say(office.inbox)
+    await office.receipts(office.inbox, {place_of(sent)})
+    office.place.dispatcher.again()
+    await office.make(office.late)
+    found = await office.receipts(office.late, {place_of(source) for source in waiting})
+    assert all(isinstance(record.message, CommandAccepted) for record in found.values())
+    for source in waiting:
+        assert found[place_of(source)].message == await office.publisher.answer(source)
+    await office.publisher.assert_well()
