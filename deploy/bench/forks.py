@@ -106,7 +106,8 @@ class _Server:
         if task is not None:
             ending = Path(task["workdir"]) / f"{number}.json"
             words = spoken(Word("LOAD")) + spoken(Word("TRAIN", "cpu"))
-            socket.send_fds(ours, [line(task | {"ending": str(ending)}) + words], [nothing])
+            files = {"journal": str(ending), "ending": str(ending)}
+            socket.send_fds(ours, [line(task | files) + words], [nothing])
         with suppress(OSError):
             ours.shutdown(socket.SHUT_WR)
         os.close(nothing)

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from trackside.worker import child, leftovers
+from trackside.worker import child, huge_pages, leftovers
 from trackside.worker.lifeline import die_with
 
 PACKET_BYTES = 65_536
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     missing = preload(modules)
     gc.collect()
     gc.freeze()
+    huge_pages.collapse()
     _Forkserver(control).serve(missing)
 
 

@@ -45,7 +45,6 @@ class Held:
     reporter: Reporter
     turn: asyncio.Future[Turn]
     reserved: Reservation
-    journaled: bool = False
     interrupts: int = 0
     run: Run | None = None
     asked: tuple[AttemptEnd, float | None] | None = None

@@ -1,7 +1,9 @@
-"""What the worker has taken on, on disk, before it says so: one file per placement.
+"""What the worker has taken on, in a file per placement before it says so.
 
 The file goes when the placement's end is in the log. What is found at a start is what an earlier
-incarnation owes the log.
+incarnation owes the log. A file is written and renamed: the death of the worker can't take it. A power cut
+can, and takes the process with it, so the placement is lost either way, unless an ending is on the disk; so
+the file is synced before an ending is, by the process that leaves one.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.worker.synced import write_synced
+from trackside.worker.synced import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,14 @@ class Journal:
         """Gives the file in which the task's process leaves how it ended."""
         return self._endings / f"{placement.key}.json"
 
-    async def write(self, placement: Placement) -> None:
-        """Writes down that a placement was taken on; it is on the disk when this returns."""
-        await asyncio.to_thread(self._write, placement)
+    def entry_file(self, placement: Placement) -> Path:
+        """Gives the file that says that the placement was taken on."""
+        return self._entries / f"{placement.key}.json"
 
-    def _write(self, placement: Placement) -> None:
+    def write(self, placement: Placement) -> None:
+        """Writes down that a placement was taken on, and makes its working directory. Raises OSError."""
         self.workdir(placement).mkdir(exist_ok=True)
-        write_synced(self._entries / f"{placement.key}.json", asdict(placement))
+        write_whole(self.entry_file(placement), asdict(placement))
 
     def ending(self, placement: Placement) -> dict[str, Any] | None:
         """Gives what the task's process wrote of its end; None if it wrote nothing that can be read."""
@@ -94,7 +97,7 @@ class Journal:
         await asyncio.to_thread(self._forget, placement, keep_workdir)
 
     def _forget(self, placement: Placement, keep_workdir: bool) -> None:
-        (self._entries / f"{placement.key}.json").unlink(missing_ok=True)
+        self.entry_file(placement).unlink(missing_ok=True)
         self.ending_file(placement).unlink(missing_ok=True)
         if not keep_workdir:
             shutil.rmtree(self.workdir(placement), ignore_errors=True)

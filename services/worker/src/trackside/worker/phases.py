@@ -57,15 +57,17 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -
     orders.over()
     ending["leftovers"] = leftovers.end_descendants()
     ending |= attempt.times | peaks() | {"interrupts": attempt.interrupts}
-    _leave(Path(assignment["ending"]), ending, channel)
+    _leave(assignment, ending, channel)
 
 
-def _leave(path: Path, ending: dict[str, Any], channel: WorkerChannel) -> None:
+def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: WorkerChannel) -> None:
     """Writes the ending down and says so; where the disk has no room, the channel carries it.
 
     A death of the worker can't take what was renamed. A power cut can, until it is synced: by then the log
-    has the end, or the attempt is lost with its worker and tried again. So nobody waits for the disk.
+    has the end, or the attempt is lost with its worker and tried again. So nobody waits for the disk. The
+    journal comes first: an ending without its entry would be nobody's.
     """
+    path = Path(assignment["ending"])
     try:
         write_whole(path, ending | {"reports": channel.said, "final": channel.final_value})
     except OSError as error:
@@ -74,6 +76,7 @@ def _leave(path: Path, ending: dict[str, Any], channel: WorkerChannel) -> None:
         return
     channel.tell({"ended": True})
     with contextlib.suppress(OSError):
+        sync(Path(assignment["journal"]))
         sync(path)
 
 

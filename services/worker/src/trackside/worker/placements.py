@@ -118,6 +118,10 @@ class Placements:
             reserved=command.reserved,
             interrupts=command.interrupted,
         )
+        try:
+            self._shop.journal.write(placement)
+        except OSError as error:
+            return Refusal("journal_unwritable", f"{type(error).__name__}: {error}")
         older = [each for each in self.here.values() if each.placement.task_id == command.task_id]
         self._tokens.came(command.task_id, placement.token)
         self.here[held.key] = held
@@ -125,12 +129,20 @@ class Placements:
         for each in older:
             each.stop(AttemptEnd.LOST)
         self.spawn(self._carry_out(held))
+        self.advance()
         return None
 
     def bury(self, placement: Placement, end: AttemptEnd | None) -> None:
         """Says of a placement that was never seen that it has ended so, or is given back; it never runs."""
         self._tokens.buried(placement.task_id, placement.token)
-        self.spawn(self._bury(placement, end))
+        with contextlib.suppress(OSError):  # the log will hold it
+            self._shop.journal.write(placement)
+        reporter = Reporter(self._voice, placement)
+        if end is not None:
+            self._end(placement, reporter, {"end": end})
+        else:
+            returned = reporter.returned(partial(self._heard, placement))
+            self._tokens.answered(placement.task_id, placement.token, returned)
 
     def give_back(self, device_id: str | None = None) -> None:
         """Gives back what has not begun, on one device or on all."""
@@ -158,12 +170,10 @@ class Placements:
         waiting = [held for held in self.here.values() if held.waits]
         for held in sorted(waiting, key=lambda held: held.holding.stage is not Stage.LOADED):
             devices = set(held.placement.device_ids)
-            if held.begun or held.journaled:
-                fits = not devices & awaited and self._has_room(held)
-                if fits:
-                    self._begin(held)
-                    continue
-            awaited |= devices
+            if not devices & awaited and self._has_room(held):
+                self._begin(held)
+            else:
+                awaited |= devices
         self._load_early()
         self._give_up_waiting()
 
@@ -190,7 +200,7 @@ class Placements:
         for held in self.here.values() if self._terms.load_early else ():
             if loaded >= self._terms.load_early:
                 return
-            if held.waits and held.journaled and not held.begun:
+            if held.waits and not held.begun:
                 if self.ledger.on_host(held.claim, HAS_PROCESS) is not None:
                     return
                 held.holding.stage = Stage.LOADED
@@ -202,7 +212,7 @@ class Placements:
 
         Of several that have loaded and fill the host, the one that came last makes room.
         """
-        waiting = [held for held in self.here.values() if held.waits and held.journaled]
+        waiting = [held for held in self.here.values() if held.waits]
         if any(holding.stage in HAS_DEVICES for holding in self.ledger.holdings.values()):
             for held in waiting:
                 held.blocked_s = None
@@ -232,13 +242,6 @@ class Placements:
 
     async def _carry_out(self, held: Held) -> None:
         placement = held.placement
-        try:
-            await self._shop.journal.write(placement)
-        except OSError as error:
-            self._refuse(held, error)
-            return
-        held.journaled = True
-        self.advance()
         match await held.turn:
             case Begin(trains):
                 await self._run(held, trains)
@@ -249,13 +252,6 @@ class Placements:
             case AttemptEnd() as end:
                 self._leave(held)
                 self._end(placement, held.reporter, {"end": end})
-
-    def _refuse(self, held: Held, error: OSError) -> None:
-        placement = held.placement
-        self._leave(held)
-        metrics.counter("trackside.worker.refused.tasks").labels(code="journal_unwritable").inc()
-        refused = held.reporter.refused("journal_unwritable", f"{type(error).__name__}: {error}")
-        self._tokens.answered(placement.task_id, placement.token, refused)
 
     async def _run(self, held: Held, trains: bool) -> None:
         placement = held.placement
@@ -331,17 +327,6 @@ class Placements:
         self.ledger.drop(held.key)
         held.holding.stage = Stage.GOING
         self.advance()
-
-    async def _bury(self, placement: Placement, end: AttemptEnd | None) -> None:
-        """Notes on disk that a placement must never run, and says what becomes of it."""
-        with contextlib.suppress(OSError):  # the log will hold it
-            await self._shop.journal.write(placement)
-        reporter = Reporter(self._voice, placement)
-        if end is not None:
-            self._end(placement, reporter, {"end": end})
-        else:
-            returned = reporter.returned(partial(self._heard, placement))
-            self._tokens.answered(placement.task_id, placement.token, returned)
 
     def _leave(self, held: Held) -> None:
         self.ledger.drop(held.key)

@@ -256,6 +256,7 @@ class Run:
             "interrupts": self.job.interrupts,
             "interrupted": self.job.interrupted,
             "workdir": workdir,
+            "journal": str(journal.entry_file(placement)),
             "ending": str(journal.ending_file(placement)),
             "environment": environment,
         }

@@ -7,17 +7,6 @@ from pathlib import Path
 from typing import Any
 
 
-def write_synced(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a JSON file so that, after any crash, it is there whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
-    _sync(path.parent)
-
-
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a JSON file that no reader sees half written; a power cut may take it until it is synced."""
     unfinished = path.with_suffix(".unfinished")
