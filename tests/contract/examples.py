@@ -68,6 +68,7 @@ COMMANDS: list[Message] = [
         reserved=RESERVED,
         interrupts=2,
         wait=True,
+        lease_s=15.0,
     ),
     tasks.RecallTask(stream="digits-1", **TOKEN),
     tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),

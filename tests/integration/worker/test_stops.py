@@ -126,12 +126,12 @@ async def test_an_exclusive_task_ends_before_the_lease_of_a_silent_log(tmp_path:
     topics, log = Topics("t."), Forgetful()
     await log.ensure(topics.shared)
     gate = Gate(tmp_path / "gate")
-    settings = hungry_settings(tmp_path / "worker", lease_s=2.0)
+    settings = hungry_settings(tmp_path / "worker")
     async with running(log, topics, settings) as rig:
         asked = {"train": ["wait"], "gate": str(gate.path)}
-        await rig.run("a", asked, task_type="hungry", exclusive=True)
+        await rig.run("a", asked, task_type="hungry", exclusive=True, lease_s=2.0)
         await rig.run("b", asked, task_type="hungry", device="cpu-1")
-        await rig.run("c", {}, task_type="hungry", exclusive=True, wait=True)
+        await rig.run("c", {}, task_type="hungry", exclusive=True, wait=True, lease_s=2.0)
         await asyncio.gather(rig.statuses("a", 4), rig.statuses("b", 4))
         log.silent = True
         assert (await rig.end("a")).end is AttemptEnd.LOST
@@ -142,9 +142,9 @@ async def test_an_exclusive_task_ends_before_the_lease_of_a_silent_log(tmp_path:
 
 async def test_an_exclusive_task_runs_while_the_log_answers(tmp_path: Path) -> None:
     topics = Topics("t.")
-    settings = settings_for(tmp_path, lease_s=4.0, heartbeat_interval_s=0.05)
+    settings = settings_for(tmp_path, heartbeat_interval_s=0.05)
     async with running(await memory_log(topics), topics, settings) as rig:
-        await rig.run("a", {"seconds": 2.5}, exclusive=True)
+        await rig.run("a", {"seconds": 2.5}, exclusive=True, lease_s=4.0)
         assert (await rig.end("a")).end is AttemptEnd.FINISHED
 
 

@@ -1,5 +1,7 @@
 """Tasks that wait behind running ones: never in the way of anybody, and taken back for something better."""
 
+from dataclasses import replace
+
 from tests.unit.scheduler.hall import Hall, policy
 from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import RecallTask, RunTask, TaskStatus
@@ -53,6 +55,16 @@ def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> N
     assert not command.held
     hall.accept("a")
     assert due(hall) == []
+
+
+def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
+    hall = Hall(replace(policy(), lease_s=4.5))
+    hall.join(cpus=1)
+    hall.submit("a")
+    hall.turn()
+    (command,) = due(hall)
+    assert isinstance(command.command, RunTask)
+    assert command.command.lease_s == 4.5
 
 
 def test_who_waited_behind_has_the_device_next_and_somebody_waits_behind_it() -> None:

@@ -248,7 +248,8 @@ class RunTask(Command):
     """Tells a worker to run one placement of a task, or to keep it until its device is free (`wait`).
 
     `interrupts` is how often the attempt may run out of memory in training before it ends, `interrupted` how
-    often it has in earlier placements.
+    often it has in earlier placements. After `lease_s` without a sign of life the worker is taken for lost:
+    it ends an exclusive task before.
     """
 
     stream: str
@@ -265,6 +266,7 @@ class RunTask(Command):
     interrupts: int = 0
     interrupted: int = 0
     wait: bool = False
+    lease_s: float = 10.0
 
 
 class RecallTask(Command):

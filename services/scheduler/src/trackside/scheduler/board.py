@@ -25,7 +25,10 @@ REFUSALS = 10
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What an operator has chosen, in bytes and ms. `hold_after_ms`: how long a task may be overtaken."""
+    """What an operator has chosen, in bytes and ms. `hold_after_ms`: how long a task may be overtaken.
+
+    `lease_s` is only told to workers.
+    """
 
     rules: Rules = field(default_factory=Rules)
     ageing_ms: int = 600_000
@@ -33,6 +36,7 @@ class Policy:
     look_ahead: int = 1
     queue_limits: dict[str, int] = field(default_factory=dict)
     defaults: tuple[int, int] = (2 * 10**9, 2 * 10**9)
+    lease_s: float = 10.0
 
 
 class Board:

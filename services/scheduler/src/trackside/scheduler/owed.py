@@ -56,7 +56,7 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
         elif task.attempt.recalled:
             command = _recall_of(task, stream, place.incarnation)
         elif task.state is TaskState.PLACED:
-            command = _run_of(task, stream, place.incarnation)
+            command = _run_of(task, stream, place.incarnation, board.policy.lease_s)
             held = task.attempt.behind and board.is_waiting(task.task_id)
         else:
             continue
@@ -116,7 +116,7 @@ def _recall_of(task: Task, stream: str, incarnation: str) -> RecallTask:
     )
 
 
-def _run_of(task: Task, stream: str, incarnation: str) -> RunTask:
+def _run_of(task: Task, stream: str, incarnation: str, lease_s: float) -> RunTask:
     return RunTask(
         stream=stream,
         task_id=task.task_id,
@@ -132,4 +132,5 @@ def _run_of(task: Task, stream: str, incarnation: str) -> RunTask:
         interrupts=retries.interrupts_left(task.needs.retry, task.attempts),
         interrupted=task.attempt.interrupted,
         wait=task.attempt.behind,
+        lease_s=lease_s,
     )

@@ -115,5 +115,6 @@ class SchedulerSettings(BaseSettings):
             hold_after_ms=int(self.hold_after_s * 1000),
             look_ahead=self.look_ahead,
             queue_limits=limits_of(self.queue_limits),
+            lease_s=self.lease_s,
             defaults=(bytes_of(self.default_memory), bytes_of(self.default_cuda_memory)),
         )

@@ -164,7 +164,7 @@ class Worker:
         await self._join(incarnation, places, voice, after)
         beat = incarnation.beat(self._log, settings.heartbeat_interval_s, observing.seen)
         beating = group.create_task(beat, name="beat")
-        obeying.append(group.create_task(incarnation.guard_exclusive(settings.lease_s), name="guard"))
+        obeying.append(group.create_task(incarnation.guard_exclusive(), name="guard"))
         self.joined = self._health.ready = True
         await _first(leaving, incarnation.lost)
         self._health.ready = False

@@ -98,22 +98,22 @@ class Incarnation:
         finally:
             await reader.close()
 
-    async def guard_exclusive(self, lease_s: float) -> None:
+    async def guard_exclusive(self) -> None:
         """Ends exclusive tasks before somebody may take this worker, which has just joined, for lost.
 
-        That is MARGIN_S before the lease is over, or half a lease where it is shorter than twice that.
+        That is MARGIN_S before the lease is over that the scheduler gave with the task, or half a lease
+        where it is shorter than twice that.
         """
         self._heard_s = monotonic_s()
-        limit_s = max(lease_s - MARGIN_S, lease_s / 2)
         while True:
-            silent_s = monotonic_s() - self._heard_s
-            if silent_s > limit_s:
-                self._end_exclusive(silent_s)
-            await asyncio.sleep(max(GUARD_S, limit_s - silent_s))
+            self._end_exclusive(monotonic_s() - self._heard_s)
+            await asyncio.sleep(GUARD_S)
 
     def _end_exclusive(self, silent_s: float) -> None:
         for held in list(self.placements.here.values()):
-            if held.command.exclusive and held.asked is None:
+            lease_s = held.command.lease_s
+            over = silent_s > max(lease_s - MARGIN_S, lease_s / 2)
+            if over and held.command.exclusive and held.asked is None:
                 log.warning("the log is silent: an exclusive task ends", task=held.key, silent_s=silent_s)
                 held.decide(GiveBack())
                 held.stop(AttemptEnd.LOST, 0)

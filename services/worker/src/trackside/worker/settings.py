@@ -43,12 +43,6 @@ class WorkerSettings(BaseSettings):
     stop_grace_s: float = Field(
         5.0, ge=0, le=600, description="Time between SIGTERM and SIGKILL for a task that is stopped, s."
     )
-    lease_s: float = Field(
-        10.0,
-        gt=0,
-        le=3_600,
-        description="The scheduler's lease, s: exclusive tasks end before it runs out unacknowledged.",
-    )
     load_early: int = Field(
         0, ge=0, le=1_024, description="How many tasks may load while their device is still busy."
     )
