@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec, needs_of
+from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec, estimated_by, needs_of
 from trackside.contracts.memory import bytes_of, shown
 from trackside.contracts.refusals import field_names, problem_of
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
@@ -101,4 +101,7 @@ def test_t17_a_task_s_own_estimate_comes_before_its_group_s_and_that_before_its_
     needs = needs_of(batch, group, plain)
     assert (needs.resources.estimate_memory, needs.resources.whole_device) == (2, True)
     assert (needs.priority, needs_of(batch, group, own).priority) == (9, 2)
+    assert (estimated_by(needs_of(batch, group, own), own), estimated_by(needs, plain)) == ("task", "group")
+    nobody = needs_of(batch, GroupSpec(tasks=[plain]), plain)
+    assert estimated_by(nobody, plain) == "task", "there is no estimate"
     assert needs.run_timeout_s == 60.0

@@ -34,6 +34,7 @@ from trackside.contracts.batches import (
     BatchStatus,
     BatchStopRequested,
     GroupEnded,
+    estimated_by,
     needs_of,
     task_name,
 )
@@ -365,13 +366,15 @@ def _next_of(batch: Batch, number: int) -> TaskSubmitted:
     number = min(number, len(batch.spec.groups[group].tasks) - 1)
     task = batch.spec.groups[group].tasks[number]
     name = task_name(task, number)
+    needs = needs_of(batch.spec, batch.spec.groups[group], task)
     return TaskSubmitted(
         task_id=batch_task_id(batch.batch_id, group, name),
         task_type=task.task_type,
         parameters=task.parameters,
         group=group,
         name=name,
-        needs=needs_of(batch.spec, batch.spec.groups[group], task),
+        needs=needs,
+        estimated_by=estimated_by(needs, task),
     )
 
 

@@ -4,7 +4,7 @@ Every move of the scheduler is written and folded as its event: the log must fin
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
@@ -126,6 +126,7 @@ class Hall:
         cuda: float | None = None,
         task_type: str = "digits",
         needs: dict[str, Any] | None = None,
+        estimated_by: Literal["task", "group"] = "task",
         **resources: Any,
     ) -> Task:
         """Submits a task; memory in GiB."""
@@ -138,7 +139,9 @@ class Hall:
             self._offset += 1
             self.streams.fold(record)
         asked = Needs(resources=Resources(**resources), **(needs or {}))
-        submitted = TaskSubmitted(task_id=task_id, task_type=task_type, parameters={}, needs=asked)
+        submitted = TaskSubmitted(
+            task_id=task_id, task_type=task_type, parameters={}, needs=asked, estimated_by=estimated_by
+        )
         assert self.tell(submitted, stream) is Outcome.APPLIED
         return self.task(task_id)
 

@@ -219,3 +219,21 @@ def test_t21_devices_are_tried_in_the_order_that_was_chosen(order: str, chosen: 
     hall.beat(foreign={"gpu-1": 20}, use={"gpu-0": 90, "gpu-1": 5, "gpu-2": 50})
     hall.submit("a", kind="gpu", cuda=1)
     assert hall.placed() == [("a", chosen)]
+
+
+def test_t17_the_reservation_says_that_the_estimate_is_the_groups() -> None:
+    hall = Hall()
+    hall.join(gpus=(24, 24), memory=64)
+    hall.submit("a", kind="gpu", memory=1, cuda=2, estimated_by="group")
+    hall.submit("b", kind="gpu", memory=1, cuda=2)
+    hall.turn()
+    by = {name: hall.task(name).attempt.reserved.estimated_by for name in ("a", "b")}
+    assert by == {"a": "group", "b": "task"}
+
+
+def test_t17_what_a_group_says_is_no_more_cut_than_what_a_task_says() -> None:
+    hall = Hall()
+    hall.join(gpus=(24,))
+    hall.submit("a", kind="gpu", cuda=80, estimated_by="group")
+    hall.turn()
+    assert "needs 80 GiB" in hall.said()["a"]

@@ -1,7 +1,7 @@
 """Batches: tasks that are submitted on their own, in groups that run one after another."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -149,6 +149,14 @@ def needs_of(batch: BatchSpec, group: GroupSpec, task: TaskSpec) -> Needs:
         | own
         | {"resources": _resources(batch.resources, group, task.resources)}
     )
+
+
+def estimated_by(needs: Needs, task: TaskSpec) -> Literal["task", "group"]:
+    """Says whose word the estimates of a task are: not its own if it gave none and yet has one."""
+    own, whole = task.resources or Resources(), needs.resources
+    gave = (own.estimate_memory, own.estimate_cuda_memory) != (None, None)
+    has = (whole.estimate_memory, whole.estimate_cuda_memory) != (None, None)
+    return "group" if has and not gave else "task"
 
 
 def _resources(of_batch: Resources, group: GroupSpec, own: Resources | None) -> Resources:

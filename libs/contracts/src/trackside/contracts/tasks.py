@@ -55,7 +55,10 @@ class TaskError(BaseModel):
 
 
 class TaskSubmitted(Event):
-    """A task waits for a device. `group` and `name` are those of its batch."""
+    """A task waits for a device. `group` and `name` are those of its batch.
+
+    `estimated_by` says whose word its estimates are: its own, or its group's or batch's where it gave none.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
@@ -65,6 +68,7 @@ class TaskSubmitted(Event):
     group: int | None = None
     name: str = ""
     needs: Needs = Needs()
+    estimated_by: Literal["task", "group"] = "task"
 
 
 class TaskStopRequested(Event):

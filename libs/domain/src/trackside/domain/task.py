@@ -6,7 +6,7 @@ queued -> placed -> active -> ended        an attempt that was refused, returned
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, Reservation, TaskError, TaskStatus
@@ -103,6 +103,7 @@ class Task:
     needs: Needs
     queued_at: tuple[int, int, int]
     traceparent: str = ""
+    estimated_by: Literal["task", "group"] = "task"
     state: TaskState = TaskState.QUEUED
     attempts: list[Attempt] = field(default_factory=lambda: [Attempt(1)])
     place: Place | None = None

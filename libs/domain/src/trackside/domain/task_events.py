@@ -61,6 +61,7 @@ def submitted(event: TaskSubmitted, record: Record) -> Task:
         needs=event.needs,
         queued_at=(record.append_time_ms, record.partition, record.offset),
         traceparent=record.envelope.traceparent,
+        estimated_by=event.estimated_by,
     )
 
 

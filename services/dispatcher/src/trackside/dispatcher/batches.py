@@ -11,6 +11,7 @@ from trackside.contracts.batches import (
     GroupEnded,
     StopTasks,
     SubmitTasks,
+    estimated_by,
     group_name,
     needs_of,
     task_name,
@@ -99,13 +100,15 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
     room = min(MOST_TASKS, batch.spec.concurrency - len(batch.open))
     for number, task in enumerate(group.tasks[first : first + room], first):
         name = task_name(task, number)
+        needs = needs_of(batch.spec, group, task)
         yield TaskSubmitted(
             task_id=batch_task_id(batch.batch_id, batch.group, name),
             task_type=task.task_type,
             parameters=task.parameters,
             group=batch.group,
             name=name,
-            needs=needs_of(batch.spec, group, task),
+            needs=needs,
+            estimated_by=estimated_by(needs, task),
         )
 
 

@@ -14,6 +14,7 @@ class Asks:
 
     `worker_id` and `device_id` are the fixed device, empty for none; `preempts` is the priority that it may
     push others aside with, -1 for never; `may_wait` says that it may be placed behind a running task.
+    `estimated_by` says whose word `memory` and `cuda` are.
     """
 
     queue: str
@@ -29,6 +30,7 @@ class Asks:
     raised_cuda: int = 0
     preempts: int = -1
     may_wait: bool = True
+    estimated_by: Literal["task", "group"] = "task"
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -56,6 +58,7 @@ def asks_of(task: Task) -> Asks:
         raised_memory=0 if raised is None else raised.memory_bytes,
         raised_cuda=0 if raised is None else raised.cuda_memory_bytes,
         preempts=needs.priority if needs.preempt else -1,
+        estimated_by=task.estimated_by,
         may_wait=wanted.devices == 1 and needs.queue_timeout_s is None,
     )
 

@@ -9,7 +9,7 @@ from trackside.domain.memory import HEADROOM
 from trackside.domain.task import Attempt
 from trackside.scheduler.asks import Asks
 
-By = Literal["task", "learned", "default", "raised"]
+By = Literal["task", "group", "learned", "default", "raised"]
 KEPT_ATTEMPTS = 20
 
 
@@ -19,6 +19,11 @@ class Amount:
 
     size_bytes: int
     by: By
+
+    @property
+    def is_said(self) -> bool:
+        """Says whether a user gave it, for the task or its group: it isn't cut then."""
+        return self.by in ("task", "group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class Want:
     def estimated_by(self, with_cuda: bool) -> By:
         """Says where the numbers come from: the strongest of the two sources."""
         found = {self.memory.by, self.cuda.by} if with_cuda else {self.memory.by}
-        for by in ("raised", "task", "learned"):
+        for by in ("raised", "task", "group", "learned"):
             if by in found:
                 return by
         return "default"
@@ -82,19 +87,19 @@ def want_of(asks: Asks, peaks: Peaks, defaults: tuple[int, int], most: Most) -> 
     """
     learned = (peaks.learned_memory(asks.task_type), peaks.learned_cuda(asks.task_type))
     return Want(
-        memory=_amount(asks.memory, learned[0], defaults[0], asks.raised_memory, most.memory),
-        cuda=_amount(asks.cuda, learned[1], defaults[1], asks.raised_cuda, most.cuda),
+        memory=_amount(asks, asks.memory, learned[0], defaults[0], asks.raised_memory, most.memory),
+        cuda=_amount(asks, asks.cuda, learned[1], defaults[1], asks.raised_cuda, most.cuda),
     )
 
 
-def _amount(own: int | None, learned: int, default: int, raised: int, most: int) -> Amount:
+def _amount(asks: Asks, own: int | None, learned: int, default: int, raised: int, most: int) -> Amount:
     if own is not None:
-        found = Amount(own, "task")
+        found = Amount(own, asks.estimated_by)
     else:
         found = Amount(learned, "learned") if learned else Amount(default, "default")
     if raised > found.size_bytes:
         found = Amount(raised, "raised")
-    if found.by != "task" and 0 < most < found.size_bytes:
+    if not found.is_said and 0 < most < found.size_bytes:
         at_least = 0 if own is None else own
         found = Amount(max(most, at_least), found.by)
     return found

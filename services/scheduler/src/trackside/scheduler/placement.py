@@ -74,7 +74,7 @@ def device_bytes(slot: Slot, asks: Asks, amount: Amount, gates: Gates) -> int | 
     free = slot.free
     if need <= free - kept:
         return None if slot.waiting is not None and delays(slot, need) else need
-    if not others and amount.by != "task" and need <= min(total, 2 * free):
+    if not others and not amount.is_said and need <= min(total, 2 * free):
         return free
     return None
 
@@ -110,7 +110,7 @@ def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) 
         return need
     if by_default and share:
         return max(0, min(need, free))
-    if not host.bookings and amount.by != "task" and need <= min(total, 2 * free):
+    if not host.bookings and not amount.is_said and need <= min(total, 2 * free):
         return free
     return None
 
@@ -174,7 +174,7 @@ def behind_on(host: Host, slot: Slot, asks: Asks, want: Want, gates: Gates) -> S
     if slot.is_gpu:
         alone = slot.device.memory_bytes - slot.foreign
         cuda = want.cuda.size_bytes
-        if want.cuda.by != "task" and slot.device.memory_bytes:
+        if not want.cuda.is_said and slot.device.memory_bytes:
             cuda = min(cuda, alone)
         if slot.device.memory_bytes and cuda > alone:
             return None
