@@ -66,7 +66,11 @@ REFUSAL_CODES = {
     "unknown_search": "There is no search on this stream.",
     "unknown_batch": "There is no batch on this stream.",
     "unknown_task": "The batch has no such task.",
-    "already_terminal": "What is to be stopped is over.",
+    "unknown_trial": "The search has no such trial.",
+    "no_more_trials": "The search has all its trials, or its tuner has nothing left; the message says which.",
+    "is_stopping": "The search is being stopped.",
+    "bad_parameters": "The parameters of an imported trial are none of the search's space.",
+    "already_terminal": "What is to be stopped or changed is over.",
     "idempotency_conflict": "The command id was used before, with another body.",
 }
 """Why a command is refused; besides these, a number beyond its bounds gives `<field>_range`."""

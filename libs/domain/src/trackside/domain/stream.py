@@ -13,7 +13,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import batch, command, search, task_events
+from trackside.domain import batch, command, search, search_changes, task_events
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
@@ -66,6 +66,8 @@ def shrink(stream: Stream) -> None:
         stream.search.trials.clear()
         stream.search.opened.clear()
         stream.search.ends.clear()
+        stream.search.added.clear()
+        stream.search.imported.clear()
 
 
 def fold(stream: Stream, record: Record) -> Outcome:
@@ -103,6 +105,8 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     if of_task:
         return _task_event(stream, cast(task_events.TaskEvent, event), record)
     if stream.search is not None:
+        if isinstance(event, search.Change):
+            return search_changes.evolve(stream.search, event, record)
         return search.evolve(stream.search, stream.tasks, record)
     if stream.batch is not None:
         return batch.evolve(stream.batch, record)

@@ -180,6 +180,9 @@ class Board:
         if refused >= REFUSALS:
             self.waiting.remove(task_id)
             self.given_up[task_id] = task
+        elif task.held:
+            self.waiting.remove(task_id)
+            self.later.set(task_id, None)
         elif task.not_before_ms > self.now_ms:
             self.waiting.remove(task_id)
             self.later.set(task_id, task.not_before_ms)
