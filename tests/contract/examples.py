@@ -57,6 +57,21 @@ ERROR = tasks.TaskError(stage="TRAIN", type="ValueError", message="no such layer
 COMMANDS: list[Message] = [
     searches.StartSearch(**dict(SPEC)),
     searches.StopSearch(reason="good enough"),
+    searches.RequestTrials(count=3),
+    searches.UpdateSearchSpace(space=SPACE),
+    searches.ImportTrials(trials=[searches.PastTrial(parameters=PARAMETERS, value=0.93)]),
+    searches.AddTrial(parameters=PARAMETERS, tell_tuner=True),
+    searches.UpdateSearch(
+        concurrency=4,
+        max_trials=50,
+        max_duration_s=7_200.0,
+        max_trial_duration_s=600.0,
+        remove=["goal"],
+    ),
+    searches.PauseSearch(running="return", reason="the machine is needed"),
+    searches.ResumeSearch(),
+    searches.StopTrial(trial=7),
+    searches.Ping(),
     batches.SubmitTasks(**dict(BATCH)),
     batches.StopTasks(task="small", reason="not needed"),
     tasks.RunTask(
@@ -83,6 +98,7 @@ SEARCH_EVENTS: list[Message] = [
         publisher="https://example.org/notebook",
         rules=commands.RULES,
         problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels"),
+        key_id="ci-1",
     ),
     commands.CommandAccepted(command_id="c-1", source=SOURCE),
     commands.CommandRefused(
@@ -95,7 +111,25 @@ SEARCH_EVENTS: list[Message] = [
     searches.SearchStarted(command_id="c-1", search=SPEC, seed=7),
     searches.TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),
     searches.TrialEnded(trial=7, status=searches.TrialStatus.SUCCEEDED, value=0.97),
-    searches.SearchExhausted(trials=12),
+    searches.SearchExhausted(trials=12, seen=118),
+    searches.TrialsRequested(command_id="c-5", change=1, count=3),
+    searches.SearchSpaceUpdated(command_id="c-6", change=2, space_version=2, space=SPACE),
+    searches.TrialsImported(
+        command_id="c-7", change=3, trials=[searches.PastTrial(parameters=PARAMETERS, value=0.93)]
+    ),
+    searches.TrialAdded(command_id="c-8", change=4, parameters=PARAMETERS, tell_tuner=True),
+    searches.SearchUpdated(
+        command_id="c-9",
+        change=5,
+        concurrency=4,
+        max_trials=50,
+        max_duration_s=7_200.0,
+        max_trial_duration_s=600.0,
+        goal=0.99,
+    ),
+    searches.SearchPaused(command_id="c-10", change=6, running="return", reason="the machine is needed"),
+    searches.SearchResumed(command_id="c-11", change=7),
+    searches.SearchTimeLimitReached(due_ms=1_767_225_600_000),
     searches.SearchStopRequested(command_id="c-2", reason="good enough"),
     searches.SearchFailed(code="tuner_failed", message="trial 7: the tuner raised"),
     searches.SearchEnded(status=searches.SearchStatus.DONE, trials=20),
@@ -109,6 +143,8 @@ BATCH_EVENTS: list[Message] = [
 TASK_EVENTS: list[Message] = [
     tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, trial=7),
     tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
+    tasks.TaskHeld(task_id="digits-1.7", hold=1),
+    tasks.TaskReleased(task_id="digits-1.7", hold=1),
     tasks.TaskAssigned(**TOKEN, worker_id="w1", device_ids=["gpu-0"], seen=4),
     tasks.TaskUnschedulable(
         task_id="digits-1.7",

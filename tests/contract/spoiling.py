@@ -29,6 +29,15 @@ GOOD: dict[str, dict[str, Any]] = {
         "run_timeout_s": 60,
     },
     "trackside.stop-search.v1": {"reason": "enough"},
+    "trackside.request-trials.v1": {"count": 3},
+    "trackside.update-search-space.v1": {"space": {"x": {"type": "uniform", "low": 0, "high": 2}}},
+    "trackside.import-trials.v1": {"trials": [{"parameters": {"x": 0.5, "n": 2, "c": None}, "value": 1}]},
+    "trackside.add-trial.v1": {"parameters": {"x": 0.5, "c": {"_name": "a"}}, "tell_tuner": True},
+    "trackside.update-search.v1": {"concurrency": 3, "max_duration_s": 60, "remove": ["goal"]},
+    "trackside.pause-search.v1": {"running": "return", "reason": "enough"},
+    "trackside.resume-search.v1": {},
+    "trackside.stop-trial.v1": {"trial": 0},
+    "trackside.ping.v1": {},
     "trackside.submit-tasks.v1": {
         "groups": [
             {"name": "g", "tasks": [{"name": "a", "task_type": "noop", "parameters": {"x": [1, {"y": 2}]}}]},

@@ -111,7 +111,7 @@ def test_any_json_comes_to_a_known_end(headers: dict[str, bytes], key: bytes | N
 
 
 @settings(max_examples=700, deadline=None)
-@given(st.sampled_from(TYPES), st.data())
+@given(st.sampled_from([wire_type for wire_type in TYPES if GOOD[wire_type]]), st.data())
 def test_any_value_in_any_field_of_a_command_comes_to_a_known_end(
     wire_type: str, data: st.DataObject
 ) -> None:

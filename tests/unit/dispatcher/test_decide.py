@@ -235,7 +235,9 @@ def test_a_start_on_a_stream_whose_search_is_over_is_refused() -> None:
         (AttemptEnd.FAILED, None, 0.9, (TrialStatus.FAILED, None)),
         (AttemptEnd.CANCELLED, None, "none", (TrialStatus.SYS_CANCELED, None)),
         (AttemptEnd.CANCELLED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
-        (AttemptEnd.CANCELLED, "user", 0.9, (TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "user", 0.9, (TrialStatus.SUCCEEDED, 0.9)),
+        (AttemptEnd.CANCELLED, "user", "none", (TrialStatus.USER_CANCELED, None)),
+        (AttemptEnd.CANCELLED, "max_trial_duration", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
         (AttemptEnd.CANCELLED, "search_failed", "none", (TrialStatus.SYS_CANCELED, None)),
         (AttemptEnd.FAILED, "assessor", "none", (TrialStatus.EARLY_STOPPED, 0.25)),
         (AttemptEnd.LOST, "user", "none", (TrialStatus.USER_CANCELED, None)),
@@ -306,7 +308,7 @@ def test_a_search_with_nothing_left_to_try_is_done(exhausted: bool) -> None:
     told = search_running(max_trials=9 if exhausted else 1)
     told.tell(*decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2))
     if exhausted:
-        told.tell(*decide.exhausted(told.search))
+        told.tell(*decide.exhausted(told.search, seen=2))
     assert react(told) == []
     finish(told, 0, 0.5)
     assert react(told) == [SearchEnded(status=SearchStatus.DONE, trials=1)]

@@ -72,12 +72,32 @@ class TaskSubmitted(Event):
 
 
 class TaskStopRequested(Event):
-    """A task shall end: it is cancelled at once if it waits, else its worker is told."""
+    """A task shall end: it is cancelled at once if it waits, else its worker is told.
+
+    Void if before `due_ms`, where a time limit is the reason.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
-    reason: Literal["user", "assessor", "search_failed"]
+    reason: Literal["user", "assessor", "search_failed", "max_trial_duration"]
     seen: int | None = None
+    due_ms: int | None = None
+
+
+class TaskHeld(Event):
+    """A task shall not run now: it isn't placed, and gives back the devices it has. `hold` counts from 1."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    task_id: str
+    hold: int
+
+
+class TaskReleased(Event):
+    """A task that was held may run again; its attempt is the same."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    task_id: str
+    hold: int
 
 
 class Reservation(BaseModel):

@@ -1,7 +1,7 @@
 """A search: its trials, which slots are open, and when it is over. Drawn in ARCHITECTURE.md."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer
 
@@ -11,32 +11,57 @@ from trackside.contracts.searches import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
     SearchSpec,
     SearchStarted,
     SearchStatus,
     SearchStopRequested,
+    SearchTimeLimitReached,
+    SearchUpdated,
+    TrialAdded,
     TrialEnded,
+    TrialsImported,
+    TrialsRequested,
     TrialStatus,
     TrialSuggested,
 )
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
+Change = (
+    TrialsRequested
+    | SearchSpaceUpdated
+    | TrialsImported
+    | TrialAdded
+    | SearchUpdated
+    | SearchPaused
+    | SearchResumed
+)
+"""What commands change while a search goes on; each event says which change of the search it is."""
 SearchEvent = (
     SearchStarted
     | TrialSuggested
     | TrialEnded
     | SearchExhausted
+    | Change
+    | SearchTimeLimitReached
     | SearchStopRequested
     | SearchFailed
     | SearchEnded
 )
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
+GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})
+"""States that a search does not end in."""
 
 
 @dataclass(slots=True)
 class Trial:
-    """One trial; `ended_at` is the offset of its TrialEnded, -1 before."""
+    """One trial; `ended_at` is the offset of its TrialEnded, -1 before.
+
+    `hidden` says that its result is not for the tuner, `space_version` of which space its parameters are.
+    """
 
     number: int
     parameters: dict[str, Any]
@@ -47,6 +72,26 @@ class Trial:
     status: TrialStatus | None = None
     value: float | None = None
     reports: list[tuple[int, float | None]] = field(default_factory=list)
+    source: Literal["algorithm", "customized"] = "algorithm"
+    space_version: int = 1
+    hidden: bool = False
+
+
+@dataclass(slots=True)
+class Added:
+    """A user's parameters that wait for the next slot."""
+
+    parameters: dict[str, Any]
+    tell_tuner: bool
+
+
+@dataclass(slots=True)
+class Imported:
+    """A result from elsewhere, and the offset at which the search had it."""
+
+    parameters: dict[str, Any]
+    value: float
+    at: int
 
 
 @dataclass(slots=True)
@@ -54,9 +99,13 @@ class Search:
     """A search as the log has it.
 
     `opened[n]` is the offset of the event that opened the slot of trial n: the start of the search for
-    the first ones, the end of an earlier trial for the rest. Trial n is asked upon the state at that
-    offset, so a suggestion is the same whoever asks, and whenever. `ends` are trial numbers in the order
-    in which the trials ended, `active` those that have not.
+    the first ones, the end of an earlier trial or a change of the search for the rest. Trial n is asked upon
+    the state at that offset, so a suggestion is the same whoever asks, and whenever. `ends` are trial numbers
+    in the order in which the trials ended, `active` those that have not.
+
+    `debt` counts the slots that there are beyond the concurrency: so many ends open none. `changes` counts
+    what commands have changed; `moved_at` is the offset of the last change that moved the open slots to
+    itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
     """
 
     search_id: str
@@ -72,13 +121,50 @@ class Search:
     failure: str = ""
     ended_ms: int = 0
     best: int | None = None
+    debt: int = 0
+    changes: int = 0
+    moved_at: int = -1
+    space_version: int = 1
+    added: list[Added] = field(default_factory=list)
+    imported: list[Imported] = field(default_factory=list)
+    exhausted: bool = False
+    time_is_up: bool = False
+    paused: Literal["", "finish", "return"] = ""
+    paused_at_ms: int = 0
+    paused_ms: int = 0
 
     @property
     def next_trial(self) -> int | None:
-        """The number of the trial to suggest now, if a slot is open for it."""
+        """The number of the trial that the tuner is to suggest now, if a slot is open for it."""
+        waits = self.status is SearchStatus.RUNNING and not self.added
+        return self._open_trial if waits else None
+
+    @property
+    def next_added(self) -> int | None:
+        """The number of the trial that a user's parameters are for, if some wait and a slot is open."""
+        waits = self.added and self.status in (SearchStatus.RUNNING, SearchStatus.TUNER_NO_MORE_TRIAL)
+        return self._open_trial if waits else None
+
+    @property
+    def _open_trial(self) -> int | None:
         number = len(self.trials)
-        is_open = number < min(len(self.opened), self.spec.max_trials)
-        return number if is_open and self.status is SearchStatus.RUNNING else None
+        return number if number < min(len(self.opened), self.spec.max_trials) else None
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the search has run for as long as it may; None without a limit, or while it makes no odds."""
+        limit_s = self.spec.max_duration_s
+        if limit_s is None or self.status is not SearchStatus.RUNNING:
+            return None
+        return self.started_ms + self.paused_ms + int(limit_s * 1000)
+
+    @property
+    def goal_is_reached(self) -> bool:
+        """Says whether the best value is as good as was asked for."""
+        best = None if self.best is None else self.trials[self.best].value
+        if best is None or self.spec.goal is None:
+            return False
+        return best >= self.spec.goal if self.spec.direction == "maximize" else best <= self.spec.goal
 
 
 def started(search_id: str, event: SearchStarted, record: Record) -> Search:
@@ -102,6 +188,8 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
             return _trial_ended(search, tasks, event, record)
         case SearchExhausted():
             return _exhausted(search, event)
+        case SearchTimeLimitReached():
+            return _time_limit_reached(search, event, record)
         case SearchStopRequested():
             return _stopping(search, event.reason or "user", "")
         case SearchFailed():
@@ -115,12 +203,16 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
 def _suggested(search: Search, event: TrialSuggested, record: Record) -> Outcome:
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
-    if event.trial != search.next_trial:
+    is_added = event.source == "customized"
+    turn = search.next_added if is_added else search.next_trial
+    if event.trial != turn or event.seen < search.moved_at:
         return Outcome.OVERTAKEN
-    search.trials.append(Trial(event.trial, event.parameters, record.offset, record.append_time_ms))
+    trial = Trial(event.trial, event.parameters, record.offset, record.append_time_ms)
+    trial.source, trial.space_version = event.source, event.space_version
+    trial.hidden = is_added and not search.added.pop(0).tell_tuner
+    search.trials.append(trial)
     search.active.add(event.trial)
-    if len(search.trials) == search.spec.max_trials:
-        search.status = SearchStatus.NO_MORE_TRIAL
+    settle(search)
     return Outcome.APPLIED
 
 
@@ -140,9 +232,13 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.reports = task.reports
     search.active.discard(event.trial)
     search.ends.append(event.trial)
-    search.opened.append(record.offset)
+    if search.debt:
+        search.debt -= 1
+    else:
+        search.opened.append(record.offset)
     if _is_better(search, trial):
         search.best = trial.number
+    settle(search)
     return Outcome.APPLIED
 
 
@@ -156,10 +252,35 @@ def _is_better(search: Search, trial: Trial) -> bool:
 
 
 def _exhausted(search: Search, event: SearchExhausted) -> Outcome:
-    if search.status is not SearchStatus.RUNNING or event.trials != len(search.trials):
+    now = event.trials == len(search.trials) and event.seen >= search.moved_at
+    if search.status is not SearchStatus.RUNNING or not now:
         return Outcome.OVERTAKEN
-    search.status = SearchStatus.TUNER_NO_MORE_TRIAL
+    search.exhausted = True
+    settle(search)
     return Outcome.APPLIED
+
+
+def _time_limit_reached(search: Search, event: SearchTimeLimitReached, record: Record) -> Outcome:
+    if event.due_ms != search.due_ms or record.append_time_ms < event.due_ms:
+        return Outcome.OVERTAKEN
+    search.time_is_up = True
+    settle(search)
+    return Outcome.APPLIED
+
+
+def settle(search: Search) -> None:
+    """Gives a search that isn't being stopped the state that follows from what else is known of it."""
+    if search.status is SearchStatus.STOPPING:
+        return
+    full = len(search.trials) >= search.spec.max_trials
+    if search.paused:
+        search.status = SearchStatus.PAUSED
+    elif full or search.time_is_up or search.goal_is_reached:
+        search.status = SearchStatus.NO_MORE_TRIAL
+    elif search.exhausted:
+        search.status = SearchStatus.TUNER_NO_MORE_TRIAL
+    else:
+        search.status = SearchStatus.RUNNING
 
 
 def _stopping(search: Search, reason: str, failure: str) -> Outcome:
@@ -172,7 +293,8 @@ def _stopping(search: Search, reason: str, failure: str) -> Outcome:
 
 
 def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome:
-    if search.status is SearchStatus.RUNNING or search.active or event.status not in OVER:
+    waits = search.status in GOES_ON or search.next_added is not None
+    if waits or search.active or event.status not in OVER:
         return Outcome.OVERTAKEN
     search.status = event.status
     search.ended_ms = record.append_time_ms

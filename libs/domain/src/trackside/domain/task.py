@@ -91,7 +91,8 @@ class Task:
     """A task as the log has it.
 
     `queued_at` orders the queue: (append time, partition, offset). `not_before_ms` is when a retry may be
-    placed, `raised` the least that it shall reserve, `unschedulable` why nothing can run it now.
+    placed, `raised` the least that it shall reserve, `unschedulable` why nothing can run it now. `held` says
+    that it shall not run now, `holds` how often that was said.
     """
 
     task_id: str
@@ -108,6 +109,8 @@ class Task:
     attempts: list[Attempt] = field(default_factory=lambda: [Attempt(1)])
     place: Place | None = None
     stop_reason: str = ""
+    held: bool = False
+    holds: int = 0
     not_before_ms: int = 0
     raised: Reservation | None = None
     unschedulable: str = ""
@@ -126,6 +129,8 @@ class Task:
     @property
     def due_ms(self) -> int | None:
         """When the time limit that counts now is reached: of waiting, or of running; None without one."""
+        if self.held:
+            return None
         if self.state is TaskState.QUEUED and self.needs.queue_timeout_s is not None:
             return max(self.queued_at[0], self.not_before_ms) + int(self.needs.queue_timeout_s * 1000)
         running = self.state is TaskState.ACTIVE and self.attempt.stopping is None

@@ -9,10 +9,12 @@ from trackside.contracts.tasks import (
     MetricReported,
     TaskAccepted,
     TaskAssigned,
+    TaskHeld,
     TaskInterrupted,
     TaskPreemptionRequested,
     TaskRecallRequested,
     TaskRefused,
+    TaskReleased,
     TaskReturned,
     TaskStatus,
     TaskStatusChanged,
@@ -29,6 +31,8 @@ from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
 TaskEvent = (
     TaskSubmitted
     | TaskStopRequested
+    | TaskHeld
+    | TaskReleased
     | TaskAssigned
     | TaskUnschedulable
     | TaskPreemptionRequested
@@ -106,6 +110,10 @@ def _evolve_placement(task: Task, record: Record) -> Outcome:
             return _time_limit_reached(task, event, record)
         case TaskUnschedulable():
             return _unschedulable(task, event)
+        case TaskHeld():
+            return _held(task, event)
+        case TaskReleased():
+            return _released(task, event, record)
         case _:
             return Outcome.OVERTAKEN
 
@@ -125,9 +133,32 @@ def _is_current(
 def _stop_requested(task: Task, event: TaskStopRequested, record: Record) -> Outcome:
     if task.stop_reason:
         return Outcome.DUPLICATE
+    if event.due_ms is not None and record.append_time_ms < event.due_ms:
+        return Outcome.OVERTAKEN
     task.stop_reason = event.reason
     if task.state is TaskState.QUEUED:
         _end_waiting(task, AttemptEnd.CANCELLED, record)
+    return Outcome.APPLIED
+
+
+def _held(task: Task, event: TaskHeld) -> Outcome:
+    if event.hold <= task.holds:
+        return Outcome.DUPLICATE
+    if task.held or event.hold != task.holds + 1 or task.stop_reason:
+        return Outcome.OVERTAKEN
+    task.held = True
+    task.holds = event.hold
+    if task.place is not None and task.attempt.stopping is None:
+        task.attempt.stopping = AttemptEnd.PREEMPTED
+    return Outcome.APPLIED
+
+
+def _released(task: Task, event: TaskReleased, record: Record) -> Outcome:
+    if not task.held or event.hold != task.holds:
+        return Outcome.OVERTAKEN
+    task.held = False
+    # A wait in the queue begins anew: its limit shall not count the time in which nothing could be done.
+    task.not_before_ms = max(task.not_before_ms, record.append_time_ms)
     return Outcome.APPLIED
 
 
@@ -136,7 +167,8 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     if attempt.number == event.attempt and attempt.placement >= event.placement:
         return Outcome.DUPLICATE
     follows = attempt.number == event.attempt and attempt.placement == event.placement - 1
-    if task.state is not TaskState.QUEUED or not follows or record.append_time_ms < task.not_before_ms:
+    early = task.held or record.append_time_ms < task.not_before_ms
+    if task.state is not TaskState.QUEUED or not follows or early:
         return Outcome.OVERTAKEN
     task.state = TaskState.PLACED
     task.place = Place(event.worker_id, event.incarnation, event.device_ids)

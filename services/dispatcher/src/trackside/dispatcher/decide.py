@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
 
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
@@ -12,21 +12,22 @@ from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
+    Ping,
     SearchEnded,
     SearchExhausted,
     SearchFailed,
     SearchSpec,
     SearchStarted,
     SearchStatus,
-    SearchStopRequested,
     StartSearch,
     StopSearch,
     TrialEnded,
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, batches, tuners
+from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
+from trackside.dispatcher import assessors, batches, changes, tuners
+from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
@@ -57,15 +58,29 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks)
         lacking += _stopped_tasks(search, stream.tasks)
+        lacking += _held_tasks(search, stream.tasks)
+        lacking += _added_trial(search, stream.traceparent)
         lacking += _ended_search(search, stream.traceparent)
     return lacking
 
 
-def suggestion(search: Search, number: int, parameters: dict[str, Any], seen: int) -> list[Event]:
-    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`."""
+def suggestion(
+    search: Search,
+    number: int,
+    parameters: dict[str, Any],
+    seen: int,
+    source: Literal["algorithm", "customized"] = "algorithm",
+) -> list[Event]:
+    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's."""
     spec = search.spec
     return [
-        TrialSuggested(trial=number, parameters=parameters, seen=seen),
+        TrialSuggested(
+            trial=number,
+            parameters=parameters,
+            seen=seen,
+            source=source,
+            space_version=search.space_version,
+        ),
         TaskSubmitted(
             task_id=trial_task_id(search.search_id, number),
             task_type=spec.task_type,
@@ -76,9 +91,9 @@ def suggestion(search: Search, number: int, parameters: dict[str, Any], seen: in
     ]
 
 
-def exhausted(search: Search) -> list[Event]:
-    """Gives the event of a tuner that has nothing left to suggest."""
-    return [SearchExhausted(trials=len(search.trials))]
+def exhausted(search: Search, seen: int) -> list[Event]:
+    """Gives the event of a tuner that has nothing left to suggest, asked at offset `seen`."""
+    return [SearchExhausted(trials=len(search.trials), seen=seen)]
 
 
 def failed(code: str, message: str) -> list[Event]:
@@ -137,11 +152,15 @@ def _obeyed(stream: Stream, command: ReceivedCommand, offer: Offer) -> list[Even
         case StartSearch():
             return _start(stream, command, read, offer)
         case StopSearch():
-            return _stop(stream, command, read)
+            return changes.stop(stream, command.command_id, read)
+        case Ping():
+            return []
         case SubmitTasks():
             return batches.start(stream, command.command_id, read, offer)
         case StopTasks():
             return batches.stop(stream, command.command_id, read)
+        case _ if isinstance(read, Changing):
+            return changes.change(stream, command.command_id, read, offer)
         case _:
             return Problem(
                 code="unknown_command", path="$type", message=f"{command.command_type} is not for us"
@@ -179,20 +198,6 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def _stop(stream: Stream, command: ReceivedCommand, wanted: StopSearch) -> list[Event] | Problem:
-    search = stream.search
-    if search is None:
-        hint = "; it has a batch: stop that" if stream.batch is not None else ""
-        message = f"no search {stream.stream_id!r}{hint}"
-        return Problem(code="unknown_search", path="$partitionkey", message=message)
-    if stream.closed:
-        message = f"search {stream.stream_id} is over: {search.status.value}"
-        return Problem(code="already_terminal", path="$partitionkey", message=message)
-    if search.status is SearchStatus.STOPPING:
-        return []
-    return [SearchStopRequested(command_id=command.command_id, reason=wanted.reason)]
-
-
 def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
     for number in sorted(search.active):
         task = tasks.get(trial_task_id(search.search_id, number))
@@ -205,13 +210,16 @@ def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
     """Gives the state and the value of a trial whose task has ended.
 
-    The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none.
+    The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
+    stopped after its FINAL value has done what it was for.
     """
     last = task.reports[-1][1] if task.reports else None
     match task.end:
         case AttemptEnd.FINISHED:
             return TrialStatus.SUCCEEDED, task.final if task.has_final else last
-        case AttemptEnd.CANCELLED if task.stop_reason == "assessor":
+        case AttemptEnd.CANCELLED if task.has_final:
+            return TrialStatus.SUCCEEDED, task.final
+        case AttemptEnd.CANCELLED if task.stop_reason in ("assessor", "max_trial_duration"):
             return TrialStatus.EARLY_STOPPED, last
         case AttemptEnd.CANCELLED if task.stop_reason == "user":
             return TrialStatus.USER_CANCELED, None
@@ -233,8 +241,33 @@ def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             yield Answer("stop task", [event], task.traceparent)
 
 
+def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
+    """Holds the tasks of a search that was paused with `return`, and releases them when that is over."""
+    if not search.changes or search.status is SearchStatus.STOPPING:
+        return
+    hold = search.paused == "return"
+    for number in sorted(search.active):
+        task = tasks.get(trial_task_id(search.search_id, number))
+        if task is None or task.state is TaskState.ENDED or task.stop_reason or task.held is hold:
+            continue
+        if hold:
+            held = TaskHeld(task_id=task.task_id, hold=task.holds + 1)
+            yield Answer("hold task", [held], task.traceparent)
+        else:
+            released = TaskReleased(task_id=task.task_id, hold=task.holds)
+            yield Answer("release task", [released], task.traceparent)
+
+
+def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
+    number = search.next_added
+    if number is not None:
+        parameters = search.added[0].parameters
+        events = suggestion(search, number, parameters, search.opened[number], "customized")
+        yield Answer("add trial", events, traceparent)
+
+
 def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:
-    if search.active:
+    if search.active or search.next_added is not None:
         return
     if search.status in _FINISHED:
         status = SearchStatus.DONE
