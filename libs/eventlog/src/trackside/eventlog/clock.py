@@ -1,17 +1,52 @@
 """The one place where services read a clock."""
 
 import time
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now_ms(self) -> int:
+        """Gives the wall clock in ms since 1970; it may jump."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Gives seconds of a clock that never goes back."""
+        ...
+
+
+CLOCK: ContextVar[Clock | None] = ContextVar("trackside_clock", default=None)
+"""The clock that is read here: none for the system's; each process of a simulation has its own."""
 
 
 def now_ms() -> int:
     """Gives the wall clock in ms since 1970."""
+    clock = CLOCK.get()
+    if clock is not None:
+        return clock.now_ms()
     return time.time_ns() // 1_000_000  # noqa: TID251 - the one place
 
 
 def monotonic_s() -> float:
     """Gives seconds of a clock that never goes back, for waiting and measuring."""
-    return time.monotonic()
+    clock = CLOCK.get()
+    return time.monotonic() if clock is None else clock.monotonic_s()
+
+
+class Moment(NamedTuple):
+    """What both clocks say."""
+
+    now_ms: float
+    monotonic_s: float
+
+
+def forward(earlier: Moment) -> Moment:
+    """Gives this moment; if the wall clock was put back since, as if it had not been."""
+    seconds = monotonic_s()
+    return Moment(max(now_ms(), earlier.now_ms + (seconds - earlier.monotonic_s) * 1000), seconds)
 
 
 def rfc3339(ms: int) -> str:

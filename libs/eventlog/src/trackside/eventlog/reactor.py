@@ -15,6 +15,7 @@ import structlog
 
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
+from trackside.eventlog import clock
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -119,7 +120,7 @@ class Reactor:
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
     `partitions` gives the number of partitions of each topic that is written to. An error of any work in
-    `background` ends the loop.
+    `background` ends the loop. `decoded` reads an entry of ours.
     """
 
     def __init__(
@@ -134,8 +135,10 @@ class Reactor:
         health: Health,
         background: Background,
         standby: bool = False,
+        decoded: Callable[[Entry], Record | None] = decode,
     ) -> None:
         self._log = log
+        self._decoded = decoded
         self._author = author
         self._decider = decider
         self._positions = {**starts, **raw}
@@ -149,6 +152,7 @@ class Reactor:
         background.alarm = self.wake
         self._background = background
         self._last_record_s = monotonic_s()
+        self._time = clock.Moment(now_ms(), self._last_record_s)
 
     def wake(self) -> None:
         """Makes the loop turn once more: something outside the log is ready to be decided upon."""
@@ -174,10 +178,10 @@ class Reactor:
             await reader.close()
 
     async def _turn(self) -> None:
-        await self._take_in()
+        news = await self._take_in()
         if self._background.failure is not None:
             raise self._background.failure
-        if not self._caught_up():
+        if not news or not self._caught_up():
             return
         facts = self._facts()
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
@@ -188,29 +192,33 @@ class Reactor:
                 self._send(place, lane)
         self._decider.act(self._facts())
 
-    async def _take_in(self) -> None:
-        """Waits for something to happen, then takes in all that has."""
+    async def _take_in(self) -> bool:
+        """Waits for something to happen, then takes in all that has; says whether it is anything new."""
         try:
             async with asyncio.timeout(self._wait_s()):
                 item = await self._inbox.get()
         except TimeoutError:
-            return
+            return True
+        news = False
         while True:
-            self._handle(item)
+            news = self._handle(item) or news
             try:
                 item = self._inbox.get_nowait()
             except asyncio.QueueEmpty:
-                return
+                return news
 
     def _wait_s(self) -> float:
         due = self._decider.next_due_ms()
         limit = STANDBY_SILENCE_S if self._standby else IDLE_S
-        return limit if due is None else min(limit, max(0.001, (due - now_ms()) / 1000))
+        wait = limit if due is None else min(limit, max(0.001, (due - self._time_ms()) / 1000))
+        if self._standby:  # what is due stays due while it may not decide
+            wait = max(wait, STANDBY_SILENCE_S - (monotonic_s() - self._last_record_s))
+        return wait
 
-    def _handle(self, item: list[Entry] | _Landed | _Unknown | None) -> None:
+    def _handle(self, item: list[Entry] | _Landed | _Unknown | None) -> bool:
         if isinstance(item, list):
-            self._fold_entries(item)
-        elif isinstance(item, _Landed):
+            return self._fold_entries(item)
+        if isinstance(item, _Landed):
             self._fold_own(item)
         elif isinstance(item, _Unknown):
             lane = self._lane(item.place)
@@ -218,8 +226,10 @@ class Reactor:
             lane.fold_to = item.end
             for decision in lane.sent:
                 self._decider.reconsider(decision.stream)
+        return True
 
-    def _fold_entries(self, entries: list[Entry]) -> None:
+    def _fold_entries(self, entries: list[Entry]) -> bool:
+        """Folds what was not folded yet; False if all was: own batches, once more on their way back."""
         folded: dict[str, int] = {}
         for entry in entries:
             place = (entry.topic, entry.partition)
@@ -229,7 +239,7 @@ class Reactor:
             folded[entry.topic] = folded.get(entry.topic, 0) + 1
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
-            elif (record := decode(entry)) is not None:
+            elif (record := self._decoded(entry)) is not None:
                 self._decider.fold(record)
         if entries:
             self._last_record_s = monotonic_s()
@@ -237,6 +247,7 @@ class Reactor:
                 counter("trackside.eventlog.read.records").labels(topic).inc(count)
             last = entries[-1]
             self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
+        return bool(folded)
 
     def _fold_own(self, landed: _Landed) -> None:
         """Folds an acknowledged batch at once, if nobody else's records lie before it."""
@@ -260,7 +271,12 @@ class Reactor:
             if self._is_busy(place, lane)
             for decision in (*lane.sent, *lane.waiting)
         )
-        return Facts(now_ms=now_ms(), in_flight=in_flight, busy=self._busy)
+        return Facts(now_ms=self._time_ms(), in_flight=in_flight, busy=self._busy)
+
+    def _time_ms(self) -> int:
+        """Gives the wall clock; where that was put back, what it would say had it not been: timers go on."""
+        self._time = clock.forward(self._time)
+        return int(self._time.now_ms)
 
     def _busy(self, topic: str, stream: str) -> bool:
         place = (topic, partition_of(stream, self._partitions[topic]))
@@ -332,7 +348,7 @@ class Reactor:
     async def _ends(self) -> dict[TopicPartition, int]:
         """Gives where our own topics end now; what others write needn't be read before deciding."""
         goals: dict[TopicPartition, int] = {}
-        for topic in {place[0] for place in self._positions} - self._raw:
+        for topic in dict.fromkeys(topic for topic, _ in self._positions if topic not in self._raw):
             while True:
                 try:
                     ends = await self._log.ends(topic)

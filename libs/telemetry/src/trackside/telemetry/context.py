@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol
 
+from trackside.contracts.ids import CHANCE
+
 Attributes = Mapping[str, str | bool | int | float]
 
 _WELL_FORMED: Final = re.compile(
@@ -43,7 +45,7 @@ def record_with(recorder: SpanRecorder | None) -> None:
 
 def new_traceparent() -> str:
     """Returns the `traceparent` of a new root span, sampled."""
-    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-{_SAMPLED}"
+    return f"00-{_digits(16)}-{_digits(8)}-{_SAMPLED}"
 
 
 def current() -> str | None:
@@ -87,7 +89,11 @@ def child_of(parent: str | None) -> str:
     if parts is None:
         return new_traceparent()
     trace, _, flags = parts
-    return f"00-{trace}-{os.urandom(8).hex()}-{flags}"
+    return f"00-{trace}-{_digits(8)}-{flags}"
+
+
+def _digits(octets: int) -> str:
+    return (CHANCE.get() or os.urandom)(octets).hex()
 
 
 @contextmanager

@@ -4,8 +4,9 @@ The cached makers are apart because `functools.cache` would hide the literals fr
 """
 
 import difflib
+from contextvars import ContextVar
 from functools import cache
-from typing import Final
+from typing import Final, Self, cast
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
@@ -14,23 +15,42 @@ from trackside.telemetry.names import METRICS, CounterName, GaugeName, Histogram
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
+MUTED: ContextVar[bool] = ContextVar("trackside_muted", default=False)
+"""Set where nothing shall be counted: a simulated service is none of this process."""
+
+
+class _Mute:
+    """Takes the place of any metric where nothing is counted."""
+
+    def labels(self, *_: object, **__: object) -> Self:
+        return self
+
+    def inc(self, _: float = 1) -> None:
+        """Counts nothing."""
+
+    set = dec = observe = inc
+
+
+_MUTE: Final = _Mute()
+
+
 class UnknownMetric(LookupError):
     """A metric was asked for under a name that `trackside.telemetry.names` doesn't have for its kind."""
 
 
 def counter(name: CounterName) -> Counter:
     """Returns the counter of this name; raises UnknownMetric. Add with `.labels(...).inc(n)`."""
-    return _counter(name)
+    return cast(Counter, _MUTE) if MUTED.get() else _counter(name)
 
 
 def gauge(name: GaugeName) -> Gauge:
     """Returns the gauge of this name; raises UnknownMetric. Set with `.labels(...).set(value)`."""
-    return _gauge(name)
+    return cast(Gauge, _MUTE) if MUTED.get() else _gauge(name)
 
 
 def histogram(name: HistogramName) -> Histogram:
     """Returns the histogram of this name; raises UnknownMetric. Feed with `.labels(...).observe(value)`."""
-    return _histogram(name)
+    return cast(Histogram, _MUTE) if MUTED.get() else _histogram(name)
 
 
 def exposition() -> bytes:

@@ -34,7 +34,7 @@ class Planner:
         self._hand_on_gained()
         one = Round(board, self._kept, now_ms, busy)
         moves = one.run()
-        for worker_id, _, _ in self._shadows - one.shadows:
+        for worker_id, _, _ in sorted(self._shadows - one.shadows):
             board.hosts.gained[worker_id] = None
         self._shadows = one.shadows
         for crew, turn in one.latest.items():

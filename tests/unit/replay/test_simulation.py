@@ -1,0 +1,72 @@
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from trackside.replay.simulation import Outcomes, Scene, calm, simulate, sweep
+
+QUICK_SEEDS = 24
+DIGESTS = """
+from trackside.replay.simulation import Scene, Simulation
+from trackside.telemetry.logs import configure_logs
+
+configure_logs(json_logs=False, level="critical")
+for seed in (3, 4):
+    simulation = Simulation(seed, Scene(trials=12))
+    simulation.run()
+    print(seed, simulation.log.digest())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _hushed() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+def _digests(hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-c", DIGESTS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_seed_gives_the_same_log_byte_for_byte_in_any_process() -> None:
+    found = _digests("1")
+    assert found == _digests("2")
+    assert len(set(found.split())) == 4
+
+
+def test_without_faults_every_trial_runs_once() -> None:
+    outcome = simulate(1, calm(Scene(trials=8)))
+    assert outcome.wrong == []
+    assert outcome.attempts == 8
+    assert not outcome.faults
+
+
+def _told(outcome: Outcomes) -> str:
+    return "\n".join([*outcome.wrong, f"again: {outcome.again}"])
+
+
+def test_searches_end_right_whatever_goes_wrong(seed: int) -> None:
+    struck = attempts = overtaken = 0
+    for outcome in sweep(range(seed, seed + QUICK_SEEDS)):
+        assert not outcome.wrong, _told(outcome)
+        struck += outcome.faults.total()
+        attempts += outcome.attempts
+        overtaken += outcome.events - outcome.applied
+    assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
+    assert attempts > 30 * QUICK_SEEDS, "no attempt was lost"
+    assert overtaken > QUICK_SEEDS, "nothing was overtaken"
+
+
+@pytest.mark.thorough
+def test_very_many_searches_end_right_whatever_goes_wrong(seed: int) -> None:
+    for outcome in sweep(range(seed, seed + 600)):
+        assert not outcome.wrong, _told(outcome)
