@@ -15,7 +15,6 @@ import pytest
 
 from trackside.dispatcher.lanes import (
     AdviceFailed,
-    AssessorLane,
     Ended,
     HistoryItem,
     Lane,
@@ -32,10 +31,6 @@ SPACE = {
     "x": {"type": "uniform", "low": -1.0, "high": 1.0},
 }
 SETUP = {"space": SPACE, "tuner": {"name": "tpe", "options": {}}, "seed": 4, "direction": "maximize"}
-MEDIAN = {
-    "assessor": {"name": "median", "options": {"n_startup_trials": 1, "n_warmup_steps": 0}},
-    "direction": "maximize",
-}
 # Answers every line with what it was sent; but "hang" never answers, "die" ends, "noise" babbles.
 ECHO = """
 import json, sys, time
@@ -145,7 +140,7 @@ async def test_each_item_of_a_history_is_sent_once() -> None:
     for number in range(4):
         ops: Any = await tuner.suggest("s", SETUP, history, number)
         sent.append([o["op"] for o in ops])
-        history += [("suggested", number, {}), ended(number, 1.0), ("reported", number, 0, 1.0)]
+        history += [("suggested", number, {}), ended(number, 1.0)]
     assert sent == [["open", "ask"], *[["recall", "tell", "ask"]] * 3]
     await lane.close()
 
@@ -181,18 +176,6 @@ async def test_an_exhausted_grid_gives_none(lane: Lane) -> None:
         points.append(point["c"])
         history.append(("suggested", number, point))
     assert sorted(points) == ["a", "b", "c"]
-
-
-async def test_a_hopeless_trial_is_stopped_through_the_lane(lane: Lane) -> None:
-    assessor = AssessorLane(lane)
-    history: list[HistoryItem] = [("suggested", 0, {}), ("reported", 0, 0, 0.9), ended(0, 0.9)]
-    history.append(("reported", 1, 0, 0.1))
-    assert await assessor.verdict("s", MEDIAN, history, 1) is True
-    history.append(("restarted", 1))
-    history.append(("reported", 1, 0, 0.95))
-    assert await assessor.verdict("s", MEDIAN, history, 1) is False
-    await assessor.forget("s")
-    assert await assessor.verdict("s", MEDIAN, history, 1) is False
 
 
 async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh_one(echo: Lane) -> None:

@@ -1,122 +1,341 @@
-"""The median rule stops what Optuna's pruner would stop, whatever is reported."""
+"""Assessors stop what Optuna's pruners would stop, whatever is reported; options are checked beforehand."""
 
-import random
+import math
+from itertools import pairwise
+from random import Random
 from typing import Any
 
-import optuna
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from trackside.dispatcher.assessors import Assessment, problem
+from tests.unit.dispatcher.pruning import Alone
+from trackside.dispatcher.assessment import Assessment
+from trackside.dispatcher.assessors import ASSESSORS, problem
+from trackside.dispatcher.memory import Direction
+from trackside.dispatcher.rules import percentile_of
+from trackside.domain.past import Row
 
 MEDIAN: dict[str, Any] = {"name": "median", "options": {"n_startup_trials": 2, "n_warmup_steps": 1}}
+SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "median": st.fixed_dictionaries(
+        {},
+        optional={
+            "n_startup_trials": st.integers(0, 6),
+            "n_warmup_steps": st.integers(0, 5),
+            "interval_steps": st.integers(1, 4),
+            "n_min_trials": st.integers(1, 4),
+        },
+    ),
+    "percentile": st.fixed_dictionaries(
+        {"percentile": st.floats(0, 100), "n_startup_trials": st.integers(0, 4)},
+        optional={"interval_steps": st.integers(1, 4), "n_warmup_steps": st.integers(0, 3)},
+    ),
+    "successive-halving": st.fixed_dictionaries(
+        {"min_resource": st.integers(1, 3), "reduction_factor": st.integers(2, 4)},
+        optional={"min_early_stopping_rate": st.integers(0, 2), "bootstrap_count": st.integers(0, 3)},
+    )
+    | st.just({}),
+    "hyperband": st.fixed_dictionaries(
+        {"max_resource": st.integers(3, 30), "reduction_factor": st.integers(2, 4)},
+        optional={"min_resource": st.integers(1, 3), "bootstrap_count": st.integers(0, 2)},
+    )
+    | st.just({}),
+    "threshold": st.fixed_dictionaries(
+        {"lower": st.floats(-0.2, 0.3)},
+        optional={"upper": st.floats(0.6, 2), "interval_steps": st.integers(1, 4)},
+    ),
+    "wilcoxon": st.fixed_dictionaries(
+        {"p_threshold": st.floats(0.05, 0.6)}, optional={"n_startup_steps": st.integers(0, 5)}
+    ),
+    "patient": st.fixed_dictionaries(
+        {"patience": st.integers(0, 4)},
+        optional={
+            "min_delta": st.floats(0, 0.2),
+            "wrapped": st.just({"name": "median", "options": {"n_startup_trials": 2}})
+            | st.just({"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}),
+        },
+    ),
+}
+ENDS = ["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED"]
 
 
-def with_completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> Assessment:
-    assessment = Assessment(assessor, "maximize")
+@st.composite
+def lives(draw: st.DrawFn) -> list[Row]:
+    """Draws the past of a search: up to four trials at once, steps with gaps, some equal values."""
+    chance = Random(draw(st.integers(0, 2**32)))
+    levels = [0.25, 0.5, 0.75] if draw(st.booleans()) else [chance.random() for _ in range(60)]
+    rows: list[Row] = []
+    running: dict[int, int] = {}
+    trials = 0
+    for _ in range(draw(st.integers(40, 120))):
+        if len(running) < 4:
+            running[trials] = -1
+            trials += 1
+        trial = chance.choice(sorted(running))
+        if running[trial] >= 0 and chance.random() < 0.12:
+            status = chance.choice(ENDS)
+            rows.append((trial, status, chance.choice(levels) if status == "SUCCEEDED" else None))
+            del running[trial]
+        else:
+            running[trial] += chance.choice([1, 1, 1, 2, 5])
+            rows.append((trial, running[trial], chance.choice(levels) + trial % 3 / 10))
+    return rows
+
+
+def verdicts(assessment: Assessment, rows: list[Row]) -> dict[int, int]:
+    """Tells rows one by one; gives the trials found hopeless, each with the row that showed it.
+
+    A trial that was found hopeless ends as such, whatever its row says.
+    """
+    found: dict[int, int] = {}
+    for trial, step, value in rows:
+        early = isinstance(step, str) and trial in found
+        found |= dict(assessment.take([(trial, "EARLY_STOPPED" if early else step, value)]))
+    return found
+
+
+@pytest.mark.parametrize("name", SPECS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.DataObject) -> None:
+    assessor = {"name": name, "options": data.draw(SPECS[name])}
+    assert problem(assessor) is None
+    direction: Direction = data.draw(st.sampled_from(["maximize", "minimize"]))
+    seed, rows = data.draw(st.integers(0, 2**53)), data.draw(lives())
+    assert verdicts(Assessment(assessor, direction, seed), rows) == Alone(assessor, direction, seed).take(
+        rows
+    )
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_an_assessor_stops_some_trials_and_not_all(name: str) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "percentile": {"percentile": 50.0},
+        "threshold": {"lower": 0.3},
+        "patient": {"patience": 1},
+        "wilcoxon": {"p_threshold": 0.3},
+    }
+    assessment = Assessment({"name": name, "options": options.get(name, {})}, "maximize", 7)
+    rows: list[Row] = []
+    for trial in range(60):
+        level = trial * 37 % 60 / 60
+        rows += [(trial, step, level + (step * trial % 7) / 30) for step in range(10)]
+        rows.append((trial, "SUCCEEDED", level))
+    assert 5 < len(verdicts(assessment, rows)) < 58
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0, 100))
+def test_a_percentile_is_numpys_to_the_last_bit(values: list[float], percent: float) -> None:
+    assert percentile_of(sorted(values), percent) == np.nanpercentile(np.array(values), percent)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=lives(), cut=st.floats(0, 1), name=st.sampled_from(sorted(ASSESSORS)), data=st.data())
+def test_d08_told_again_after_a_kill_an_assessor_says_the_same(
+    rows: list[Row], cut: float, name: str, data: st.DataObject
+) -> None:
+    """D8: there is no checkpoint to load; what was known is told again from the log, in lines of any size."""
+    specs = {**SPECS, "asha": SPECS["successive-halving"], "curve-fitting": st.just({"epochs": 60})}
+    assessor = {"name": name, "options": data.draw(specs[name])}
+    place = int(cut * len(rows))
+    whole = Assessment(assessor, "minimize", 3)
+    whole.take(rows[:place])
+    again = Assessment(assessor, "minimize", 3)
+    for begin, end in pairwise(sorted({0, place // 3, place // 2, place})):
+        again.take(rows[begin:end])
+    assert [whole.take([row]) for row in rows[place:]] == [again.take([row]) for row in rows[place:]]
+
+
+def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> Assessment:
+    """Gives an assessor that knows completed trials of these levels, five steps each."""
+    assessment = Assessment(assessor, "maximize", 7)
     for trial, level in enumerate(levels):
-        for step in range(5):
-            assessment.observe(trial, step, level + step / 10)
-        assessment.end(trial, "complete")
+        assessment.take([(trial, step, level + step / 10) for step in range(5)])
+        assessment.take([(trial, "SUCCEEDED", level)])
     return assessment
 
 
+def stopped(assessment: Assessment, *rows: Row) -> list[int]:
+    """Gives the trials that are hopeless after some rows."""
+    return [trial for trial, _ in assessment.take(rows)]
+
+
 def test_a_trial_below_the_median_is_stopped_and_one_above_is_kept() -> None:
-    assessment = with_completed(0.5, 0.6, 0.7)
-    assessment.observe(3, 2, 0.1)
-    assessment.observe(4, 2, 0.95)
-    assert (assessment.verdict(3), assessment.verdict(4)) == ("stop", "keep")
+    assert stopped(completed(0.5, 0.6, 0.7), (3, 2, 0.1), (4, 2, 0.95)) == [3]
 
 
 def test_no_trial_is_stopped_before_enough_have_completed_or_in_the_warm_up() -> None:
-    young = with_completed(0.5)
-    young.observe(1, 3, 0.0)
-    assert young.verdict(1) == "keep"
-    warm = with_completed(0.5, 0.6, 0.7)
-    warm.observe(3, 0, 0.0)
-    assert warm.verdict(3) == "keep"
+    assert stopped(completed(0.5), (1, 3, 0.0)) == []
+    assert stopped(completed(0.5, 0.6, 0.7), (3, 0, 0.0)) == []
 
 
-def test_failed_and_pruned_trials_are_no_yardstick() -> None:
-    assessment = Assessment(MEDIAN, "maximize")
-    for trial, state in enumerate(("failed", "pruned", "failed")):
-        assessment.observe(trial, 2, 0.9)
-        assessment.end(trial, state)  # type: ignore[arg-type]
-    assessment.observe(9, 2, 0.0)
-    assert assessment.verdict(9) == "keep"
+@pytest.mark.parametrize("status", ["FAILED", "EARLY_STOPPED", "USER_CANCELED", "SYS_CANCELED"])
+def test_trials_that_did_not_succeed_are_no_yardstick(status: str) -> None:
+    assessment = Assessment(MEDIAN, "maximize", 7)
+    for trial in range(3):
+        assessment.take([(trial, 2, 0.9), (trial, status, 0.9)])
+    assert stopped(assessment, (9, 2, 0.0)) == []
 
 
-def test_a_restarted_trial_is_judged_on_its_new_attempt_alone() -> None:
-    assessment = with_completed(0.5, 0.6, 0.7)
-    assessment.observe(3, 4, 0.0)
-    assert assessment.verdict(3) == "stop"
-    assessment.restart(3)
-    assert assessment.verdict(3) == "keep"
-    assessment.observe(3, 1, 0.9)
-    assert assessment.verdict(3) == "keep"
+def test_d18_a_new_attempt_is_judged_on_its_own_reports_alone() -> None:
+    assessment = completed(0.5, 0.6, 0.7)
+    assert stopped(assessment, (3, 4, 0.0)) == [3]
+    assert stopped(assessment, (3, None, None)) == []
+    assert stopped(assessment, (3, 1, 0.9)) == []
+    assert stopped(assessment, (3, 2, 0.0)) == []  # its best so far counts
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), None])
-def test_values_that_are_no_finite_number_change_no_verdict(value: float | None) -> None:
-    assessment = with_completed(0.5, 0.6, 0.7)
-    assessment.observe(3, 2, value)
-    assert assessment.verdict(3) == "keep"
-    assessment.observe(3, 3, 0.1)
-    assessment.observe(3, 4, value)
-    assert assessment.verdict(3) == "stop"
+@pytest.mark.parametrize("name", ["successive-halving", "hyperband"])
+def test_d18_an_attempt_that_is_repeated_competes_on_no_rung_any_more(name: str) -> None:
+    assessor = {"name": name, "options": {"min_resource": 1, "reduction_factor": 2}}
+    if name == "hyperband":
+        assessor["options"]["max_resource"] = 1  # type: ignore[index]
+    fresh, assessment = (Assessment(assessor, "maximize", 7) for _ in range(2))
+    assert stopped(assessment, (0, 1, 0.9), (1, 1, 0.5)) == [1]
+    assessment.take([(1, None, None), (0, None, None)])
+    rows: list[Row] = [(1, 1, 0.5), (2, 1, 0.4), (0, 1, 0.45), (3, 2, 0.7), (3, 4, 0.1)]
+    for row in rows:
+        assert stopped(assessment, row) == stopped(fresh, row)
+
+
+def test_d18_an_assessor_may_be_asked_again_about_a_hopeless_trial_and_says_the_same() -> None:
+    assessment = completed(0.5, 0.6, 0.7)
+    assert assessment.take([(3, 2, 0.1)]) == assessment.take([]) == assessment.take([(3, 3, 9.0)])
+
+
+def test_d17_a_gap_in_the_steps_delays_no_verdict() -> None:
+    """D17: NNI waits for the missing sequence numbers; here steps may be counted in any way."""
+    assert stopped(completed(0.5, 0.6, 0.7), (3, 4, 0.0)) == [3]
+
+
+def test_d17_a_step_that_was_reported_already_changes_nothing() -> None:
+    """D17: NNI overwrites and judges again; here, as in Optuna and in the log, the first report wins."""
+    repeated, plain = completed(0.5, 0.6, 0.7), completed(0.5, 0.6, 0.7)
+    assert stopped(repeated, (3, 2, 1.5), (3, 2, 0.0), (3, 1, 0.0)) == []
+    plain.take([(3, 2, 1.5)])
+    assert stopped(repeated, (3, 4, 0.2)) == stopped(plain, (3, 4, 0.2)) == []
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", None])
+@pytest.mark.parametrize("name", sorted(set(ASSESSORS) - {"threshold"}))
+def test_values_that_are_no_finite_number_change_no_verdict(name: str, value: str | None) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "percentile": {"percentile": 50, "n_startup_trials": 2},
+        "median": {"n_startup_trials": 2},
+        "patient": {"patience": 1},
+        "curve-fitting": {"epochs": 20, "start_step": 3},
+    }
+    spec = {"name": name, "options": options.get(name, {})}
+    rows: list[Row] = [(3, step, 0.3 - step / 100) for step in range(0, 14, 2)]
+    spoiled = [spoiled for row in rows for spoiled in (row, (3, int(row[1] or 0) + 1, value))]
+    without = verdicts(completed(0.5, 0.6, 0.7, assessor=spec), rows)
+    assert verdicts(completed(0.5, 0.6, 0.7, assessor=spec), spoiled) == {
+        trial: (place - 18) * 2 + 18 for trial, place in without.items()
+    }
+
+
+@pytest.mark.parametrize(("value", "hopeless"), [("nan", True), ("inf", True), ("-inf", False), (None, True)])
+def test_a_threshold_stops_what_is_no_number_or_beyond_it(value: str | None, hopeless: bool) -> None:
+    assessment = Assessment({"name": "threshold", "options": {"upper": 2.0}}, "minimize", 7)
+    assert stopped(assessment, (0, 0, 1.0), (0, 1, value)) == ([0] if hopeless else [])
 
 
 def test_unknown_silent_and_ended_trials_are_kept() -> None:
-    assessment = with_completed(0.5, 0.6, 0.7)
-    assert assessment.verdict(77) == "keep"
-    assessment.observe(0, 9, -5.0)
-    assessment.end(0, "complete")
-    assert assessment.verdict(0) == "keep"
+    assessment = completed(0.5, 0.6, 0.7)
+    assert stopped(assessment, (77, None, None), (78, "FAILED", None)) == []
+    assert stopped(assessment, (0, 9, -5.0), (0, "SUCCEEDED", 0.1)) == []
+
+
+def test_the_bracket_of_a_trial_follows_from_the_seed_and_its_number() -> None:
+    spec = {"name": "hyperband", "options": {"max_resource": 27, "min_resource": 1}}
+    rows: list[Row] = [(trial, 1, -float(trial)) for trial in range(40)]
+    found = [verdicts(Assessment(spec, "maximize", seed), rows) for seed in (7, 7, 8)]
+    assert found[0] == found[1] != found[2]
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_verdicts_are_those_of_optuna_alone(direction: Any) -> None:
-    options = {"n_startup_trials": 3, "n_warmup_steps": 2, "interval_steps": 2, "n_min_trials": 2}
-    assessment = Assessment({"name": "median", "options": options}, direction)
-    study = optuna.create_study(direction=direction, pruner=optuna.pruners.MedianPruner(**options))
-    chance = random.Random(5)
-    stopped = 0
-    for number in range(60):
-        trial = study.ask()
-        level = chance.random()
-        state = "complete"
-        for step in range(10):
-            value = level + chance.random() / 5
-            trial.report(value, step)
-            assessment.observe(number, step, value)
-            verdict = assessment.verdict(number)
-            assert (verdict == "stop") == trial.should_prune()
-            if verdict == "stop":
-                state = "pruned"
-                stopped += 1
-                break
-        pruned = optuna.trial.TrialState.PRUNED
-        study.tell(trial, *((None, pruned) if state == "pruned" else (level,)))
-        assessment.end(number, state)  # type: ignore[arg-type]
-    assert 10 < stopped < 50
+@pytest.mark.parametrize("offset", [0.0, -3.0])
+def test_a_curve_that_levels_off_below_the_best_is_stopped(direction: Any, offset: float) -> None:
+    sign = 1.0 if direction == "maximize" else -1.0
+
+    def curve(level: float, step: int) -> float:
+        return sign * (level - 0.6 * math.exp(-step / 6) + offset)
+
+    assessment = Assessment({"name": "curve-fitting", "options": {"epochs": 50}}, direction, 7)
+    assert stopped(assessment, *((0, step, curve(0.3, step)) for step in range(12))) == []
+    assessment.take([(0, step, curve(0.9, step)) for step in range(12, 50)])
+    assessment.take([(0, "SUCCEEDED", curve(0.9, 50))])
+    good: list[Row] = [(1, step, curve(0.92, step)) for step in range(12)]
+    bad: list[Row] = [(2, step, curve(0.5, step)) for step in range(12)]
+    assert stopped(assessment, *good, *bad) == [2]
+    assert stopped(assessment, (3, 0, curve(0.1, 9)), (3, 1, curve(0.1, 9)), (3, 2, curve(0.1, 9))) == [2]
 
 
-@pytest.mark.parametrize(
-    ("assessor", "path", "words"),
-    [
-        ({"name": "medain"}, "$.assessor.name", "did you mean 'median'"),
-        (
-            {"name": "median", "options": {"interval_steps": 0}},
-            "$.assessor.options.interval_steps",
-            "from 1",
-        ),
-        ({"name": "median", "options": {"warmup": 0}}, "$.assessor.options.warmup", "unknown option"),
-    ],
-)
-def test_a_bad_assessor_is_refused_with_place_and_reason(
+def test_a_flat_curve_is_predicted_to_stay_and_a_gap_thins_the_judgements() -> None:
+    spec = {"name": "curve-fitting", "options": {"epochs": 50, "start_step": 3, "gap": 5}}
+    assessment = Assessment(spec, "maximize", 7)
+    assessment.take([(0, "SUCCEEDED", 0.9)])
+    rows: list[Row] = [(1, step, 0.95 if step < 4 else 0.1) for step in range(12)]
+    assert verdicts(assessment, rows) == {1: 1 + 7}
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"name": "medain"}, "name", "did you mean 'median'"),
+    ({"name": "median", "options": {"interval_steps": 0}}, "options.interval_steps", "from 1"),
+    ({"name": "median", "options": {"n_warmup_step": 0}}, "options.n_warmup_step", "'n_warmup_steps'"),
+    ({"name": "percentile"}, "options.percentile", "missing option"),
+    ({"name": "percentile", "options": {"percentile": 101}}, "options.percentile", "from 0 to 100"),
+    ({"name": "percentile", "options": {"percentile": math.nan}}, "options.percentile", "a number"),
+    ({"name": "asha", "options": {"min_resource": "all"}}, "options.min_resource", "or one of auto"),
+    ({"name": "asha", "options": {"bootstrap_count": 1}}, "options.bootstrap_count", "needs a number"),
+    ({"name": "hyperband", "options": {"bootstrap_count": 1}}, "options.bootstrap_count", "max_resource"),
+    (
+        {"name": "hyperband", "options": {"min_resource": 9, "max_resource": 3}},
+        "options.max_resource",
+        "below",
+    ),
+    ({"name": "threshold"}, "options", "lower, upper or both"),
+    ({"name": "threshold", "options": {"lower": 2, "upper": 1}}, "options.upper", "below lower"),
+    ({"name": "threshold", "options": {"lower": 10**400}}, "options.lower", "a number"),
+    ({"name": "patient"}, "options.patience", "missing option"),
+    ({"name": "patient", "options": {"patience": 1, "wrapped": "median"}}, "options.wrapped", "an object"),
+    (
+        {"name": "patient", "options": {"patience": 1, "wrapped": {"name": "wilcoxn"}}},
+        "options.wrapped.name",
+        "did you mean 'wilcoxon'",
+    ),
+    (
+        {
+            "name": "patient",
+            "options": {"patience": 1, "wrapped": {"name": "median", "options": {"a": 1}}},
+        },
+        "options.wrapped.options.a",
+        "unknown option",
+    ),
+    (
+        {"name": "patient", "options": {"patience": 1, "wrapped": {"name": "patient"}}},
+        "options.wrapped.name",
+        "not itself",
+    ),
+    ({"name": "wilcoxon", "options": {"p_threshold": 2}}, "options.p_threshold", "from 0 to 1"),
+    ({"name": "curve-fitting"}, "options.epochs", "missing option"),
+    ({"name": "curve-fitting", "options": {"epochs": 9, "start_step": 2}}, "options.start_step", "from 3"),
+]
+
+
+@pytest.mark.parametrize(("assessor", "path", "words"), BAD)
+def test_d33_a_bad_assessor_is_refused_with_place_and_reason(
     assessor: dict[str, Any], path: str, words: str
 ) -> None:
     fault = problem(assessor)
     assert fault is not None
-    assert fault[0] == path
+    assert fault[0] == f"$.assessor.{path}"
     assert words in fault[1]
+
+
+def test_names_and_their_options_are_taken() -> None:
     assert problem(MEDIAN) is None
+    with pytest.raises(ValueError, match="unknown assessor 'mean'"):
+        Assessment({"name": "mean"}, "maximize", 7)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.domain.given import (
     Told,
     assigned,
+    begun,
     ended,
     finish,
     over,
@@ -17,11 +18,12 @@ from tests.unit.domain.given import (
     suggested,
     task_active,
 )
-from trackside.contracts.searches import TrialStatus
+from trackside.contracts.searches import Assessor, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.history import TunerHistory, reported_so_far
+from trackside.dispatcher.history import TunerHistory
 from trackside.dispatcher.history import ended as ended_item
 from trackside.dispatcher.lanes import HistoryItem
+from trackside.domain.streams import dump, load
 
 TRIALS = 12
 
@@ -102,12 +104,40 @@ def test_how_a_trial_ended_is_said_in_the_tuner_s_words() -> None:
         assert ended_item(told.search.trials[0]) == ("ended", 0, state, value, [(1, 0.25)])
 
 
-def test_an_assessor_is_told_the_reports_of_the_attempt_that_counts() -> None:
-    told = task_active()
+def test_d17_the_last_value_of_a_stopped_trial_may_count_as_its_result() -> None:
+    cases = ((True, 0.25, "complete"), (False, 0.25, "pruned"), (True, None, "pruned"))
+    for counts, value, expected in cases:
+        told = task_active(assessor=Assessor(count_last_value=counts))
+        told.tell(report(1, 0.25))
+        told.tell(ended())
+        told.tell(over(0, value, TrialStatus.EARLY_STOPPED))
+        told.tell(suggested(1), submitted(1))
+        item = ("ended", 0, expected, value, [(1, 0.25)])
+        assert TunerHistory().until(told.search, 2) == [
+            ("suggested", 0, {"lr": 0.0}),
+            ("suggested", 1, {"lr": 0.1}),
+            item,
+        ]
+
+
+def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_the_log() -> None:
+    told = task_active(assessor=Assessor())
     told.tell(report(1, 0.1))
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     told.tell(suggested(1), submitted(1))
     told.tell(assigned(1))
+    told.tell(begun(1))
+    told.tell(report(1, None, 1))
+    told.tell(report(1, 0.5, 1))  # a repeat
     told.tell(ended(trial=1))
     told.tell(over(1, None))
-    assert reported_so_far(told.search, told.stream.tasks) == [("ended", 1, "failed", None, [])]
+    assert told.stream.past == [(0, 1, 0.1), (0, None, None), (1, 1, None), (1, "SUCCEEDED", None)]
+    assert load(dump(told.stream)).past == told.stream.past
+
+
+def test_nothing_is_kept_for_an_assessor_where_there_is_none() -> None:
+    told = task_active()
+    told.tell(report(1, 0.1))
+    told.tell(ended())
+    told.tell(over(0, 0.1))
+    assert told.stream.past == []

@@ -11,11 +11,12 @@ from typing import cast
 from trackside.contracts.batches import BatchStarted
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStarted
+from trackside.contracts.searches import SearchStarted, TrialEnded
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import batch, command, search, search_changes, task_events
+from trackside.domain import batch, command, past, search, task_events
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
+from trackside.domain.past import Row
 from trackside.domain.search import Search
 from trackside.domain.task import Task, TaskState
 
@@ -26,7 +27,10 @@ class UnsupportedRulesError(Exception):
 
 @dataclass(slots=True)
 class Stream:
-    """The state of one stream. `closed`: its root is over, and only commands are still answered."""
+    """The state of one stream. `closed`: its root is over, and only commands are still answered.
+
+    `past` is what the assessor of its search is told; without one it is empty.
+    """
 
     stream_id: str
     partition: int
@@ -38,6 +42,7 @@ class Stream:
     search: Search | None = None
     batch: Batch | None = None
     tasks: dict[str, Task] = field(default_factory=dict)
+    past: list[Row] = field(default_factory=list)
     ignored_decision: bytes = b""
 
     @property
@@ -62,12 +67,11 @@ def shrink(stream: Stream) -> None:
     if not stream.closed:
         return
     stream.tasks.clear()
+    stream.past.clear()
     if stream.search is not None:
         stream.search.trials.clear()
         stream.search.opened.clear()
         stream.search.ends.clear()
-        stream.search.added.clear()
-        stream.search.imported.clear()
 
 
 def fold(stream: Stream, record: Record) -> Outcome:
@@ -105,9 +109,10 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     if of_task:
         return _task_event(stream, cast(task_events.TaskEvent, event), record)
     if stream.search is not None:
-        if isinstance(event, search.Change):
-            return search_changes.evolve(stream.search, event, record)
-        return search.evolve(stream.search, stream.tasks, record)
+        outcome = search.evolve(stream.search, stream.tasks, record)
+        if isinstance(event, TrialEnded) and outcome is Outcome.APPLIED:
+            stream.past += past.of_end(stream.search, event)
+        return outcome
     if stream.batch is not None:
         return batch.evolve(stream.batch, record)
     return _root_started(stream, record)
@@ -140,7 +145,10 @@ def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome
 def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) -> Outcome:
     known = stream.tasks.get(event.task_id)
     if known is not None:
+        reports = len(known.reports)
         outcome = task_events.evolve(known, record)
+        if stream.search is not None and len(known.reports) != reports:
+            stream.past += past.of_task(stream.search, known, reports, event)
         if stream.batch is not None and known.state is TaskState.ENDED:
             batch.note_ended(stream.batch, known)
         return outcome

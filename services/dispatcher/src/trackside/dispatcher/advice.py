@@ -8,9 +8,9 @@ import structlog
 
 from trackside.dispatcher import decide
 from trackside.dispatcher.decide import Answer
-from trackside.dispatcher.history import TunerHistory, reported_so_far
+from trackside.dispatcher.history import TunerHistory
+from trackside.dispatcher.judging import Judging
 from trackside.dispatcher.lanes import (
-    AssessorLane,
     HistoryItem,
     Lane,
     LaneClosed,
@@ -38,10 +38,7 @@ class _Advised:
 
     setup: Setup
     tuner_past: TunerHistory = field(default_factory=TunerHistory)
-    assessor_past: list[HistoryItem] | None = None
     asking: bool = False
-    unjudged: set[int] = field(default_factory=set)
-    judging: bool = False
 
 
 class Advice:
@@ -55,7 +52,8 @@ class Advice:
     ) -> None:
         self._tuner = TunerLane(tuner)
         self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
-        self._assessor = AssessorLane(assessor)
+        self._assessor = assessor
+        self._judging = Judging(assessor, background, self._answer)
         self._searches: dict[str, _Advised] = {}
         self.ready: Callable[[], None] | None = None
         self._background = background
@@ -75,28 +73,18 @@ class Advice:
             known.asking = True
             past = known.tuner_past.until(search, number)
             self._background.spawn(self._suggest(stream, search, known, past, number))
-        if known.unjudged and not known.judging:
-            known.judging = True
-            self._background.spawn(self._judge(stream, search, known))
-
-    def reported(self, stream: Stream, trial: int, item: HistoryItem) -> None:
-        """Adds what happened to a trial to the assessor's past; a new report wants a verdict."""
-        search = stream.search
-        if search is None or search.spec.assessor is None:
-            return
-        known = self._known(search)
-        if known.assessor_past is None:
-            known.assessor_past = reported_so_far(search, stream.tasks)
-        else:
-            known.assessor_past.append(item)
-        if item[0] == "reported":
-            known.unjudged.add(trial)
+        self._judging.look_at(stream)
 
     def concluded(self, stream_id: str) -> None:
         """Allows the next question about a search: what was proposed has been folded or has lost."""
         known = self._searches.get(stream_id)
         if known is not None:
             known.asking = False
+
+    def reconsider(self, stream_id: str) -> None:
+        """Asks about a search again: what was proposed may have been lost on its way."""
+        self.concluded(stream_id)
+        self._judging.reconsider(stream_id)
 
     def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
@@ -107,24 +95,21 @@ class Advice:
         """Ends the advisors."""
         await self._tuner.lane.close()
         await self._own_tuner.lane.close()
-        await self._assessor.lane.close()
+        await self._assessor.close()
 
     async def start(self) -> None:
         """Starts our advisors, so that the first question needn't wait for their imports."""
-        await asyncio.gather(self._tuner.lane.start(), self._assessor.lane.start())
+        await asyncio.gather(self._tuner.lane.start(), self._assessor.start())
 
     def _lane(self, search: Search) -> TunerLane:
         return self._tuner if search.spec.tuner.name in TUNERS else self._own_tuner
 
     def _known(self, search: Search) -> _Advised:
         known = self._searches.get(search.search_id)
-        if known is not None and known.setup["space_version"] != search.space_version:
-            space = search.spec.model_dump(mode="json")["space"]
-            known.setup = {**known.setup, "space": space, "space_version": search.space_version}
         if known is None:
             setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
-            kept = ("space", "tuner", "assessor", "direction", "seed")
-            known = _Advised({name: setup[name] for name in kept} | {"space_version": search.space_version})
+            kept = ("space", "tuner", "seed", "direction")
+            known = _Advised({name: setup[name] for name in kept})
             self._searches[search.search_id] = known
         return known
 
@@ -132,13 +117,12 @@ class Advice:
         self, stream: Stream, search: Search, known: _Advised, past: list[HistoryItem], number: int
     ) -> None:
         seen = search.opened[number]
-        setup = {name: known.setup[name] for name in ("space", "tuner", "seed", "direction")}
         events = None
         for left in reversed(range(TRIES)):
             began = monotonic_s()
             try:
                 with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                    answer = await self._lane(search).suggest(search.search_id, setup, past, number)
+                    answer = await self._lane(search).suggest(search.search_id, known.setup, past, number)
             except LaneClosed:
                 return
             except LaneError as error:
@@ -153,35 +137,18 @@ class Advice:
                 monotonic_s() - began
             )
             if answer is None:
-                events = decide.exhausted(search, seen)
+                events = decide.exhausted(search)
             else:
                 events = decide.suggestion(search, number, answer, seen)
             break
         if events:
             self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
 
-    async def _judge(self, stream: Stream, search: Search, known: _Advised) -> None:
-        setup = {name: known.setup[name] for name in ("assessor", "direction")}
-        while known.unjudged:
-            trial = known.unjudged.pop()
-            if trial not in search.active or known.assessor_past is None:
-                continue
-            seen = stream.last_offset
-            try:
-                stop = await self._assessor.verdict(search.search_id, setup, known.assessor_past, trial)
-            except LaneError as error:
-                log.warning("no verdict on a trial", stream=search.search_id, trial=trial, reason=str(error))
-                continue
-            if stop:
-                events = decide.early_stop(search, trial, seen)
-                self._answer(search.search_id, Answer("stop trial", events, stream.traceparent))
-        known.judging = False
-
     async def _dropped(self, search_id: str) -> None:
         try:
             await self._tuner.forget(search_id)
             await self._own_tuner.forget(search_id)
-            await self._assessor.forget(search_id)
+            await self._judging.forget(search_id)
         except LaneError:
             log.debug("an advisor was gone before it could forget", stream=search_id)
 
@@ -196,4 +163,4 @@ class Advice:
         backlog.labels("tuner").set(self._tuner.lane.backlog)
         if self._own_tuner is not self._tuner:
             backlog.labels("own-tuner").set(self._own_tuner.lane.backlog)
-        backlog.labels("assessor").set(self._assessor.lane.backlog)
+        backlog.labels("assessor").set(self._assessor.backlog)

@@ -8,11 +8,11 @@ again.
     answer   {"id": 7, "result": <what the last op gave>}
           or {"id": 7, "error": {"type": "ValueError", "message": "...", "op": 1}}
 
-Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction),
-`close`, `recall` (number, parameters), `ask` (number), `tell` (number, state, value, intermediates),
-`observe` (trial, step, value), `restart` (trial), `verdict` (trial). One op may stand in the request itself,
-without `ops`. After an error the search is closed, since it is unknown how much of it was taken in: open it
-again.
+Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction, seed),
+`close`; of a tuner `recall` (number, parameters), `ask` (number), `tell` (number, state, value,
+intermediates); of an assessor `take` (rows), which gives who is to be stopped. One op may stand in the
+request itself, without `ops`. After an error the search is closed, since it is unknown how much of it was
+taken in: open it again.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
-from trackside.dispatcher.assessors import Assessment
+from trackside.dispatcher.assessment import Assessment
 from trackside.dispatcher.memories import opened
 from trackside.dispatcher.memory import Memory
 
@@ -81,7 +81,7 @@ def _opened(op: Op) -> Memory | Assessment:
     if op["kind"] == "tuner":
         return opened(op["space"], op["tuner"], op["seed"], op["direction"])
     if op["kind"] == "assessor":
-        return Assessment(op["assessor"], op["direction"])
+        return Assessment(op["assessor"], op["direction"], op["seed"])
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")
 
 
@@ -98,21 +98,10 @@ def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
     return None
 
 
-def _assess(memory: Assessment, name: str, op: Op) -> str | None:
-    match name:
-        case "observe":
-            memory.observe(op["trial"], op["step"], op["value"])
-        case "restart":
-            memory.restart(op["trial"])
-        case "tell":
-            memory.end(op["number"], op["state"])
-        case "verdict":
-            return memory.verdict(op["trial"])
-        case _:
-            raise ValueError(
-                f"unknown op {name!r} for an assessor; expected observe, restart, tell or verdict"
-            )
-    return None
+def _assess(memory: Assessment, name: str, op: Op) -> list[tuple[int, int]]:
+    if name != "take":
+        raise ValueError(f"unknown op {name!r} for an assessor; expected take")
+    return memory.take(op["rows"])
 
 
 def _pairs(intermediates: Iterable[tuple[int, float]] | None) -> list[tuple[int, float]]:

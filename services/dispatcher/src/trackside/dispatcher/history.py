@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from trackside.contracts.searches import TrialStatus
 from trackside.dispatcher.lanes import Ended, HistoryItem
 from trackside.domain.search import Search, Trial
-from trackside.domain.task import Task
 
 _STATES = {TrialStatus.SUCCEEDED: "complete", TrialStatus.EARLY_STOPPED: "pruned"}
 
@@ -33,30 +32,25 @@ class TunerHistory:
         return self.items
 
     def _tell_ends(self, search: Search, offset: int) -> None:
+        assessor = search.spec.assessor
+        counts = assessor is not None and assessor.count_last_value
         while self.told < len(search.ends):
             trial = search.trials[search.ends[self.told]]
             if trial.ended_at > offset:
                 return
-            self.items.append(ended(trial))
+            self.items.append(ended(trial, counts))
             self.told += 1
 
 
-def ended(trial: Trial) -> Ended:
-    """Gives the item of a trial's end: complete with a value, pruned with its reports, or failed."""
+def ended(trial: Trial, counts_last_value: bool = False) -> Ended:
+    """Gives the item of a trial's end: complete with a value, pruned with its reports, or failed.
+
+    One that was stopped early is complete if its last value counts, and it has one.
+    """
     state = _STATES.get(trial.status or TrialStatus.FAILED, "failed")
+    if state == "pruned" and counts_last_value and trial.value is not None:
+        state = "complete"
     if state == "complete" and trial.value is None:
         state = "failed"
     reports = [(step, value) for step, value in trial.reports if value is not None]
     return ("ended", trial.number, state, trial.value, reports)
-
-
-def reported_so_far(search: Search, tasks: dict[str, Task]) -> list[HistoryItem]:
-    """Gives the past as an assessor is told it after a restart: every trial's reports, then its end."""
-    items: list[HistoryItem] = []
-    for trial in search.trials:
-        task = tasks.get(f"{search.search_id}.{trial.number}")
-        reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
-        items += [("reported", trial.number, step, value) for step, value in reports]
-        if trial.ended_at >= 0:
-            items.append(ended(trial))
-    return items

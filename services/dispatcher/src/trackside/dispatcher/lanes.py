@@ -19,9 +19,7 @@ Op = dict[str, Any]
 Setup = Mapping[str, Any]
 Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
 Ended = tuple[Literal["ended"], int, str, float | None, Sequence[tuple[int, float]]]
-Reported = tuple[Literal["reported"], int, int, float | None]
-Restarted = tuple[Literal["restarted"], int]
-HistoryItem = Suggested | Ended | Reported | Restarted
+HistoryItem = Suggested | Ended
 History = Sequence[HistoryItem]
 
 BACKLOG_LIMIT = 20
@@ -93,7 +91,12 @@ class Lane:
         """Gives the process id of the living advisor, or None if none runs."""
         return self._child.pid if self._child and self._child.returncode is None else None
 
-    async def request(self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op]) -> Any:
+    async def request(
+        self,
+        search: str,
+        ops: Callable[[int], Iterable[Op]] | Sequence[Op],
+        ops_a_line: int = _OPS_A_LINE,
+    ) -> Any:
         """Sends ops of one search and gives the result of the last one.
 
         A callable is asked for the ops when their turn has come, with the generation that will take them.
@@ -107,7 +110,7 @@ class Lane:
                     result = None
                     listed = iter(ops(self.generation) if callable(ops) else ops)
                     # Lines of bounded size: a long history neither blocks the loop nor outlives one limit.
-                    while part := list(itertools.islice(listed, _OPS_A_LINE)):
+                    while part := list(itertools.islice(listed, ops_a_line)):
                         result = await self._exchange(child, search, part)
                     return result
                 except AdviceFailed:
@@ -221,9 +224,8 @@ class _Sent:
 class _Feed:
     """Sends each search's history once per generation of the advisor, and the question behind it."""
 
-    def __init__(self, lane: Lane, kind: str) -> None:
+    def __init__(self, lane: Lane) -> None:
         self._lane = lane
-        self._kind = kind
         self._sent: dict[str, _Sent] = {}
 
     async def ask(self, search: str, setup: Setup, history: History, upto: int, question: Op) -> Any:
@@ -241,10 +243,9 @@ class _Feed:
             ):
                 start = before.count
             else:
-                yield {"op": "open", "kind": self._kind, **setup}
+                yield {"op": "open", "kind": "tuner", **setup}
             for item in history[start:upto]:
-                if op := _op_of(self._kind, item):
-                    yield op
+                yield _op_of(item)
             yield question
 
         result = await self._lane.request(search, ops)
@@ -279,19 +280,15 @@ class _Feed:
         )
 
 
-def _op_of(kind: str, item: HistoryItem) -> Op | None:
-    """Translates an item for an advisor; None for what that kind doesn't look at."""
+def _op_of(item: HistoryItem) -> Op:
+    """Translates an item for an advisor."""
     if item[0] == "ended":
         _, number, state, value, intermediates = item
         op: Op = {"op": "tell", "number": number, "state": state, "value": value}
-        if kind == "tuner" and state == "pruned" and intermediates:
+        if state == "pruned" and intermediates:
             op["intermediates"] = [max(intermediates)]
         return op
-    if kind == "tuner":
-        return {"op": "recall", "number": item[1], "parameters": item[2]} if item[0] == "suggested" else None
-    if item[0] == "reported":
-        return {"op": "observe", "trial": item[1], "step": item[2], "value": item[3]}
-    return {"op": "restart", "trial": item[1]} if item[0] == "restarted" else None
+    return {"op": "recall", "number": item[1], "parameters": item[2]}
 
 
 class TunerLane:
@@ -299,7 +296,7 @@ class TunerLane:
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
-        self._feed = _Feed(lane, "tuner")
+        self._feed = _Feed(lane)
 
     def suggest(
         self, search_id: str, setup: Setup, history: History, number: int
@@ -311,32 +308,6 @@ class TunerLane:
         awaited, so the list may grow meanwhile. It names every trial before `number` as suggested.
         """
         return self._feed.ask(search_id, setup, history, len(history), {"op": "ask", "number": number})
-
-    async def forget(self, search_id: str) -> None:
-        """Drops the memory of a search that is over."""
-        await self._feed.forget(search_id)
-
-
-class AssessorLane:
-    """Verdicts on running trials of many searches through one lane."""
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self._feed = _Feed(lane, "assessor")
-
-    def verdict(
-        self, search_id: str, setup: Setup, history: History, trial: int
-    ) -> Coroutine[Any, Any, bool]:
-        """Asks whether a trial is to be stopped, on the reports in `history` as it stands at the call.
-
-        `setup` holds assessor and direction as plain JSON; `history` is as for `TunerLane.suggest`, with
-        the items ("reported", trial, step, value), and ("restarted", trial) when an attempt begins again.
-        """
-        return self._stop(search_id, setup, history, len(history), trial)
-
-    async def _stop(self, search_id: str, setup: Setup, history: History, upto: int, trial: int) -> bool:
-        question = {"op": "verdict", "trial": trial}
-        return bool(await self._feed.ask(search_id, setup, history, upto, question) == "stop")
 
     async def forget(self, search_id: str) -> None:
         """Drops the memory of a search that is over."""

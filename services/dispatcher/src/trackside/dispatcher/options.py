@@ -1,5 +1,6 @@
 """The names and options that a tuner or an assessor may have, checked before any search starts."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 from trackside.contracts.refusals import nearest
 
 Fault = tuple[str, str]
+_LARGEST = 1e300
 
 
 class Rule(Protocol):
@@ -57,6 +59,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Number:
+    """An option that is a finite number from `least` to `most`, both included."""
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value fits; booleans are not numbers here."""
+        if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > _LARGEST:
+            return False
+        return math.isfinite(value) and self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        if self.least == -math.inf:
+            return "a number"
+        return f"a number from {self.least:g}" + ("" if self.most == math.inf else f" to {self.most:g}")
+
+
+@dataclass(frozen=True)
 class Word:
     """An option that is one of some words."""
 
@@ -68,6 +89,33 @@ class Word:
 
     def __str__(self) -> str:
         return f"one of {', '.join(self.words)}"
+
+
+@dataclass(frozen=True)
+class Either:
+    """An option that fits one of two rules."""
+
+    one: Rule
+    other: Rule
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value fits one of them."""
+        return self.one.accepts(value) or self.other.accepts(value)
+
+    def __str__(self) -> str:
+        return f"{self.one} or {self.other}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An option that is an assessor itself; whether its name and options are right is asked elsewhere."""
+
+    def accepts(self, value: object) -> bool:
+        """Says whether a value is an object with a name, options or both."""
+        return isinstance(value, Mapping) and {"name"} <= value.keys() <= {"name", "options"}
+
+    def __str__(self) -> str:
+        return "an object with name and options"
 
 
 @dataclass(frozen=True)
@@ -92,37 +140,41 @@ Allowed = Mapping[str, Rule]
 
 
 def choice_fault(
-    kind: str, chosen: Mapping[str, object], known: Mapping[str, Allowed], also: Collection[str] = ()
+    place: str,
+    chosen: Mapping[str, object],
+    known: Mapping[str, Allowed],
+    also: Collection[str] = (),
+    called: str = "",
 ) -> Fault | None:
     """Finds what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
 
-    `kind` is "tuner" or "assessor"; `known` maps each name to the options it may have; `also` are names
-    to tell about beside these.
+    `place` is where it stands below the root, such as "tuner"; `called` is what it is, if that differs.
+    `known` maps each name to the options it may have; `also` are names to tell about beside these.
     """
+    kind = called or place
     name = chosen.get("name")
     if not isinstance(name, str) or name not in known:
         names = sorted({*known, *also})
         hint = nearest(name, names) if isinstance(name, str) else ""
-        return f"$.{kind}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
+        return f"$.{place}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
     options = chosen.get("options") or {}
     if not isinstance(options, Mapping):
-        return f"$.{kind}.options", f"options of a {kind} are an object, got {type(options).__name__}"
+        return f"$.{place}.options", f"options of a {kind} are an object, got {type(options).__name__}"
     for option, value in options.items():
         fault = _option_fault(kind, name, str(option), value, known[name])
         if fault:
-            return fault
+            return f"$.{place}.options.{option}", fault
     return None
 
 
-def _option_fault(kind: str, name: str, option: str, value: object, allowed: Allowed) -> Fault | None:
-    path = f"$.{kind}.options.{option}"
+def _option_fault(kind: str, name: str, option: str, value: object, allowed: Allowed) -> str:
     rule = allowed.get(option)
     if rule is None:
         expected = f"expected {', '.join(sorted(allowed))}" if allowed else f"{name} takes none"
-        return path, f"unknown option {option!r} of {kind} {name}; {expected}{nearest(option, allowed)}"
+        return f"unknown option {option!r} of {kind} {name}; {expected}{nearest(option, allowed)}"
     if not rule.accepts(value):
-        return path, f"option {option!r} of {kind} {name} must be {rule}, got {_shown(value)}"
-    return None
+        return f"option {option!r} of {kind} {name} must be {rule}, got {_shown(value)}"
+    return ""
 
 
 def _shown(value: object) -> str:

@@ -8,22 +8,17 @@ from trackside.contracts.codec import COMMANDS
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
-from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskInterrupted
 from trackside.contracts.topics import Topics
-from trackside.dispatcher import deadlines, decide, own_tuners
+from trackside.dispatcher import decide, own_tuners
 from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.decide import Answer
-from trackside.dispatcher.history import ended
 from trackside.dispatcher.intake import Intake
-from trackside.dispatcher.lanes import Reported
 from trackside.dispatcher.offer import Offer, offer_of
 from trackside.dispatcher.receipts import Receipts
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
-from trackside.domain.task import TaskState
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import bury
@@ -60,7 +55,6 @@ class Dispatcher:
         self._background = background
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics)
-        self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
 
@@ -74,19 +68,20 @@ class Dispatcher:
         message = record.message
         if isinstance(message, CommandReceived):
             self._intake.folded(message)
-        if isinstance(message, _CONCLUDES) and getattr(message, "source", "") != "customized":
+        if isinstance(message, _CONCLUDES):
             self._advice.concluded(stream.stream_id)
         if outcome is Outcome.APPLIED:
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message)
-            self._note(stream, record)
+            if isinstance(message, TrialEnded):
+                counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
         self._look_at(stream.stream_id)
 
     def reconsider(self, stream: str) -> None:
         """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way."""
-        self._advice.concluded(stream)
+        self._advice.reconsider(stream)
         self._look_at(stream)
 
     def arrive(self, entry: Entry) -> None:
@@ -112,10 +107,8 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
-            self._deadlines.set(stream_id, deadlines.next_due_ms(stream))
             for answer in decide.react(stream, self._offer):
                 yield self._decision(stream_id, answer)
-        yield from self._overdue(facts)
 
     def act(self, facts: Facts) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
@@ -136,8 +129,8 @@ class Dispatcher:
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:
-        """Gives when the next time limit of a search or of a trial is reached."""
-        return self._deadlines.next_ms()
+        """Has no timers: everything the dispatcher does follows from a record or an answer."""
+        return None
 
     def _look_at(self, stream_id: str) -> None:
         self._changed.add(stream_id)
@@ -159,35 +152,12 @@ class Dispatcher:
                 yield self._decision(stream_id, answer)
         self._advice.answers[:] = kept
 
-    def _overdue(self, facts: Facts) -> Iterable[Decision]:
-        events, now_ms = self._topics.events.name, facts.now_ms
-        for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
-            stream = self._streams.by_id.get(stream_id)
-            for what, messages, parent in () if stream is None else deadlines.reached(stream, now_ms):
-                yield Decision(events, stream_id, tuple(messages), what, "", parent)
-
     def _decision(self, stream_id: str, answer: Answer) -> Decision:
         for event in answer.events:
             if isinstance(event, CommandRefused):
                 counter("trackside.dispatcher.refused.commands").labels(event.code).inc()
         messages = tuple(answer.events)
         return Decision(self._topics.events.name, stream_id, messages, answer.what, "", answer.traceparent)
-
-    def _note(self, stream: Stream, record: Record) -> None:
-        """Tells the assessor's past what happened to a trial."""
-        message = record.message
-        if isinstance(message, MetricReported):
-            task = stream.tasks.get(message.task_id)
-            if task is not None and task.trial is not None and message.kind == "PERIODICAL":
-                item: Reported = ("reported", task.trial, message.step, message.value)
-                self._advice.reported(stream, task.trial, item)
-        elif isinstance(message, AttemptEnded | TaskInterrupted):
-            task = stream.tasks.get(message.task_id)
-            if task is not None and task.trial is not None and task.state is not TaskState.ENDED:
-                self._advice.reported(stream, task.trial, ("restarted", task.trial))
-        elif isinstance(message, TrialEnded) and stream.search is not None:
-            counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
-            self._advice.reported(stream, message.trial, ended(stream.search.trials[message.trial]))
 
 
 def _kind(received: CommandReceived) -> str:

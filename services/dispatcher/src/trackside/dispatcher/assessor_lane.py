@@ -1,0 +1,63 @@
+"""Verdicts through a lane: what is new about a search goes in one line, so that they keep up with reports."""
+
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any
+
+from trackside.dispatcher.lanes import Lane, Op, Setup
+from trackside.domain.past import Row
+
+ROWS_AN_OP = 1_000
+"""So many rows are judged within one time limit; ours judge them in less than a tenth of a second, or two."""
+
+
+class AssessorLane:
+    """Verdicts on the trials of many searches through one lane."""
+
+    def __init__(self, lane: Lane, rows_an_op: int = ROWS_AN_OP) -> None:
+        self.lane = lane
+        self._rows_an_op = rows_an_op
+        self._sent: dict[str, tuple[int, int]] = {}
+
+    def hopeless(
+        self, search_id: str, setup: Setup, past: Sequence[Row]
+    ) -> Coroutine[Any, Any, list[tuple[int, int]]]:
+        """Asks which running trials are to be stopped; with each comes the place of the row that showed it.
+
+        `setup` holds assessor, direction and seed as plain JSON. `past` is the append-only list of the
+        search: its length is taken at the call, not when awaited, so the list may grow meanwhile.
+        """
+        return self._hopeless(search_id, setup, past, len(past))
+
+    async def _hopeless(
+        self, search_id: str, setup: Setup, past: Sequence[Row], upto: int
+    ) -> list[tuple[int, int]]:
+        taken = 0
+
+        def ops(generation: int) -> Iterator[Op]:
+            nonlocal taken
+            taken = generation
+            known, start = self._sent.pop(search_id, (0, 0))
+            if known != generation or start > upto:
+                start = 0
+                yield {"op": "open", "kind": "assessor", **setup}
+            for first in range(start, upto, self._rows_an_op):
+                yield {"op": "take", "rows": past[first : min(first + self._rows_an_op, upto)]}
+            if start == upto:
+                yield {"op": "take", "rows": []}
+
+        found = await self.lane.request(search_id, ops, ops_a_line=1)
+        # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
+        self._sent[search_id] = (taken, upto)
+        return [(trial, place) for trial, place in found]
+
+    async def forget(self, search_id: str) -> None:
+        """Drops the memory of a search that is over."""
+
+        def ops(_generation: int) -> Iterator[Op]:
+            self._sent.pop(search_id, None)
+            yield {"op": "close"}
+
+        if self.lane.pid is None:
+            self._sent.pop(search_id, None)
+        else:
+            await self.lane.request(search_id, ops)

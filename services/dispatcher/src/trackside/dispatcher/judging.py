@@ -1,0 +1,97 @@
+"""Asks assessors beside the loop whom to stop; what they say comes back as a proposal that may lose."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from trackside.contracts.ids import trial_task_id
+from trackside.dispatcher import decide
+from trackside.dispatcher.assessor_lane import AssessorLane
+from trackside.dispatcher.decide import Answer
+from trackside.dispatcher.lanes import Lane, LaneClosed, LaneError, Setup
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.eventlog.background import Background
+
+log = structlog.get_logger("trackside.dispatcher")
+
+
+@dataclass(slots=True)
+class _Judged:
+    """How many rows of a search's past have been judged, and which verdicts were proposed already."""
+
+    setup: Setup
+    rows: int = 0
+    asking: bool = False
+    proposed: set[tuple[int, int]] = field(default_factory=set)
+
+
+class Judging:
+    """Level-triggered: whatever a search's past has that was not judged yet is sent, also after a restart.
+
+    While one question is open the next reports gather, and go together: verdicts keep up with any rate.
+    """
+
+    def __init__(self, lane: Lane, background: Background, propose: Callable[[str, Answer], None]) -> None:
+        self._assessor = AssessorLane(lane)
+        self._background = background
+        self._propose = propose
+        self._searches: dict[str, _Judged] = {}
+
+    def look_at(self, stream: Stream) -> None:
+        """Has what is new in a search's past judged, unless a question about it is open."""
+        search = stream.search
+        if search is None or search.spec.assessor is None:
+            return
+        known = self._searches.get(search.search_id)
+        if known is None:
+            known = self._searches[search.search_id] = _Judged(_setup(search))
+        if len(stream.past) > known.rows and not known.asking:
+            known.asking = True
+            self._background.spawn(self._judge(stream, search, known))
+
+    def reconsider(self, search_id: str) -> None:
+        """Has a search judged again: what was proposed may have been lost on its way."""
+        known = self._searches.get(search_id)
+        if known is not None:
+            known.proposed.clear()
+            known.rows = 0
+
+    async def forget(self, search_id: str) -> None:
+        """Drops a search that is over."""
+        if self._searches.pop(search_id, None) is not None:
+            await self._assessor.forget(search_id)
+
+    async def _judge(self, stream: Stream, search: Search, known: _Judged) -> None:
+        while known.rows < len(stream.past):
+            rows, seen = len(stream.past), stream.last_offset
+            known.rows = rows
+            try:
+                hopeless = await self._assessor.hopeless(search.search_id, known.setup, stream.past)
+            except LaneClosed:
+                return
+            except LaneError as error:
+                log.warning("no verdicts", stream=search.search_id, rows=rows, reason=str(error))
+                continue
+            for trial, place in hopeless:
+                if (trial, place) not in known.proposed and _may_stop(stream, trial):
+                    known.proposed.add((trial, place))
+                    answer = Answer("stop trial", decide.early_stop(search, trial, seen), stream.traceparent)
+                    self._propose(search.search_id, answer)
+        known.asking = False
+
+
+def _setup(search: Search) -> Setup:
+    assert search.spec.assessor is not None
+    return {
+        "assessor": search.spec.assessor.model_dump(mode="json"),
+        "direction": search.spec.direction,
+        "seed": search.seed,
+    }
+
+
+def _may_stop(stream: Stream, trial: int) -> bool:
+    """Says whether a trial runs still and nobody has asked for its end."""
+    task = stream.tasks.get(trial_task_id(stream.stream_id, trial))
+    return task is not None and task.end is None and not task.stop_reason

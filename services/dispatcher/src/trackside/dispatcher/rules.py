@@ -1,0 +1,232 @@
+"""The rules of assessors that measure one trial by those that are complete; Optuna's, kept up step by step.
+
+Each gives bit for bit the verdict of Optuna's pruner of that name on the same reports (a test compares them),
+in time that hardly grows with the trials: what a verdict needs is kept sorted, not gathered again for each.
+"""
+
+import math
+import warnings
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from trackside.dispatcher.memory import Direction
+
+
+@dataclass(slots=True)
+class Course:
+    """What one attempt of a trial has reported: steps that rise, values that are finite.
+
+    `newest` is the value of the report that is judged, finite or not, `step` its step, `earlier` the step of
+    the report before it. `rungs` are the values with which it has passed the rungs of successive halving, in
+    `bracket`.
+    """
+
+    number: int
+    step: int | None = None
+    earlier: int | None = None
+    newest: float = math.nan
+    steps: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    low: float = math.inf
+    high: float = -math.inf
+    rungs: list[float] = field(default_factory=list)
+    bracket: int = 0
+
+
+class Rule(Protocol):
+    """What judges the trials of one search, told in the order of the log."""
+
+    def hopeless(self, course: Course) -> bool:
+        """Says whether a trial is to be stopped upon its newest report."""
+        ...
+
+    def completed(self, course: Course, value: float) -> None:
+        """Takes in a trial that succeeded with a value: what others are measured against."""
+        ...
+
+    def over(self, course: Course, state: str) -> None:
+        """Takes in a trial that ended in another way."""
+        ...
+
+    def restarted(self, course: Course) -> None:
+        """Forgets an attempt: another one of the same trial begins."""
+        ...
+
+
+class Independent:
+    """A rule that keeps nothing of trials that run or didn't complete."""
+
+    def over(self, course: Course, state: str) -> None:
+        """Keeps nothing."""
+
+    def restarted(self, course: Course) -> None:
+        """Keeps nothing."""
+
+
+def percentile_of(ordered: Sequence[float], percent: float) -> float:
+    """Gives the percentile of sorted finite values, as numpy's linear method does, to the last bit."""
+    place = (len(ordered) - 1) * (percent / 100)
+    low = math.floor(place)
+    if low + 1 >= len(ordered):
+        return ordered[-1]
+    part = place - low
+    gap = ordered[low + 1] - ordered[low]
+    return ordered[low] + gap * part if part < 0.5 else ordered[low + 1] - gap * (1 - part)
+
+
+def is_due(step: int, earlier: int | None, n_warmup_steps: int, interval_steps: int) -> bool:
+    """Says whether a step is past the warm-up, and the first one of its interval."""
+    if step < n_warmup_steps:
+        return False
+    begin = (step - n_warmup_steps) // interval_steps * interval_steps + n_warmup_steps
+    return earlier is None or earlier < begin
+
+
+class Percentile(Independent):
+    """Stops a trial whose best value so far lies beyond a percentile of the completed ones at its step."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        percentile: float,
+        n_startup_trials: int = 5,
+        n_warmup_steps: int = 0,
+        interval_steps: int = 1,
+        n_min_trials: int = 1,
+    ) -> None:
+        self._maximize = direction == "maximize"
+        self._percent = 100 - percentile if self._maximize else percentile
+        self._n_startup_trials = max(1, n_startup_trials)
+        self._pace = (n_warmup_steps, interval_steps)
+        self._n_min_trials = n_min_trials
+        self._completed = 0
+        self._at: dict[int, list[float]] = {}
+
+    def completed(self, course: Course, value: float) -> None:
+        """Puts a trial's reports among those of its steps."""
+        self._completed += 1
+        for step, reported in zip(course.steps, course.values, strict=True):
+            insort(self._at.setdefault(step, []), reported)
+
+    def hopeless(self, course: Course) -> bool:
+        """Compares the best value so far with the percentile at the newest step."""
+        if self._completed < self._n_startup_trials or not math.isfinite(course.newest):
+            return False
+        step, earlier = course.steps[-1], course.steps[-2] if len(course.steps) > 1 else None
+        if not is_due(step, earlier, *self._pace):
+            return False
+        others = self._at.get(step, ())
+        if len(others) < self._n_min_trials:
+            return False
+        border = percentile_of(others, self._percent)
+        return course.high < border if self._maximize else course.low > border
+
+
+class Threshold(Independent):
+    """Stops a trial whose newest value is out of bounds, or is no number."""
+
+    def __init__(
+        self,
+        lower: float = -math.inf,
+        upper: float = math.inf,
+        n_warmup_steps: int = 0,
+        interval_steps: int = 1,
+    ) -> None:
+        self._lower, self._upper = lower, upper
+        self._pace = (n_warmup_steps, interval_steps)
+
+    def completed(self, course: Course, value: float) -> None:
+        """Measures nothing against others."""
+
+    def hopeless(self, course: Course) -> bool:
+        """Compares the newest value with the bounds."""
+        if course.step is None or not is_due(course.step, course.earlier, *self._pace):
+            return False
+        return math.isnan(course.newest) or not self._lower <= course.newest <= self._upper
+
+
+class Patient:
+    """Stops a trial, if another rule does, only when it hasn't got better for some reports."""
+
+    def __init__(
+        self, direction: Direction, wrapped: Rule | None, patience: int, min_delta: float = 0.0
+    ) -> None:
+        self._maximize = direction == "maximize"
+        self._wrapped = wrapped
+        self._patience = patience
+        self._min_delta = min_delta
+
+    def hopeless(self, course: Course) -> bool:
+        """Compares the best of the last `patience` + 1 reports with the best before."""
+        window = self._patience + 1
+        if len(course.values) <= window or not math.isfinite(course.newest):
+            return False
+        before, after = course.values[:-window], course.values[-window:]
+        if self._maximize:
+            is_stuck = max(before) - self._min_delta > max(after)
+        else:
+            is_stuck = min(before) + self._min_delta < min(after)
+        return is_stuck and (self._wrapped is None or self._wrapped.hopeless(course))
+
+    def completed(self, course: Course, value: float) -> None:
+        """Tells the other rule."""
+        if self._wrapped is not None:
+            self._wrapped.completed(course, value)
+
+    def over(self, course: Course, state: str) -> None:
+        """Tells the other rule."""
+        if self._wrapped is not None:
+            self._wrapped.over(course, state)
+
+    def restarted(self, course: Course) -> None:
+        """Tells the other rule."""
+        if self._wrapped is not None:
+            self._wrapped.restarted(course)
+
+
+class Wilcoxon(Independent):
+    """Stops a trial whose reports are worse than the best trial's at equal steps, by a signed-rank test."""
+
+    def __init__(self, direction: Direction, p_threshold: float = 0.1, n_startup_steps: int = 2) -> None:
+        self._maximize = direction == "maximize"
+        self._p_threshold = p_threshold
+        self._least = max(2, n_startup_steps)
+        self._best: tuple[float, dict[int, float]] | None = None
+
+    def completed(self, course: Course, value: float) -> None:
+        """Keeps the reports of the best trial: the first, of equal ones."""
+        known = math.nan if self._best is None else self._best[0]
+        if self._best is None or (value > known if self._maximize else value < known):
+            self._best = value, dict(zip(course.steps, course.values, strict=True))
+
+    def hopeless(self, course: Course) -> bool:
+        """Tests the differences; a trial that is better on average than the best one is kept."""
+        if self._best is None or not self._best[1] or not math.isfinite(course.newest):
+            return False
+        best = self._best[1]
+        pairs = zip(course.steps, course.values, strict=True)
+        differences = [value - best[step] for step, value in pairs if step in best]
+        if len(differences) < self._least:
+            return False
+        bests, ours = _mean(list(best.values())), _mean(course.values)
+        # Asked before the test, which costs more than everything else here.
+        is_worse = bests > ours if self._maximize else bests < ours
+        return is_worse and _p_value(differences, "less" if self._maximize else "greater") < self._p_threshold
+
+
+def _p_value(differences: Sequence[float], alternative: str) -> float:
+    # Here, since its import takes a while and most searches need none.
+    from scipy.stats import wilcoxon  # type: ignore[import-untyped]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small samples: a user has set how small they may be
+        return float(wilcoxon(differences, alternative=alternative, zero_method="zsplit").pvalue)
+
+
+def _mean(values: Sequence[float]) -> float:
+    total = 0.0  # added one by one, as Optuna does: `sum` of newer Pythons is more exact
+    for value in values:
+        total += value
+    return total / len(values)

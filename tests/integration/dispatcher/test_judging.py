@@ -1,0 +1,154 @@
+"""Verdicts by a real advisor process: in time, the same after it was killed, proposed until they hold."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    begun,
+    finish,
+    report,
+    search_running,
+    submitted,
+    suggested,
+)
+from trackside.contracts.searches import Assessor
+from trackside.contracts.tasks import TaskStopRequested
+from trackside.dispatcher.assessor_lane import AssessorLane
+from trackside.dispatcher.decide import Answer
+from trackside.dispatcher.judging import Judging
+from trackside.dispatcher.lanes import Lane, LaneDied
+from trackside.domain.past import Row
+from trackside.domain.streams import Streams, dump, load
+from trackside.eventlog.background import Background
+
+ASSESSOR = {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}
+SETUP = {"assessor": ASSESSOR, "direction": "maximize", "seed": 7}
+ROWS: list[Row] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) for trial in range(20)]
+
+
+@pytest.fixture
+async def lane() -> AsyncIterator[Lane]:
+    lane = Lane("assessor")
+    yield lane
+    await lane.close()
+
+
+async def verdicts(lane: Lane, kill_at: int = -1, rows_an_op: int = 1_000) -> list[tuple[int, int]]:
+    """Tells all rows in tens, killing the advisor before one of them; gives who is hopeless at the end."""
+    assessor = AssessorLane(lane, rows_an_op)
+    found: list[tuple[int, int]] = []
+    for upto in range(10, len(ROWS) + 1, 10):
+        if upto == kill_at:
+            assert lane.pid is not None
+            os.kill(lane.pid, signal.SIGKILL)
+            with pytest.raises(LaneDied):
+                await assessor.hopeless("s", SETUP, ROWS[:upto])
+        found = await assessor.hopeless("s", SETUP, ROWS[:upto])
+    return found
+
+
+async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(lane: Lane) -> None:
+    found = await verdicts(lane)
+    assert 5 < len(found) < 20
+    await AssessorLane(lane).forget("s")
+    assert await verdicts(lane, kill_at=60) == found
+    assert await verdicts(lane, rows_an_op=7) == found
+    assert lane.generation == 2
+
+
+async def test_what_is_forgotten_is_told_again(lane: Lane) -> None:
+    assessor = AssessorLane(lane)
+    found = await assessor.hopeless("s", SETUP, ROWS)
+    await assessor.forget("s")
+    assert await assessor.hopeless("s", SETUP, ROWS) == found
+
+
+def halved() -> Told:
+    """Tells of a search with a good trial that goes on and a bad one that has just passed the first rung."""
+    told = search_running(assessor=Assessor(name="asha", options={"min_resource": 1}))
+    for trial, value in enumerate((0.9, 0.1)):
+        told.tell(suggested(trial), submitted(trial))
+        told.tell(assigned(trial))
+        told.tell(begun(trial))
+        told.tell(report(1, value, trial))
+    return told
+
+
+class Proposed:
+    """Takes what is proposed, and says when something was."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.background = Background()
+        self.judging = Judging(lane, self.background, self._take)
+        self.answers: asyncio.Queue[Answer] = asyncio.Queue()
+
+    def _take(self, _stream_id: str, answer: Answer) -> None:
+        self.answers.put_nowait(answer)
+
+    async def next(self) -> TaskStopRequested:
+        """Waits for the next proposal."""
+        async with asyncio.timeout(60):
+            [event] = (await self.answers.get()).events
+        assert isinstance(event, TaskStopRequested)
+        return event
+
+
+async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: Lane) -> None:
+    told, proposed = halved(), Proposed(lane)
+    proposed.judging.look_at(told.stream)
+    event = await proposed.next()
+    assert (event.task_id, event.reason, event.seen) == ("digits-1.1", "assessor", told.stream.last_offset)
+    await proposed.background.close()
+
+
+async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(lane: Lane) -> None:
+    """A new dispatcher has the state only, from a snapshot, and no new report comes."""
+    told = halved()
+    stream = load(dump(told.stream))
+    proposed = Proposed(lane)
+    proposed.judging.look_at(stream)
+    first = await proposed.next()
+    proposed.judging.reconsider(stream.stream_id)
+    while proposed.answers.empty():  # the question before may be open still
+        proposed.judging.look_at(stream)
+        await asyncio.sleep(0)
+    assert await proposed.next() == first
+    await proposed.background.close()
+
+
+async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: Lane) -> None:
+    told, proposed = halved(), Proposed(lane)
+    proposed.judging.look_at(told.stream)
+    told.tell(await proposed.next())
+    again = Proposed(lane)
+    told.tell(report(2, 0.05, 1))
+    told.tell(report(2, 0.95, 0))
+    told.tell(suggested(2), submitted(2))  # not applied: no slot is open
+    again.judging.look_at(told.stream)
+    judged = await AssessorLane(lane).hopeless("s", SETUP, told.stream.past)
+    assert [trial for trial, _ in judged] == [1]
+    assert again.answers.empty()
+    for each in (proposed, again):
+        await each.background.close()
+
+
+def test_the_streams_of_a_reader_agree_on_the_past() -> None:
+    told = halved()
+    finish_all(told)
+    again = Streams()
+    for record in told.records:
+        again.fold(record)
+    assert again.by_id[told.stream.stream_id].past == told.stream.past
+
+
+def finish_all(told: Told) -> None:
+    """Tells of one more trial, which ends."""
+    told.tell(suggested(2), submitted(2))
+    if 2 in told.search.active:
+        finish(told, 2, 0.5)

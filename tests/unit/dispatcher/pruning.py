@@ -1,0 +1,74 @@
+"""Optuna's pruners on their own, fed the same rows as an assessor of ours: what ours must equal."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import optuna
+
+from trackside.dispatcher.memory import Direction
+from trackside.domain.past import Row
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+PRUNED, FAILED = optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL
+
+
+def pruner_of(assessor: Mapping[str, Any]) -> optuna.pruners.BasePruner:
+    """Makes the pruner that an assessor's spec stands for."""
+    options = dict(assessor.get("options") or {})
+    if assessor["name"] == "patient":
+        wrapped = options.pop("wrapped", None)
+        return optuna.pruners.PatientPruner(None if wrapped is None else pruner_of(wrapped), **options)
+    kinds: dict[str, Any] = {
+        "median": optuna.pruners.MedianPruner,
+        "percentile": optuna.pruners.PercentilePruner,
+        "successive-halving": optuna.pruners.SuccessiveHalvingPruner,
+        "hyperband": optuna.pruners.HyperbandPruner,
+        "threshold": optuna.pruners.ThresholdPruner,
+        "wilcoxon": optuna.pruners.WilcoxonPruner,
+    }
+    return kinds[assessor["name"]](**options)
+
+
+class Alone:
+    """A study of Optuna whose trials report what rows say; a pruned one reports no more."""
+
+    def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pruner = pruner_of(assessor)
+        self._study = optuna.create_study(
+            study_name=str(seed),
+            direction=direction,
+            pruner=pruner,
+            sampler=optuna.samplers.RandomSampler(seed=0),
+        )
+        self._trials: dict[int, optuna.Trial] = {}
+        self.stopped: dict[int, int] = {}
+
+    def take(self, rows: Iterable[Row]) -> dict[int, int]:
+        """Reports each row's value and asks; gives the trials pruned so far, each with the row's place."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._take(rows)
+        return self.stopped
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        for place, (trial, step, value) in enumerate(rows):
+            while trial not in self._trials:
+                self._trials[len(self._trials)] = self._study.ask()
+            if isinstance(step, int) and trial not in self.stopped:
+                assert value is not None
+                self._trials[trial].report(float(value), step)
+                if self._trials[trial].should_prune():
+                    self.stopped[trial] = place
+            elif isinstance(step, str):
+                self._end(trial, step, value)
+
+    def _end(self, trial: int, status: str, value: Any) -> None:
+        if trial in self.stopped:
+            self._study.tell(self._trials[trial], state=PRUNED)
+        elif status == "SUCCEEDED":
+            self._study.tell(self._trials[trial], value)
+        else:
+            self._study.tell(self._trials[trial], state=FAILED)
