@@ -33,6 +33,8 @@ PLANTED = {
     "sdk/planted.py": ("def f():\n    from asyncpg import connect", "trackside.sdk.planted -> asyncpg"),
     "eventlog/planted.py": ("import faust", "trackside.eventlog.planted -> faust"),
     "worker/planted.py": ("def f():\n    import torch.nn", "trackside.worker.planted -> torch"),
+    "worker/planted_gpu.py": ("def f():\n    import pynvml", "trackside.worker.planted_gpu -> pynvml"),
+    "scheduler/timers.py": ("from socket import socket", "trackside.scheduler.timers -> socket"),
     "scheduler/assessors.py": ("import time", "trackside.scheduler.assessors -> time"),
     "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
 }
