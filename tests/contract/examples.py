@@ -9,7 +9,7 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
 
 SOURCE = commands.Source(topic="trackside.commands", partition=1, offset=42)
-PARAMETERS = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
+PARAMETERS: dict[str, Any] = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
 SPACE: Space = {
     "lr": LogUniform(type="loguniform", low=1e-4, high=0.1),
     "dropout": Uniform(type="uniform", low=0.0, high=0.5),

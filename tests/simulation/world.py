@@ -87,7 +87,9 @@ class LocalLane(Lane):
         self.generation = 1
         self._advisor = Advisor()
 
-    async def request(self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op]) -> Any:
+    async def request(
+        self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op], ops_a_line: int = 0
+    ) -> Any:
         await asyncio.sleep(0)
         listed = list(ops(self.generation) if callable(ops) else ops)
         return self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed})).get("result")

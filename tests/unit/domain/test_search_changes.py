@@ -92,6 +92,10 @@ def test_a_change_counts_once_in_its_order_and_not_in_a_search_that_is_stopped(c
     assert told.search.changes == 1
 
 
+def status_of(told: Told) -> SearchStatus:
+    return told.search.status
+
+
 def test_requested_trials_run_beyond_the_concurrency_once() -> None:
     told = search_running(max_trials=9)
     told.tell(TrialsRequested(command_id="c-2", change=1, count=2))
@@ -139,12 +143,12 @@ def test_what_was_asked_before_the_slot_was_taken_away_does_not_count_when_it_is
 def test_raising_the_trials_of_a_search_that_has_all_lets_it_run_again() -> None:
     told = search_running(max_trials=1)
     suggest(told, 0)
-    assert told.search.status is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
     told.tell(updated(max_trials=2))
-    assert told.search.status is SearchStatus.RUNNING
+    assert status_of(told) is SearchStatus.RUNNING
     assert suggest(told, 1) is Outcome.APPLIED
     told.tell(updated(2, max_trials=1))
-    assert told.search.status is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
     assert told.search.active == {0, 1}
 
 
@@ -166,9 +170,9 @@ def test_an_exhausted_search_goes_on_with_another_space() -> None:
     told = search_running(max_trials=9)
     suggest(told, 0)
     told.tell(SearchExhausted(trials=1, seen=2))
-    assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
+    assert status_of(told) is SearchStatus.TUNER_NO_MORE_TRIAL
     told.tell(SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=WIDER))
-    assert told.search.status is SearchStatus.RUNNING
+    assert status_of(told) is SearchStatus.RUNNING
 
 
 def test_a_users_trial_takes_the_next_slot_and_the_tuner_the_one_after() -> None:
@@ -213,7 +217,7 @@ def test_a_paused_search_suggests_nothing_and_does_not_end() -> None:
     assert suggest(told, 1) is Outcome.OVERTAKEN
     assert told.tell(SearchEnded(status=SearchStatus.DONE, trials=1)) == OVERTAKEN
     told.tell(resumed())
-    assert told.search.status is SearchStatus.RUNNING
+    assert status_of(told) is SearchStatus.RUNNING
     assert told.search.opened[1:] == [told.next_offset - 1] * 2
     assert suggest(told, 1) is Outcome.APPLIED
 
@@ -247,12 +251,12 @@ def test_a_search_has_run_long_enough_when_the_clock_of_the_log_says_so() -> Non
     while told.now_ms < due_ms:
         told.tell(resumed(1))
     assert told.tell(limit) == APPLIED
-    assert told.search.status is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
     assert told.tell(limit) == OVERTAKEN
     told.tell(updated(2, max_duration_s=0.001))
-    assert told.search.status is SearchStatus.NO_MORE_TRIAL
+    assert status_of(told) is SearchStatus.NO_MORE_TRIAL
     told.tell(updated(3, max_duration_s=60.0))
-    assert told.search.status is SearchStatus.RUNNING
+    assert status_of(told) is SearchStatus.RUNNING
     assert told.tell(limit) == OVERTAKEN
 
 
@@ -266,9 +270,9 @@ def test_a_search_whose_best_value_reaches_the_goal_begins_no_trial(
     told = search_running(direction=direction, goal=goal)
     suggest(told, 0)
     finish(told, 0, 0.5)
-    assert (told.search.status is SearchStatus.NO_MORE_TRIAL) is reached
+    assert (status_of(told) is SearchStatus.NO_MORE_TRIAL) is reached
     told.tell(updated(goal=None))
-    assert told.search.status is SearchStatus.RUNNING
+    assert status_of(told) is SearchStatus.RUNNING
 
 
 def held(hold: int = 1) -> TaskHeld:
