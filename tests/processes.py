@@ -21,8 +21,16 @@ class Service:
 
     def again(self) -> None:
         """Kills the process with SIGKILL and starts it anew."""
+        self.kill()
+        self.start()
+
+    def kill(self) -> None:
+        """Kills the process with SIGKILL."""
         self.process.kill()
         self.process.wait()
+
+    def start(self) -> None:
+        """Starts it anew after it was killed."""
         self.process = self._started()
 
     @property

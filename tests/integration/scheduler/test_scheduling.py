@@ -301,6 +301,43 @@ def running(task_id: str) -> RunningPlacement:
     return RunningPlacement(stream=STREAM, task_id=task_id, attempt=1, placement=1, device_ids=["cpu-0"])
 
 
+async def test_fm_6_a_scheduler_killed_amid_its_decisions_loses_no_task_and_gives_none_to_two_devices(
+    hall: Hall,
+) -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    await hall.join("w1", slots=12)
+    await hall.submit(*names)
+    await hall.until(TaskAssigned)
+    hall.scheduler.again()
+    for name in names:
+        run = await hall.until(RunTask, lambda run, name=name: run.task_id == name)  # type: ignore[misc]
+        await hall.say("worker", accepted(run), finished(run))
+    runs = [message for _, message in hall.seen if isinstance(message, RunTask)]
+    placed = {(run.task_id, run.attempt, run.placement, tuple(run.device_ids)) for run in runs}
+    assert sorted(place[0] for place in placed) == names, "each had one place, and no second one"
+
+
+async def test_fm_7_a_decision_that_no_device_was_told_is_told_by_the_next_scheduler(hall: Hall) -> None:
+    incarnation = await hall.join("w1")
+    hall.scheduler.kill()
+    await hall.submit("a")
+    assigned = TaskAssigned(
+        task_id="a",
+        attempt=1,
+        placement=1,
+        worker_id="w1",
+        incarnation=incarnation,
+        device_ids=["cpu-0"],
+        seen=1,
+    )
+    await hall.say("scheduler", assigned)
+    hall.scheduler.start()
+    run = await hall.until(RunTask)
+    assert (run.task_id, run.placement, run.incarnation) == ("a", 1, incarnation)
+    said = [message for _, message in hall.seen if isinstance(message, TaskAssigned)]
+    assert said == [assigned], "it is told, not decided again"
+
+
 async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(hall: Hall) -> None:
     await hall.submit("a")
     incarnation = await hall.join("w1")
