@@ -106,10 +106,13 @@ class Advice:
 
     def _known(self, search: Search) -> _Advised:
         known = self._searches.get(search.search_id)
+        if known is not None and known.setup["space_version"] != search.space_version:
+            space = search.spec.model_dump(mode="json")["space"]
+            known.setup = {**known.setup, "space": space, "space_version": search.space_version}
         if known is None:
             setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
             kept = ("space", "tuner", "seed", "direction")
-            known = _Advised({name: setup[name] for name in kept})
+            known = _Advised({name: setup[name] for name in kept} | {"space_version": search.space_version})
             self._searches[search.search_id] = known
         return known
 
@@ -137,7 +140,7 @@ class Advice:
                 monotonic_s() - began
             )
             if answer is None:
-                events = decide.exhausted(search)
+                events = decide.exhausted(search, seen)
             else:
                 events = decide.suggestion(search, number, answer, seen)
             break

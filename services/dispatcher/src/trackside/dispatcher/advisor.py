@@ -10,9 +10,9 @@ again.
 
 Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction, seed),
 `close`; of a tuner `recall` (number, parameters), `ask` (number), `tell` (number, state, value,
-intermediates); of an assessor `take` (rows), which gives who is to be stopped. One op may stand in the
-request itself, without `ops`. After an error the search is closed, since it is unknown how much of it was
-taken in: open it again.
+intermediates), `learn` (parameters, value); of an assessor `take` (rows), which gives who is to be stopped.
+One op may stand in the request itself, without `ops`. After an error the search is closed, since it is
+unknown how much of it was taken in: open it again.
 """
 
 import argparse
@@ -91,10 +91,12 @@ def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
             memory.recall(op["number"], op["parameters"])
         case "tell":
             memory.tell(op["number"], op["state"], op.get("value"), _pairs(op.get("intermediates")))
+        case "learn":
+            memory.learn(op["parameters"], op["value"])
         case "ask":
             return memory.ask(op["number"])
         case _:
-            raise ValueError(f"unknown op {name!r} for a tuner; expected recall, tell or ask")
+            raise ValueError(f"unknown op {name!r} for a tuner; expected recall, tell, learn or ask")
     return None
 
 

@@ -13,33 +13,43 @@ _STATES = {TrialStatus.SUCCEEDED: "complete", TrialStatus.EARLY_STOPPED: "pruned
 class TunerHistory:
     """The past as the suggestion of each trial may know it: it only grows, the same after any restart.
 
-    Trial n is told the parameters of all trials before it, and the ends that the log had when its slot
-    opened, in the log's order.
+    Trial n is told the parameters of all trials before it, and the ends and imported results that the log had
+    when its slot opened, in the log's order. The end of a trial that is not for the tuner is told as failed.
     """
 
     items: list[HistoryItem] = field(default_factory=list)
     suggested: int = 0
     told: int = 0
+    imported: int = 0
 
     def until(self, search: Search, number: int) -> list[HistoryItem]:
         """Extends the past to what trial `number` may know, and gives it."""
         while self.suggested < number:
             trial = search.trials[self.suggested]
-            self._tell_ends(search, search.opened[self.suggested])
+            self._tell(search, search.opened[self.suggested])
             self.items.append(("suggested", trial.number, trial.parameters))
             self.suggested += 1
-        self._tell_ends(search, search.opened[number])
+        self._tell(search, search.opened[number])
         return self.items
 
-    def _tell_ends(self, search: Search, offset: int) -> None:
+    def _tell(self, search: Search, offset: int) -> None:
         assessor = search.spec.assessor
         counts = assessor is not None and assessor.count_last_value
         while self.told < len(search.ends):
             trial = search.trials[search.ends[self.told]]
             if trial.ended_at > offset:
-                return
-            self.items.append(ended(trial, counts))
+                break
+            self._tell_imports(search, trial.ended_at)
+            hidden: Ended = ("ended", trial.number, "failed", None, [])
+            self.items.append(hidden if trial.hidden else ended(trial, counts))
             self.told += 1
+        self._tell_imports(search, offset)
+
+    def _tell_imports(self, search: Search, offset: int) -> None:
+        while self.imported < len(search.imported) and search.imported[self.imported].at <= offset:
+            past = search.imported[self.imported]
+            self.items.append(("imported", past.parameters, past.value))
+            self.imported += 1
 
 
 def ended(trial: Trial, counts_last_value: bool = False) -> Ended:

@@ -19,7 +19,8 @@ Op = dict[str, Any]
 Setup = Mapping[str, Any]
 Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
 Ended = tuple[Literal["ended"], int, str, float | None, Sequence[tuple[int, float]]]
-HistoryItem = Suggested | Ended
+Imported = tuple[Literal["imported"], Mapping[str, Any], float]
+HistoryItem = Suggested | Ended | Imported
 History = Sequence[HistoryItem]
 
 BACKLOG_LIMIT = 20
@@ -218,6 +219,7 @@ class _Sent:
 
     generation: int
     count: int
+    setup: Setup
     asked: int | None = None
 
 
@@ -230,7 +232,7 @@ class _Feed:
 
     async def ask(self, search: str, setup: Setup, history: History, upto: int, question: Op) -> Any:
         """Asks a question on the first `upto` items of a history; sends only those not sent yet."""
-        taken = _Sent(0, upto, question.get("number"))
+        taken = _Sent(0, upto, setup, question.get("number"))
 
         def ops(generation: int) -> Iterator[Op]:
             taken.generation = generation
@@ -239,6 +241,7 @@ class _Feed:
             if (
                 before is not None
                 and before.generation == generation
+                and before.setup == setup
                 and self._continues(before, history, upto)
             ):
                 start = before.count
@@ -269,15 +272,13 @@ class _Feed:
         """Says whether a history goes on where the sent one stopped.
 
         A trial that was asked stays in the advisor's memory; unless the log has it too, as the next thing
-        said about suggestions, the answer was never used and must not count.
+        said, the answer was never used, or was asked upon less than the log says, and must not count.
         """
         if upto < before.count:
             return False
         if before.asked is None:
             return True
-        return any(
-            item[0] == "suggested" and item[1] == before.asked for item in history[before.count : upto]
-        )
+        return upto > before.count and history[before.count][:2] == ("suggested", before.asked)
 
 
 def _op_of(item: HistoryItem) -> Op:
@@ -288,6 +289,8 @@ def _op_of(item: HistoryItem) -> Op:
         if state == "pruned" and intermediates:
             op["intermediates"] = [max(intermediates)]
         return op
+    if item[0] == "imported":
+        return {"op": "learn", "parameters": item[1], "value": item[2]}
     return {"op": "recall", "number": item[1], "parameters": item[2]}
 
 

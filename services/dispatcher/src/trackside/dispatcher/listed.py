@@ -45,6 +45,10 @@ class ListMemory:
     ) -> None:
         """Learns nothing."""
 
+    def learn(self, parameters: Mapping[str, Any], value: float) -> None:
+        """Takes in that these parameters needn't be tried; the value teaches nothing."""
+        self._known.learn(parameters)
+
 
 def grid(space: Space, seed: int) -> ListMemory:
     """Goes through all points of a finite space, in an order that the search's seed gives."""

@@ -49,6 +49,10 @@ class Memory(Protocol):
         """Takes in the end of a trial; a second end of it, or of an unknown trial, changes nothing."""
         ...
 
+    def learn(self, parameters: Mapping[str, Any], value: float) -> None:
+        """Takes in a result from elsewhere; parameters that are none of the space are no lesson."""
+        ...
+
 
 class Known:
     """The parameters of all trials so far, in the order of their numbers, as the axes have them."""
@@ -96,6 +100,15 @@ class Known:
             self.inner[number], self._keys[number] = found, key
         if key is not None:
             self._seen[key] += 1
+        return found
+
+    def learn(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Counts parameters from elsewhere as known; gives them as the axes have them, None if they don't."""
+        try:
+            found = inner(self._axes, parameters)
+        except Unfit:
+            return None
+        self._seen[tuple(found.values())] += 1
         return found
 
     def unseen(self, start: int) -> dict[str, Any] | None:

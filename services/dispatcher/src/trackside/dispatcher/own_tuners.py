@@ -7,8 +7,9 @@ A class is made once for a search, with keyword arguments, and asked for each tr
         def suggest(self, history, number, seed): ...           # parameters, or None: nothing is left
 
 `space` is the search's in our form. `history` lists the trials before this one, oldest first, each
-{"number", "parameters", "state": running|complete|pruned|failed, "value"}; it is the same after any restart,
-and `seed` is made of the search's seed and the number. A tuner that uses nothing else suggests the same again
+{"number", "parameters", "state": running|complete|pruned|failed, "value"}, and imported results, whose number
+is None; those whose parameters are none of the space are left out. It is the same after any restart, and
+`seed` is made of the search's seed and the number. A tuner that uses nothing else suggests the same again
 after a restart. It runs in the advisor process: it may be slow, raise or hang, and is ended if it does.
 """
 
@@ -71,6 +72,7 @@ class OwnMemory:
         self._axes = axes_of(space)
         self._known = Known(self._axes)
         self._history: list[Past] = []
+        self._of_trial: list[Past] = []
 
     def ask(self, number: int) -> dict[str, Any] | None:
         """Asks the tuner for trial `number`; None when it has nothing left.
@@ -113,15 +115,25 @@ class OwnMemory:
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; that of a pruned one comes with its last report as value."""
-        if number >= len(self._history) or self._history[number]["state"] != "running":
+        if number >= len(self._of_trial) or self._of_trial[number]["state"] != "running":
             return
         last = [reported for _, reported in sorted(intermediates)][-1:]
-        self._history[number] |= {"state": state, "value": last[0] if state == "pruned" and last else value}
+        self._of_trial[number] |= {"state": state, "value": last[0] if state == "pruned" and last else value}
+
+    def learn(self, parameters: Mapping[str, Any], value: float) -> None:
+        """Takes in a result from elsewhere, if its parameters are of the space."""
+        if self._known.learn(parameters) is not None:
+            past = {"number": None, "parameters": dict(parameters), "state": "complete", "value": value}
+            self._history.append(past)
 
     def _put(self, number: int, parameters: Mapping[str, Any]) -> None:
-        self._known.put(number, parameters)
+        fits = self._known.put(number, parameters) is not None
         past = {"number": number, "parameters": dict(parameters), "state": "running", "value": None}
-        if number == len(self._history):
-            self._history.append(past)
+        if number < len(self._of_trial):
+            replaced = self._of_trial[number]
+            self._history = [other for other in self._history if other is not replaced]
+            self._of_trial[number] = past
         else:
-            self._history[number]["parameters"] = past["parameters"]
+            self._of_trial.append(past)
+        if fits:
+            self._history.append(past)

@@ -16,7 +16,8 @@ from trackside.dispatcher.optuna_samplers import Distributions, Draw, random, sa
 
 REDRAWS = 16
 """How often a point that is known already is drawn again; from the second half on by chance alone."""
-STATEFUL = frozenset({"cma-es", "nsga2", "nsga3", "evolution"})
+GENETIC = frozenset({"nsga2", "nsga3", "evolution"})
+STATEFUL = GENETIC | {"cma-es"}
 """Tuners whose samplers write beside the trials what they need later: these are asked again on a rebuild."""
 _LEARN_FROM_PRUNED = frozenset({"tpe", "tpe-multivariate"})
 
@@ -118,6 +119,24 @@ class SearchMemory:
         else:
             self._storage.set_trial_state_values(trial, TrialState.FAIL)
 
+    def learn(self, parameters: Mapping[str, Any], value: float) -> None:
+        """Takes in a result from elsewhere, as one more complete trial; genetic tuners breed from it."""
+        from optuna.samplers import NSGAIIISampler, NSGAIISampler
+        from optuna.trial import TrialState
+
+        found = self._known.learn(parameters)
+        if found is None:
+            return
+        trial = self._storage.create_new_trial(self._study._study_id)
+        self._write_to(trial, found)
+        if self._name in GENETIC:
+            kind = NSGAIIISampler if self._name == "nsga3" else NSGAIISampler
+            self._storage.set_trial_system_attr(trial, kind._get_generation_key(), 0)
+        self._storage.set_trial_state_values(trial, TrialState.COMPLETE, [float(value)])
+        if self._name in STATEFUL:
+            self._generations.add(self._storage.get_trial(trial))
+        self._taught = True
+
     def learnt(self) -> Distributions:
         """Gives the distributions of the top level, by name; none as long as no trial taught anything.
 
@@ -192,7 +211,10 @@ class SearchMemory:
 
         Optuna has no way to take a parameter back; a copy replaces the trial, as its own setters do.
         """
-        trial = copy.copy(self._storage._get_trial(self._ids[number]))
+        self._write_to(self._ids[number], inner)
+
+    def _write_to(self, trial_id: int, inner: Mapping[str, Any]) -> None:
+        trial = copy.copy(self._storage._get_trial(trial_id))
         trial.distributions = {path: self._distributions[path] for path in inner}
         trial.params = {
             path: found.to_external_repr(found.to_internal_repr(inner[path]))

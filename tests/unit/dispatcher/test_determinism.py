@@ -1,0 +1,176 @@
+"""A dispatcher that is killed anywhere suggests next what it would have, whatever happens to its search.
+
+The search is paused, resumed and updated, gets another space, imported results and trials of users, while
+answers of its tuner are lost on their way. At every suggestion a dispatcher that knows nothing but the log is
+asked as well.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import Told, finish, search_running
+from trackside.contracts.message import Message
+from trackside.contracts.searches import (
+    AddTrial,
+    ImportTrials,
+    PauseSearch,
+    RequestTrials,
+    ResumeSearch,
+    UpdateSearch,
+    UpdateSearchSpace,
+)
+from trackside.contracts.tasks import AttemptEnd
+from trackside.dispatcher import changes, decide
+from trackside.dispatcher.advisor import Advisor
+from trackside.dispatcher.history import TunerHistory
+from trackside.dispatcher.lanes import Lane, Op, TunerLane
+from trackside.dispatcher.offer import Offer
+from trackside.domain.outcome import Outcome
+from trackside.domain.search import Search
+from trackside.domain.streams import dump, load
+
+TRIALS = 48
+NARROW: dict[str, Any] = {
+    "a": {"type": "uniform", "low": 0.0, "high": 1.0},
+    "b": {"type": "randint", "low": 0, "high": 50},
+}
+WIDE: dict[str, Any] = {
+    "a": {"type": "uniform", "low": 0.5, "high": 3.0},
+    "c": {"type": "loguniform", "low": 0.001, "high": 1.0},
+}
+NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc"]
+
+
+class LocalLane(Lane):
+    """A lane whose advisor is in this process."""
+
+    def __init__(self) -> None:
+        super().__init__("local")
+        self.generation = 1
+        self._advisor = Advisor()
+
+    async def request(
+        self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op], ops_a_line: int = 1
+    ) -> Any:
+        """Has the advisor answer at once."""
+        listed = list(ops(self.generation) if callable(ops) else ops)
+        reply = self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed}))
+        assert "error" not in reply, reply
+        return reply["result"]
+
+
+class Dispatcher:
+    """What a dispatcher remembers of a search, beside the log."""
+
+    def __init__(self) -> None:
+        self.history = TunerHistory()
+        self.lane = TunerLane(LocalLane())
+
+    async def suggest(self, search: Search, number: int) -> dict[str, Any] | None:
+        """Asks the tuner as `Advice` does."""
+        plain = search.spec.model_dump(mode="json")
+        setup = {name: plain[name] for name in ("space", "tuner", "direction")}
+        setup |= {"seed": search.seed, "space_version": search.space_version}
+        past = self.history.until(search, number)
+        return await self.lane.suggest(search.search_id, setup, past, number)
+
+
+def wish(random: Random, search: Search) -> Any:
+    """Draws a command that changes the search."""
+    point = {"a": random.choice([0.75, 0.25, 2.0]), "b": random.randrange(50), "c": 0.5}
+    own: dict[str, Any] = {name: value for name, value in point.items() if name in search.spec.space}
+    return random.choice(
+        [
+            PauseSearch(),
+            UpdateSearch(concurrency=random.randint(1, 6)),
+            RequestTrials(count=2),
+            UpdateSearchSpace.model_validate({"space": random.choice([NARROW, WIDE])}),
+            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
+            AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
+            AddTrial(parameters={"quite": "another"}, tell_tuner=True),
+        ]
+    )
+
+
+def change(told: Told, wanted: Any) -> set[str]:
+    """Tells what a command leads to, if it isn't refused."""
+    events = changes.change(told.stream, "c-2", wanted, Offer())
+    listed: list[Message] = [] if not isinstance(events, list) else [*events]
+    if listed:
+        assert set(told.tell(*listed)) == {Outcome.APPLIED}
+    return {type(event).__name__ for event in listed}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
+    random = Random(name)
+    told = search_running(max_trials=TRIALS, concurrency=4, space=NARROW, tuner={"name": name})
+    living, seen, compared = Dispatcher(), set[str](), 0
+    while len(told.search.trials) < TRIALS:
+        search, draw = told.search, random.random()
+        if search.paused:
+            if search.active and draw < 0.5:
+                finish(told, random.choice(sorted(search.active)), random.random())
+            else:
+                seen |= change(told, random.choice([ResumeSearch(), wish(random, search)]))
+        elif draw < 0.15:
+            seen |= change(told, wish(random, search))
+        elif search.next_added is not None:
+            number = search.next_added
+            parameters = search.added[0].parameters
+            told.tell(*decide.suggestion(search, number, parameters, search.opened[number], "customized"))
+        elif search.next_trial is not None and draw < 0.7:
+            number = search.next_trial
+            answer = await living.suggest(search, number)
+            reborn = load(dump(told.stream)).search
+            assert reborn is not None
+            assert await Dispatcher().suggest(reborn, number) == answer
+            assert answer is not None
+            compared += 1
+            if random.random() < 0.8:  # else the answer is lost on its way into the log
+                told.tell(*decide.suggestion(search, number, answer, search.opened[number]))
+        elif search.active:
+            end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
+            finish(told, random.choice(sorted(search.active)), random.random(), end)
+    assert compared > TRIALS / 2
+    assert len(seen) >= 6, seen
+
+
+async def test_a_result_that_is_hidden_from_the_tuner_changes_no_later_suggestion() -> None:
+    """D14."""
+    found = []
+    for value, tell_tuner in ((0.1, False), (0.9, False), (0.9, True)):
+        told = search_running(
+            max_trials=9,
+            concurrency=1,
+            space=NARROW,
+            tuner={"name": "tpe", "options": {"n_startup_trials": 1}},
+        )
+        change(told, AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
+        told.tell(*decide.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
+        finish(told, 0, value)
+        found.append(await Dispatcher().suggest(told.search, 1))
+    assert found[0] == found[1]
+    assert found[1] != found[2]
+
+
+@pytest.mark.parametrize("name", ["tpe", "nsga2", "grid"])
+async def test_an_imported_result_is_known_to_the_tuner(name: str) -> None:
+    """D13: it learns from it, and does not suggest the same again."""
+    space = {"a": {"type": "randint", "low": 0, "high": 3}}
+    told = search_running(max_trials=9, concurrency=3, space=space, tuner={"name": name})
+    change(told, ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
+    told.tell(*decide.suggestion(told.search, 0, {"a": 0}, 2))
+    finish(told, 0, 0.5)
+    for _ in range(2):
+        change(told, PauseSearch())
+        change(told, ResumeSearch())
+    living = Dispatcher()
+    assert await living.suggest(told.search, 1) == {"a": 2}
+    told.tell(*decide.suggestion(told.search, 1, {"a": 2}, told.search.opened[1]))
+    assert await living.suggest(told.search, 2) is None
