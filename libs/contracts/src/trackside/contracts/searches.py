@@ -1,21 +1,28 @@
 """Searches: commands and events of a hyper-parameter search and its trials."""
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.resources import Needs
-from trackside.contracts.search_space import Option, Space
+from trackside.contracts.search_space import Finite, Option, Scalar, Space
 
 DISPATCHER = frozenset({"dispatcher"})
+MAX_DURATION_S = 366 * 24 * 3_600
+Duration = Annotated[float, Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)]
+Concurrency = Annotated[int, Field(ge=1, le=10_000)]
+MaxTrials = Annotated[int, Field(ge=1, le=1_000_000)]
+Parameters = Annotated[dict[str, Scalar | dict[str, JsonValue]], Field(min_length=1)]
+"""What a user gives a trial: values as a search space has them, those of sub-spaces as objects."""
 
 
 class SearchStatus(StrEnum):
     """The states of a search."""
 
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     NO_MORE_TRIAL = "NO_MORE_TRIAL"
     TUNER_NO_MORE_TRIAL = "TUNER_NO_MORE_TRIAL"
     STOPPING = "STOPPING"
@@ -59,7 +66,12 @@ class Assessor(_Spec):
 
 
 class SearchSpec(Needs):
-    """Everything that defines a search; its id is the stream's. The needs are those of each trial's task."""
+    """Everything that defines a search; its id is the stream's. The needs are those of each trial's task.
+
+    `max_duration_s` counts the time in which it isn't paused: after it no trial begins. A trial that runs on
+    its device for longer than `max_trial_duration_s` is stopped early. No trial begins once the best value
+    has reached `goal`.
+    """
 
     name: str = Field(default="", max_length=200)
     task_type: str = Field(min_length=1, max_length=200)
@@ -67,8 +79,11 @@ class SearchSpec(Needs):
     tuner: Tuner = Tuner()
     assessor: Assessor | None = None
     direction: Literal["maximize", "minimize"] = "maximize"
-    max_trials: int = Field(ge=1, le=1_000_000)
-    concurrency: int = Field(default=1, ge=1, le=10_000)
+    max_trials: MaxTrials
+    concurrency: Concurrency = 1
+    max_duration_s: Duration | None = None
+    max_trial_duration_s: Duration | None = None
+    goal: Finite | None = None
     seed: int | None = Field(default=None, ge=0, le=2**53)
 
     @property
@@ -77,8 +92,31 @@ class SearchSpec(Needs):
         return Needs(**{name: getattr(self, name) for name in Needs.model_fields})
 
 
+class PastTrial(_Spec):
+    """A result from elsewhere: parameters of the space, and the value that they gave."""
+
+    parameters: Parameters
+    value: Finite
+
+
+class Origin(_Spec):
+    """The recorded search that a new one repeats (rerun) or goes on from (fork), and up to which offset."""
+
+    kind: Literal["rerun", "fork"]
+    stream: str = Field(min_length=1, max_length=300)
+    offset: int = Field(ge=0)
+
+
 class StartSearch(Command, SearchSpec):
-    """Asks for a new search under the stream id of the command."""
+    """Asks for a new search under the stream id of the command.
+
+    Its tuner is told the results of `past` before it is asked for anything; the parameters of `first` are the
+    first trials, in their order, whatever the tuner would say. Both are there from the start, or neither is.
+    """
+
+    origin: Origin | None = None
+    past: list[PastTrial] = Field(default=[], max_length=10_000)
+    first: list[Parameters] = Field(default=[], max_length=200)
 
 
 class StopSearch(Command):
@@ -87,22 +125,102 @@ class StopSearch(Command):
     reason: str = Field(default="", max_length=1_000)
 
 
+class RequestTrials(Command):
+    """Asks for so many trials once, beyond the search's concurrency and within its max_trials."""
+
+    count: int = Field(ge=1, le=10_000)
+
+
+class UpdateSearchSpace(Command):
+    """Gives a search another space, from the next suggestion on; trials that were suggested go on."""
+
+    space: Space = Field(min_length=1, max_length=1_000)
+
+
+class ImportTrials(Command):
+    """Tells a search's tuner results from elsewhere; parameters that the search has already are left out."""
+
+    trials: list[PastTrial] = Field(min_length=1, max_length=10_000)
+
+
+class AddTrial(Command):
+    """Asks for a trial with these parameters, which needn't be of the space, as the next one.
+
+    With `tell_tuner` the tuner learns from its result; else it only won't suggest the same again.
+    """
+
+    parameters: Parameters
+    tell_tuner: bool = False
+
+
+Removable = Literal["max_duration_s", "max_trial_duration_s", "goal"]
+
+
+class UpdateSearch(Command):
+    """Changes limits of a search while it runs; what is left out stays. Ends no trial that runs.
+
+    `remove` names limits that shall no longer hold.
+    """
+
+    concurrency: Concurrency | None = None
+    max_trials: MaxTrials | None = None
+    max_duration_s: Duration | None = None
+    max_trial_duration_s: Duration | None = None
+    goal: Finite | None = None
+    remove: list[Removable] = Field(default=[], max_length=3)
+
+
+class PauseSearch(Command):
+    """Asks a search to begin no new trials until it is resumed.
+
+    Running trials go on to their end (`finish`), or give their devices back at once and begin again, as the
+    same trials, when the search is resumed (`return`).
+    """
+
+    running: Literal["finish", "return"] = "finish"
+    reason: str = Field(default="", max_length=1_000)
+
+
+class ResumeSearch(Command):
+    """Asks a paused search to go on."""
+
+
+class StopTrial(Command):
+    """Asks a search to end one trial; the search goes on."""
+
+    trial: int = Field(ge=0, le=1_000_000)
+
+
+class Ping(Command):
+    """Asks for an answer, and for nothing else."""
+
+
 class SearchStarted(Event):
-    """A search has begun; `seed` is set even if the command left it out."""
+    """A search has begun; `seed` is set even if the command left it out.
+
+    `origin` is the recorded search that it comes from, if it does.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     search: SearchSpec
     seed: int
+    origin: Origin | None = None
 
 
 class TrialSuggested(Event):
-    """A tuner's parameters for the next trial; `trial` is also the number of trials before it."""
+    """The parameters of the next trial; `trial` is also the number of trials before it.
+
+    `source` says whether the tuner suggested them or a user added them (customized), `space_version` which
+    space the search had; the one it started with is 1.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     trial: int
     parameters: Json
     seen: int
+    source: Literal["algorithm", "customized"] = "algorithm"
+    space_version: int = 1
 
 
 class TrialEnded(Event):
@@ -115,10 +233,87 @@ class TrialEnded(Event):
 
 
 class SearchExhausted(Event):
-    """The tuner has no parameters left that it has not suggested."""
+    """The tuner has no parameters left that it has not suggested; `seen` is the offset it was asked at."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     trials: int
+    seen: int = -1
+
+
+class TrialsRequested(Event):
+    """So many slots are open beyond the concurrency, once. `change` counts the changes of a search from 1."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    count: int
+
+
+class SearchSpaceUpdated(Event):
+    """A search has another space; the one it started with is version 1."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    space_version: int
+    space: Space
+
+
+class TrialsImported(Event):
+    """Results from elsewhere, which the tuner is told before the trials whose slots open later."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    trials: list[PastTrial]
+
+
+class TrialAdded(Event):
+    """A user's parameters wait for the next slot."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    parameters: Json
+    tell_tuner: bool = False
+
+
+class SearchUpdated(Event):
+    """The limits of a search, all of them, as they hold from now on."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    concurrency: int
+    max_trials: int
+    max_duration_s: float | None = None
+    max_trial_duration_s: float | None = None
+    goal: float | None = None
+
+
+class SearchPaused(Event):
+    """No trial begins until the search is resumed; with `return` those that run give their devices back."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+    running: Literal["finish", "return"]
+    reason: str = ""
+
+
+class SearchResumed(Event):
+    """A search goes on."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    command_id: str
+    change: int
+
+
+class SearchTimeLimitReached(Event):
+    """A search has run for as long as it may: no trial begins any more; void if before `due_ms`."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    due_ms: int
 
 
 class SearchStopRequested(Event):
