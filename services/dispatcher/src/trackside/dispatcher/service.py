@@ -9,8 +9,9 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.topics import Topics
-from trackside.dispatcher import decide, own_tuners
+from trackside.dispatcher import deadlines, decide, own_tuners
 from trackside.dispatcher.advice import Advice
+from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.offer import Offer, offer_of
@@ -55,6 +56,7 @@ class Dispatcher:
         self._background = background
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics)
+        self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
 
@@ -68,7 +70,7 @@ class Dispatcher:
         message = record.message
         if isinstance(message, CommandReceived):
             self._intake.folded(message)
-        if isinstance(message, _CONCLUDES):
+        if isinstance(message, _CONCLUDES) and getattr(message, "source", "") != "customized":
             self._advice.concluded(stream.stream_id)
         if outcome is Outcome.APPLIED:
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
@@ -107,8 +109,10 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
+            self._deadlines.set(stream_id, deadlines.next_due_ms(stream))
             for answer in decide.react(stream, self._offer):
                 yield self._decision(stream_id, answer)
+        yield from self._overdue(facts)
 
     def act(self, facts: Facts) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
@@ -129,8 +133,8 @@ class Dispatcher:
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:
-        """Has no timers: everything the dispatcher does follows from a record or an answer."""
-        return None
+        """Gives when the next time limit of a search or of a trial is reached."""
+        return self._deadlines.next_ms()
 
     def _look_at(self, stream_id: str) -> None:
         self._changed.add(stream_id)
@@ -151,6 +155,13 @@ class Dispatcher:
             else:
                 yield self._decision(stream_id, answer)
         self._advice.answers[:] = kept
+
+    def _overdue(self, facts: Facts) -> Iterable[Decision]:
+        events, now_ms = self._topics.events.name, facts.now_ms
+        for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
+            stream = self._streams.by_id.get(stream_id)
+            for what, messages, parent in () if stream is None else deadlines.reached(stream, now_ms):
+                yield Decision(events, stream_id, tuple(messages), what, "", parent)
 
     def _decision(self, stream_id: str, answer: Answer) -> Decision:
         for event in answer.events:
