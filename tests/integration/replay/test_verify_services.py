@@ -4,16 +4,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from tests.simulation import world
-from tests.simulation.test_search import search
 from tests.stack import Servers
 from tests.unit.projections.histories import SCHEDULER, WORKER
 from trackside.cli.app import call
 from trackside.contracts.commands import CommandRefused
+from trackside.contracts.fleet import Device
+from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
@@ -21,7 +20,12 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Log
+from trackside.replay.simulated_journal import Work
+from trackside.replay.simulated_services import dispatcher, scheduler
+from trackside.replay.simulated_worker import SimulatedWorker
 from trackside.replay.verify import examine
+from trackside.scheduler.settings import SchedulerSettings
 
 STREAM = "s"
 TRIALS = 12
@@ -29,21 +33,39 @@ WORKERS = 2
 
 
 @pytest.fixture
-def topics(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topics:
-    """Gives topics of the test's own, to the services of the simulated world too."""
-    own = Topics(prefix=topic_prefix, event_partitions=3)
-    monkeypatch.setattr(world, "TOPICS", own)
-    return own
+def topics(topic_prefix: str) -> Topics:
+    """Gives topics of the test's own."""
+    return Topics(prefix=topic_prefix, event_partitions=3)
+
+
+def search() -> StartSearch:
+    plain = {
+        "task_type": "noop",
+        "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
+        "tuner": {"name": "random"},
+        "max_trials": TRIALS,
+        "concurrency": 6,
+    }
+    return StartSearch.model_validate(plain)
+
+
+def worker(log: Log, topics: Topics, name: str) -> SimulatedWorker:
+    """Gives a worker with two slots whose tasks take a few ms."""
+    slots = [Device(device_id=f"cpu-{slot}", kind="cpu", name="cpu", memory_bytes=2**33) for slot in range(2)]
+    made = SimulatedWorker(log, topics, name, slots, Work(seconds=(0.005, 0.03), reports=3))
+    made.heartbeat_s = 0.05
+    return made
 
 
 @asynccontextmanager
-async def services(log: Any, chance: random.Random) -> AsyncIterator[None]:
+async def services(log: Log, topics: Topics, chance: random.Random) -> AsyncIterator[None]:
     """Runs two dispatchers, two schedulers and two workers on a log."""
-    workers = [world.Worker(log, f"w{number}", 2, chance) for number in range(WORKERS)]
+    settings = SchedulerSettings(lease_s=0.5, heartbeat_s=0.05, resend_s=0.1)
+    held: list[Streams] = []
     running = [
-        *(asyncio.create_task(world.dispatcher(log, str(at))) for at in range(2)),
-        *(asyncio.create_task(world.scheduler(log, str(at))) for at in range(2)),
-        *(asyncio.create_task(worker.run()) for worker in workers),
+        *(asyncio.create_task(dispatcher(log, topics, str(at), chance, held.append)) for at in range(2)),
+        *(asyncio.create_task(scheduler(log, topics, str(at), settings, held.append)) for at in range(2)),
+        *(asyncio.create_task(worker(log, topics, f"w{number}").run(chance)) for number in range(WORKERS)),
     ]
     try:
         yield
@@ -92,9 +114,9 @@ async def test_a_real_run_has_no_findings_and_what_is_planted_is_found(
 ) -> None:
     async with KafkaLog(stack.kafka_bootstrap, client_id="verify-test") as log:
         await log.ensure(topics.shared)
-        command = search(assessor=False).model_copy(update={"max_trials": TRIALS})
+        command = search()
         publisher = Author("publisher", "test")
-        async with services(log, random.Random(seed)):
+        async with services(log, topics, random.Random(seed)):
             await until_joined(log, topics, WORKERS)
             await log.publish(topics.commands.name, 1, publisher.single(STREAM, command, message_id="c-1"))
             await until_over(log, topics)

@@ -9,8 +9,7 @@ from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
 from trackside.contracts.topics import Topic
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.log import Outgoing, TopicPartition
-from trackside.replay.virtual_log import VirtualLog
+from trackside.eventlog.log import Log, Outgoing, TopicPartition
 
 TASK_TYPE = "noop"
 Key = tuple[str, int, int]
@@ -62,7 +61,7 @@ class Disk:
 class Outbox:
     """What a worker has to say, in order within a partition, until the log has it."""
 
-    def __init__(self, log: VirtualLog) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
         self._waiting: dict[TopicPartition, deque[tuple[Outgoing, Placement | asyncio.Event | None]]] = {}
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any
 
+from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.advisor import Advisor
@@ -15,13 +16,15 @@ from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.serving import from_end, from_start
-from trackside.replay.virtual_log import VirtualLog
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry.health import Health
 
+Decoded = Callable[[Entry], Record | None]
 Held = Callable[[Streams], None]
 """Told of the streams that a service folds into, each time that it begins anew."""
 
@@ -66,7 +69,14 @@ class SimulatedLane(Lane):
 
 
 def dispatcher(
-    log: VirtualLog, topics: Topics, instance: str, chance: Random, held: Held, *, standby: bool = False
+    log: Log,
+    topics: Topics,
+    instance: str,
+    chance: Random,
+    held: Held,
+    *,
+    standby: bool = False,
+    decoded: Decoded = decode,
 ) -> Coroutine[Any, Any, None]:
     """Runs a dispatcher from an empty memory, for ever."""
 
@@ -87,7 +97,7 @@ def dispatcher(
             health=Health("dispatcher"),
             background=background,
             standby=standby,
-            decoded=log.decoded,
+            decoded=decoded,
         )
         advice.ready = reactor.wake
         await reactor.run(asyncio.Event())
@@ -96,13 +106,14 @@ def dispatcher(
 
 
 def scheduler(
-    log: VirtualLog,
+    log: Log,
     topics: Topics,
     instance: str,
     settings: SchedulerSettings,
     held: Held,
     *,
     standby: bool = False,
+    decoded: Decoded = decode,
 ) -> Coroutine[Any, Any, None]:
     """Runs a scheduler from an empty memory, for ever."""
 
@@ -121,7 +132,7 @@ def scheduler(
             health=Health("scheduler"),
             background=background,
             standby=standby,
-            decoded=log.decoded,
+            decoded=decoded,
         )
         await reactor.run(asyncio.Event())
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerHeartbeat, WorkerJoined, WorkerLost
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Record
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -30,8 +30,9 @@ from trackside.contracts.tasks import (
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.author import Author
 from trackside.eventlog.clock import now_ms
+from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.log import TopicPartition
+from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.simulated_journal import (
     TASK_TYPE,
     Disk,
@@ -42,7 +43,6 @@ from trackside.replay.simulated_journal import (
     key_of,
     placement_of,
 )
-from trackside.replay.virtual_log import VirtualLog
 from trackside.worker.tokens import Tokens, Verdict
 
 HOST = "host"
@@ -53,11 +53,18 @@ class SimulatedWorker:
     """One host with its disk; `run` is the life of its process, incarnation after incarnation."""
 
     def __init__(
-        self, log: VirtualLog, topics: Topics, worker_id: str, devices: Sequence[Device], work: Work
+        self,
+        log: Log,
+        topics: Topics,
+        worker_id: str,
+        devices: Sequence[Device],
+        work: Work,
+        decoded: Callable[[Entry], Record | None] = decode,
     ) -> None:
         self.worker_id = worker_id
         self.disk = Disk()
         self.log = log
+        self.decoded = decoded
         self.topics = topics
         self.devices = list(devices)
         self.work = work
@@ -97,12 +104,14 @@ class _Incarnation:
             asyncio.create_task(work)
             for work in (self._obey({(topic.name, 0): 0 for topic in topics}), self._watch(start))
         ]
-        await self._join(after)
-        begun.append(asyncio.create_task(self._beat()))
-        await self._lost.wait()
-        for task in begun:
-            task.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
+        try:
+            await self._join(after)
+            begun.append(asyncio.create_task(self._beat()))
+            await self._lost.wait()
+        finally:
+            for task in begun:
+                task.cancel()
+            await asyncio.gather(*begun, return_exceptions=True)
         for placement in sorted(self._here.values(), key=lambda placement: placement.begun):
             self._end_early(placement, AttemptEnd.LOST)
 
@@ -170,26 +179,34 @@ class _Incarnation:
     async def _watch(self, start: int) -> None:
         log = self._worker.log
         reader = log.reader({(self._worker.topics.fleet.name, 0): start})
-        while True:
-            for entry in await reader.read(60.0):
-                record = log.decoded(entry)
-                message = None if record is None else record.message
-                if isinstance(message, WorkerLost) and message.incarnation == self._id:
-                    self._lost.set()
+        try:
+            while True:
+                for entry in await reader.read(60.0):
+                    record = self._worker.decoded(entry)
+                    message = None if record is None else record.message
+                    if isinstance(message, WorkerLost) and message.incarnation == self._id:
+                        self._lost.set()
+        finally:
+            await reader.close()
 
     async def _obey(self, starts: dict[TopicPartition, int]) -> None:
         log = self._worker.log
         reader = log.reader(starts)
-        while True:
-            for entry in await reader.read(60.0):
-                record = log.decoded(entry)
-                match None if record is None else record.message:
-                    case RunTask() as command:
-                        self._run(command)
-                    case StopTask() as command:
-                        self._stop(command)
-                    case RecallTask() as command:
-                        self._recall(command)
+        try:
+            while True:
+                for entry in await reader.read(60.0):
+                    self._take(self._worker.decoded(entry))
+        finally:
+            await reader.close()
+
+    def _take(self, record: Record | None) -> None:
+        match None if record is None else record.message:
+            case RunTask() as command:
+                self._run(command)
+            case StopTask() as command:
+                self._stop(command)
+            case RecallTask() as command:
+                self._recall(command)
 
     def _run(self, command: RunTask) -> None:
         verdict = self._tokens.judge_run(command)

@@ -18,11 +18,13 @@ from trackside.contracts.fleet import Device
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnded
+from trackside.contracts.topics import partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.author import Author
 from trackside.eventlog.log import Outgoing
+from trackside.replay.simulated_figures import Figures, figures_of, times_of
 from trackside.replay.simulated_journal import Work
 from trackside.replay.simulated_services import dispatcher, drawn, scheduler, shipped_settings
 from trackside.replay.simulated_worker import SimulatedWorker
@@ -32,8 +34,12 @@ from trackside.replay.virtual_loop import Process, State, VirtualLoop
 
 STREAM = "s"
 ENDED = SearchEnded.wire_type().encode()
-LIMIT_S = 3_600.0
+TRIAL_ENDED = TrialEnded.wire_type().encode()
+LIMIT_S = 600.0
 """The virtual time after which a search that hasn't ended never will."""
+STEPS_A_WORKER = 1_000
+STEPS_A_TRIAL = 2_000
+"""After how many steps a trial something goes round in circles; a good one takes a hundred."""
 JOINED_S = 1.2
 """How long after the first worker has joined the search is started, s: now all know that its task can run."""
 QUIET_S = 2.0
@@ -122,34 +128,55 @@ class Simulation:
         self.workers: list[SimulatedWorker] = []
         self.calm = False
         self._published = False
+        self.ended = 0
+        self.told: Callable[[int], None] = lambda _: None
         self._by_process: dict[str, _Supervised] = {}
         self._broken: list[str] = []
 
     def run(self) -> Outcomes:
         """Runs the search to its end and says what is wrong with the log."""
         with self.loop:
-            self._set_up()
-            over = self.loop.run_until(LIMIT_S)
+            over = self.search()
             if over and not self._broken:
                 self._calm_down()
                 self.loop.run_until(self.loop.time() + QUIET_S)
             self._judge(over)
         return self.outcome
 
+    def search(self) -> bool:
+        """Runs the search until the log says that it is over; False if it never is."""
+        scene = self.scene
+        self._set_up()
+        limit_s = LIMIT_S + 10 * scene.work.seconds[1] * scene.trials / (scene.workers * scene.slots)
+        return self.loop.run_until(limit_s, STEPS_A_TRIAL * scene.trials + STEPS_A_WORKER * scene.workers)
+
+    def figures(self) -> Figures:
+        """Gives what the log says about the fleet."""
+        topic = self.topics.events
+        place = (topic.name, partition_of(STREAM, topic.partitions))
+        records = (self.log.decoded(entry) for entry in self.log.entries[place])
+        times = times_of(record for record in records if record is not None)
+        devices = self.scene.workers * self.scene.slots
+        return figures_of(times, self.log.entries, devices, self.scene.trials)
+
     def _set_up(self) -> None:
         scene = self.scene
         settings = shipped_settings().model_copy(update={"lease_s": scene.lease_s})
         for number in range(self._instances()):
-            deciding = partial(dispatcher, self.log, self.topics, str(number), self.chance)
+            deciding = partial(
+                dispatcher, self.log, self.topics, str(number), self.chance, decoded=self.log.decoded
+            )
             self._supervise(f"dispatcher-{number}", partial(deciding, standby=self._stands_by(number)))
         for number in range(self._instances()):
-            placing = partial(scheduler, self.log, self.topics, str(number), settings)
+            placing = partial(
+                scheduler, self.log, self.topics, str(number), settings, decoded=self.log.decoded
+            )
             self._supervise(f"scheduler-{number}", partial(placing, standby=self._stands_by(number)))
         for number in range(scene.workers):
             name = f"w{number}"
             slots = [f"cpu-{slot}" for slot in range(scene.slots)]
             devices = [Device(device_id=slot, kind="cpu", name="cpu", memory_bytes=2**33) for slot in slots]
-            worker = SimulatedWorker(self.log, self.topics, name, devices, scene.work)
+            worker = SimulatedWorker(self.log, self.topics, name, devices, scene.work, self.log.decoded)
             self.workers.append(worker)
             self._supervise(name, partial(worker.run, self.chance))
 
@@ -236,6 +263,9 @@ class Simulation:
             self._after(JOINED_S, self._publish)
         elif topic == self.topics.events.name:
             self.outcome.events += 1
+            if ("ce_type", TRIAL_ENDED) in record.headers:
+                self.ended += 1
+                self.told(self.ended)
             if not self.calm and ("ce_type", ENDED) in record.headers:
                 self.loop.halt()
 
@@ -257,7 +287,7 @@ class Simulation:
         if self._broken:
             return
         if not over:
-            wrong.append(f"the search did not end within {LIMIT_S:g} s of virtual time")
+            wrong.append(f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps")
             return
         anew = Streams()
         found = self.loop.run_until_complete(verify(self.log, self.topics, fold=partial(self._fold, anew)))
@@ -327,6 +357,23 @@ def sweep(seeds: Iterable[int], scene: Scene | None = None) -> Iterator[Outcomes
     finally:
         if was_on:
             gc.enable()
+
+
+def fleet(seed: int, scene: Scene, told: Callable[[int], None]) -> tuple[Outcomes, Figures]:
+    """Simulates a fleet without judging its log; `told` hears how many trials have ended.
+
+    The collector rests meanwhile: a fleet is one long run that leaves little behind.
+    """
+    simulation = Simulation(seed, scene)
+    simulation.told = told
+    gc.disable()
+    try:
+        with simulation.loop:
+            if not simulation.search():
+                simulation.outcome.wrong.append("the search did not end")
+            return simulation.outcome, simulation.figures()
+    finally:
+        gc.enable()
 
 
 def calm(scene: Scene) -> Scene:

@@ -1,7 +1,8 @@
 """Where a stream is recorded, and its state as it was: a fold that stops early. Needs the log alone."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+import gc
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 
 from trackside.contracts.commands import CommandReceived
@@ -16,6 +17,8 @@ from trackside.replay.errors import BadRangeError, SilentLogError
 from trackside.replay.moments import NOW, Moment
 
 READ_RECORDS = 20_000
+FIRST_READ_RECORDS = 500
+"""How many are read at first: most often who looks for the first record of a stream needs no more."""
 SILENCE_LIMIT_S = 30.0
 Taken = tuple[Record, Entry]
 
@@ -63,12 +66,12 @@ async def entries(
     """Gives the entries of a partition from `begin` up to `end`, in batches; raises SilentLogError."""
     if begin >= end:
         return
-    reader, heard = log.reader({place: begin}), monotonic_s()
+    reader, heard, records = log.reader({place: begin}), monotonic_s(), FIRST_READ_RECORDS
     try:
         while True:
-            batch = await reader.read(1.0, READ_RECORDS)
+            batch = await reader.read(1.0, records)
             if batch:
-                heard = monotonic_s()
+                heard, records = monotonic_s(), READ_RECORDS
                 over = batch[-1].offset + 1 >= end
                 yield batch if batch[-1].offset < end else [e for e in batch if e.offset < end]
                 if over:
@@ -82,7 +85,19 @@ async def entries(
 
 def speaks_of(entry: Entry, octets: bytes) -> bool:
     """Says whether any header has these bytes: quick, to pass over the records of other streams."""
-    return any(found == octets for _, found in entry.headers)
+    return entry.key == octets or any(found == octets for _, found in entry.headers)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keeps the collector of cycles from going through a state that only grows, again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def find_live(log: Log, topics: Topics, stream_id: str) -> History | None:
@@ -146,5 +161,6 @@ def _stopped(past: Past | None, moment: Moment, beyond: Record) -> Past:
 
 async def past_at(history: History, moment: Moment = NOW) -> Past:
     """Gives the stream as it was at a moment; raises BadRangeError."""
-    async with aclosing(pasts(history, [moment])) as found:
-        return await anext(found)
+    with uncollected():
+        async with aclosing(pasts(history, [moment])) as found:
+            return await anext(found)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from math import inf
 from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -141,14 +142,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._ready.extend(process.held)
             process.held.clear()
 
-    def run_until(self, until_s: float) -> bool:
-        """Runs until somebody sets `halted`; False if nobody has by then, or if nothing is left to do."""
+    def run_until(self, until_s: float, most_steps: float = inf) -> bool:
+        """Runs until `halt` is called; False if it isn't by then, or if nothing is left to do."""
         asyncio._set_running_loop(self)
         self.halted = False
         ready, step = self._ready, self._step
         try:
             while not self.halted:
                 if not ready and not self._next_timers(until_s):
+                    return False
+                if self.steps > most_steps:
                     return False
                 step(ready.popleft())
             return True
@@ -159,7 +162,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Runs a coroutine to its end, in the network's context; raises RuntimeError if it waits for ever."""
         task = self.network.run(lambda: self.create_task(future))
         task.add_done_callback(self.halt, context=self.network)
-        if not self.run_until(float("inf")):
+        if not self.run_until(inf):
             raise RuntimeError("nothing is left to do, and it is not done")
         return task.result()
 
