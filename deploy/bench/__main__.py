@@ -12,13 +12,26 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import answers, forks, idle, place, points, rebuilds, scheduling, suggestions, table, trials
+from bench import (
+    answers,
+    forks,
+    idle,
+    place,
+    points,
+    rebuilds,
+    replays,
+    scheduling,
+    suggestions,
+    table,
+    trials,
+    verdicts,
+)
 from bench.figures import Figure, Findings, Goal, MissingError
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling", "suggestions")
+PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling", "suggestions", "verdicts", "replay")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -57,6 +70,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
             console.print(f"a log of {asked.events:,} events, read raw and rebuilt")
             where = rebuilds.Place(log, stack.bootstrap_servers, stack.postgres_dsn)
             found.append(await rebuilds.measured(where, asked.events))
+        if "replay" in parts:
+            console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
+            found.append(await replays.measured(log))
         if "points" in parts:
             console.print(f"{asked.points:,} metric points")
             found.append(await points.measured(log, stack.postgres_dsn, asked.points))
@@ -66,6 +82,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "suggestions" in parts:
             console.print("suggestions after 100, 1,000 and 10,000 trials")
             found.append(await asyncio.to_thread(suggestions.measured))
+        if "verdicts" in parts:
+            console.print("reports of 100 live trials through an assessor")
+            found.append(await verdicts.measured(log))
     return found
 
 

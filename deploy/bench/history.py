@@ -93,7 +93,7 @@ class Lane:
         self.records, self.size = [], 0
 
 
-async def write(log: Log, topics: Topics, searches: int) -> int:
+async def write(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -> int:
     """Writes a worker and that many finished searches; gives the number of events of both topics."""
     await log.ensure(topics.shared)
     joined = WorkerJoined(
@@ -112,18 +112,18 @@ async def write(log: Log, topics: Topics, searches: int) -> int:
         partition = partition_of(stream_id, topics.events.partitions)
         lane = lanes.setdefault(partition, Lane(topics.events.name, partition))
         trace = context.new_traceparent()
-        for author, messages in _search(stream_id, topics, number):
+        for author, messages in _search(stream_id, topics, number, trials):
             await lane.add(log, author.decision(stream_id, messages, traceparent=trace))
     for lane in lanes.values():
         await lane.flush(log)
-    return events_of(searches) + 1
+    return searches * (trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH) + 1
 
 
 Step = tuple[Author, list[Message]]
 
 
-def _search(stream_id: str, topics: Topics, number: int) -> Iterator[Step]:
-    wanted, command_id = command(), new_id()
+def _search(stream_id: str, topics: Topics, number: int, trials: int) -> Iterator[Step]:
+    wanted, command_id = command().model_copy(update={"max_trials": trials}), new_id()
     source = Source(topic=topics.commands.name, partition=0, offset=number)
     body = wanted.model_dump(mode="json")
     digest = blake2b(stream_id.encode(), digest_size=32).hexdigest()
@@ -136,16 +136,16 @@ def _search(stream_id: str, topics: Topics, number: int) -> Iterator[Step]:
         publisher="trackside/sdk/bench",
         rules=RULES,
     )
-    spec = SearchSpec.model_validate(body)
+    spec = SearchSpec.model_validate({name: body[name] for name in SearchSpec.model_fields})
     started = SearchStarted(command_id=command_id, search=spec, seed=7)
     yield DISPATCHER, [received]
     yield DISPATCHER, [CommandAccepted(command_id=command_id, source=source), started]
-    for first in range(0, TRIALS, 2):
-        for trial in (first, first + 1):
+    for first in range(0, trials, 2):
+        for trial in range(first, min(first + 2, trials)):
             yield from _begun(stream_id, trial)
-        for trial in (first, first + 1):
+        for trial in range(first, min(first + 2, trials)):
             yield from _done(stream_id, trial)
-    yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=TRIALS)]
+    yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=trials)]
 
 
 def _begun(stream_id: str, trial: int) -> Iterator[Step]:

@@ -198,6 +198,9 @@ COMMANDS: Sequence[Row] = (
         Given({}, "$partitionkey", wire_type=STOP),
         Given({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
     ]),
+    Row(47, "pausing or resuming what was never there", "unknown_search", [
+        Given({}, "$partitionkey", wire_type=f"trackside.{name}-search.v1") for name in ("pause", "resume")
+    ]),
     Row(49, "what looks like a secret; it is not repeated", "secret_suspected", [
         search("$.name", name=SECRET), Given({SECRET: 1}), Given(SEARCH, "$key", key=SECRET.encode()),
         Given(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
@@ -223,6 +226,21 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
         "integration/dispatcher/test_bad_input.py::test_a_command_id_with_another_body_is_refused",
     ]),
+    Elsewhere(26, "a bad signature", "bad_signature", [
+        "unit/dispatcher/test_signatures.py::"
+        "test_what_is_signed_is_this_command_for_this_topic_and_nothing_else",
+        "integration/publish/test_signed.py::"
+        "test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing",
+    ]),
+    Elsewhere(26, "no signature where one must be", "unsigned", [
+        "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
+    ]),
+    Elsewhere(26, "a signature by a key that nobody has", "unknown_key", [
+        "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
+    ]),
+    Elsewhere(27, "a signature by a revoked key", "key_revoked", [
+        "unit/dispatcher/test_signatures.py::test_a_revoked_key_signs_nothing_from_then_on",
+    ]),
     Elsewhere(29, "parameters that the schema of a task type refuses: `TaskRefused`", "bad_parameters", [
         "unit/worker/test_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
     ]),
@@ -243,6 +261,9 @@ ELSEWHERE: Sequence[Elsewhere] = (
     Elsewhere(45, "a stop of what is over", "already_terminal", [
         "contract/test_bad_input.py::test_bi_45_what_is_over_can_not_be_stopped",
     ]),
+    Elsewhere(48, "a new search space, or another change, after the end", "already_terminal", [
+        "contract/test_bad_input.py::test_bi_48_what_is_over_can_not_be_changed",
+    ]),
     Elsewhere(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
         "contract/test_bad_input.py::test_bi_53_a_tag_that_is_none_is_a_dead_letter",
     ]),
@@ -258,17 +279,14 @@ ELSEWHERE: Sequence[Elsewhere] = (
     Elsewhere(56, "a bad setting: exit 2 before anything is connected", "", [
         "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
         "unit/eventlog/test_settings.py::test_a_service_with_a_bad_setting_exits_with_2",
+        "unit/dispatcher/test_signatures.py::test_a_bad_file_of_keys_stops_the_start_and_is_named",
     ]),
 )  # fmt: skip
 MISSING: Sequence[Missing] = (
-    Missing(26, "a bad signature", "commands are not signed yet"),
-    Missing(27, "a signature by a revoked key", "commands are not signed yet"),
     Missing(41, "a cycle in a pipeline", "no pipelines yet"),
     Missing(42, "an unknown parent of a step", "no pipelines yet"),
     Missing(43, "a reference that can't be resolved", "no pipelines yet"),
     Missing(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
-    Missing(47, "resuming what was never there", "nothing is resumed yet"),
-    Missing(48, "a new search space after the end", "search spaces are not changed yet"),
     Missing(50, "a path out of the store", "no artifacts yet"),
     Missing(51, "a model that is a pickle", "no models yet"),
     Missing(52, "a summary file that is cut short", "summary files are not read yet"),

@@ -189,6 +189,21 @@ def test_bi_46_a_task_that_a_batch_does_not_have_can_not_be_stopped() -> None:
     assert (answer.code, answer.path) == ("unknown_task", "$.task")
 
 
+def test_bi_48_what_is_over_can_not_be_changed() -> None:
+    publisher = Published()
+    publisher.say(Given(SEARCH))
+    publisher.say(Given({}, wire_type=STOP, headers={"ce_id": b"c-2"}))
+    for _ in range(2):
+        for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
+            publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
+    space = {"space": SEARCH["space"]}
+    bodies = {"update-search-space": space, "pause-search": {}, "update-search": {"goal": 0.9}}
+    for number, (name, body) in enumerate(bodies.items(), 3):
+        headers: dict[str, bytes | None] = {"ce_id": f"c-{number}".encode()}
+        answer = publisher.say(Given(body, wire_type=f"trackside.{name}.v1", headers=headers))
+        assert (answer.code, answer.path) == ("already_terminal", "$partitionkey"), answer
+
+
 def test_bi_49_bytes_that_look_like_a_secret_are_not_kept_in_a_dead_letter_either() -> None:
     publisher = Published()
     answer = publisher.say(Given(b'{"token": "' + SECRET.encode() + b'", nope}'))

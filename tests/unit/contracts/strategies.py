@@ -153,8 +153,11 @@ def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any
     if origin is tuple:
         return st.lists(_annotated(arguments[0], ()), max_size=3).map(tuple)
     if origin is dict:
+        values = _annotated(arguments[1], ())
         return (
-            JSON if arguments[1] is Any else st.dictionaries(TEXT, _annotated(arguments[1], ()), max_size=3)
+            JSON
+            if arguments[1] is Any
+            else st.dictionaries(TEXT, values, min_size=_least(metadata), max_size=3)
         )
     if annotation is Resources:
         return RESOURCES

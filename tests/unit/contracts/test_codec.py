@@ -31,7 +31,7 @@ def test_every_message_comes_back_as_it_was_written(kind: type[Message], chosen:
 
 def test_every_attribute_of_a_draft_is_in_the_envelope() -> None:
     draft = Draft(
-        message=SearchExhausted(trials=3),
+        message=SearchExhausted(trials=3, seen=7),
         id="m-1",
         source="trackside/dispatcher/2",
         stream="s-1",
@@ -46,7 +46,7 @@ def test_every_attribute_of_a_draft_is_in_the_envelope() -> None:
     )
     key, value, headers = encode(draft)
     envelope = CODEC.envelope(headers)
-    assert (key, value) == (b"s-1", b'{"trials":3}')
+    assert (key, value) == (b"s-1", b'{"trials":3,"seen":7}')
     assert (envelope.id, envelope.type, envelope.source) == (
         "m-1",
         "trackside.search-exhausted.v1",

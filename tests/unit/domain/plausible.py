@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from tests.unit.domain import plausible_changes
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -60,7 +61,7 @@ from trackside.contracts.tasks import (
     TimeLimitReached,
 )
 from trackside.domain.batch import Batch
-from trackside.domain.search import Search
+from trackside.domain.search import GOES_ON, Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -76,12 +77,14 @@ class Chance:
     random: Random
     commands: int = 0
     decisions: int = 0
+    _told: int = 0
 
     def history(self, moves: int) -> Told:
         """Tells a log of so many moves at most; it goes on a little after its search is over."""
         told = Told()
         while moves:
             moves -= 1
+            self._told = told.next_offset
             stream = told.streams.by_id.get(STREAM)
             if stream is not None and stream.closed:
                 moves = min(moves, 8)
@@ -108,6 +111,7 @@ class Chance:
             moves.append(self._answer(stream))
         if stream.search is not None and not stream.closed:
             moves += self._of_search(stream.search)
+            moves += plausible_changes.changes(self.random, stream.search, told.now_ms)
             for trial in stream.search.active:
                 if task_id(trial) in stream.tasks:
                     moves += self._of_task(stream.tasks[task_id(trial)], told.now_ms)
@@ -137,7 +141,7 @@ class Chance:
         if stream.search is None and stream.batch is None and self.random.random() < 0.9:
             if self.random.random() < 0.4:
                 return [answer, self._batch()]
-            return [answer, started(max_trials=self.random.randint(1, 20), **self._needs())]
+            return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
         if self.random.random() < 0.5:
             return [answer]
         fields = answer.model_dump() | {"code": "already_exists", "path": "$", "message": ""}
@@ -174,10 +178,12 @@ class Chance:
         moves: list[Move] = []
         number = search.next_trial
         if number is not None:
-            moves += [[suggested(number), submitted(number, needs=search.spec.needs)]] * 3
+            seen = search.opened[number]
+            asked = suggested(number).model_copy(update={"seen": seen})
+            moves += [[asked, submitted(number, needs=search.spec.needs)]] * 3
             if self.random.random() < 0.05:
-                moves.append([SearchExhausted(trials=number)])
-        elif not search.active:
+                moves.append([SearchExhausted(trials=number, seen=seen)])
+        elif not search.active and search.next_added is None and search.status not in GOES_ON:
             stopping = search.status is SearchStatus.STOPPING
             how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
             moves.append([SearchEnded(status=how, trials=len(search.trials))])
@@ -205,6 +211,7 @@ class Chance:
             case TaskState.ENDED:
                 how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
                 return [[over(trial, task.final, how)]] * 2
+        moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
             moves += [[limit_of(task)]] * 2
         return [[about(task.task_id, event) for event in move] for move in moves]
@@ -320,21 +327,26 @@ class Chance:
         if stream is not None and stream.batch is not None:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
-            guesses += [
-                GroupEnded(group=max(0, stream.batch.group - random.randrange(2)), ends={}),
-                BatchEnded(status=random.choice(list(BatchStatus))),
-                self._batch(),
-                BatchStopRequested(command_id="c-1", reason=""),
-                _next_of(stream.batch, 0),
-            ] * 6
+            guesses += self._guesses_of_a_batch(stream.batch) * 6
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
         if random.random() < 0.1 or (root is not None and root.status is SearchStatus.STOPPING):
             guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
+        known_task = None if stream is None else stream.tasks.get(task_id(trial))
+        guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
             guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
+
+    def _guesses_of_a_batch(self, batch: Batch) -> list[Message]:
+        return [
+            GroupEnded(group=max(0, batch.group - self.random.randrange(2)), ends={}),
+            BatchEnded(status=self.random.choice(list(BatchStatus))),
+            self._batch(),
+            BatchStopRequested(command_id="c-1", reason=""),
+            _next_of(batch, 0),
+        ]
 
     def _near(self, task: Task | None) -> dict[str, Any]:
         """Draws a placement: the one that a task has, or one that lies beside it."""

@@ -6,13 +6,18 @@ from typing import Any
 
 import pytest
 
+from tests.unit.domain.given import finish, search_running, submitted, suggested
+from tests.unit.projections.histories import decisions
+from tests.unit.replay.recorded import TOPICS, empty, tell, write
 from trackside.cli import screen
 from trackside.contracts.searches import TrialStatus
-from trackside.replay.errors import BadScenarioError
+from trackside.replay.errors import BadScenarioError, NotRecordedError
+from trackside.replay.finding import find
+from trackside.replay.moments import Moment
 from trackside.replay.whatif import Scenario, run
 from trackside.replay.whatif_compare import Question, compare, parse_assessor, parse_policy
 from trackside.replay.whatif_plot import page, png
-from trackside.replay.whatif_record import Recording, Trace
+from trackside.replay.whatif_record import Recording, Trace, recording_of
 
 MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
 
@@ -211,3 +216,37 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= screen.WIDTH
     assert "frozen" in said and "freed" in said and "assumed:" in said
+    heading = next(line for line in said.splitlines() if line.startswith("scenario"))
+    assert heading.split()[-3:] == ["best", "lost", "rank"]  # none of them is cut off
+
+
+async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> None:
+    log = await empty()
+    await write(log, "one", decisions("one", trials=3, reports=4, lost=1))
+    recording = await recording_of(await find(log, TOPICS, "one"))
+    assert (recording.concurrency, recording.places, recording.left_out) == (1, 1, 0)
+    assert [one.number for one in recording.traces] == [0, 1, 2]
+    first, again, _ = recording.traces
+    assert [step for _, step, _ in first.marks] == [0, 1, 2, 3]
+    assert [step for _, step, _ in again.marks] == [0, 1, None, 0, 1, 2, 3]
+    assert [after for after, _, _ in first.marks] == [40, 50, 60, 70]  # accepted, then 3 phases; 10 ms each
+    assert first.busy_ms == 90
+    assert again.busy_ms > first.busy_ms
+    assert recording.handover_ms == 20
+    found = compare(recording, Question([MEDIAN]))
+    assert found.rows[0].outcome.makespan_ms <= recording.makespan_ms
+
+
+async def test_trials_that_have_not_ended_are_left_out_and_a_stream_without_any_is_said() -> None:
+    log = await empty()
+    told = search_running(max_trials=4)
+    for trial in (0, 1):
+        told.tell(suggested(trial), submitted(trial))
+    finish(told, 0, 0.5)
+    await tell(log, "digits-1", told)
+    history = await find(log, TOPICS, "digits-1")
+    recording = await recording_of(history)
+    assert ([one.number for one in recording.traces], recording.left_out) == ([0], 1)
+    assert any("1 trials that had not ended" in line for line in compare(recording, Question()).assumptions)
+    with pytest.raises(NotRecordedError, match="no trial of digits-1 has ended"):
+        await recording_of(history, Moment(offset=4))

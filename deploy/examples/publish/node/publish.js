@@ -1,9 +1,10 @@
 // Publishes one command and waits for its answer: node publish.js BOOTSTRAP TYPE STREAM FILE
 // FILE holds the command's body as JSON. Exit 0: accepted. 2: refused. 1: no answer.
-// Environment: COMMAND_ID, MODE=structured, TRACKSIDE_TOPIC_PREFIX, TIMEOUT_S.
+// Environment: COMMAND_ID, MODE=structured, KEY=my-key.pem (signs), TRACKSIDE_TOPIC_PREFIX, TIMEOUT_S.
 const { readFileSync } = require("node:fs");
 const { randomUUID } = require("node:crypto");
 const { Kafka, logLevel } = require("kafkajs");
+const { headers: signed } = require("./sign.js");
 
 const [bootstrap, type, stream, file] = process.argv.slice(2);
 if (!file) {
@@ -28,6 +29,12 @@ function message() {
   return { key: stream, value: readFileSync(file), headers };
 }
 
+function withSignature({ key, value, headers }) {
+  const { KEY } = process.env;
+  const about = { topic: commands, id, type, stream, value };
+  return { key, value, headers: KEY ? { ...headers, ...signed(KEY, about) } : headers };
+}
+
 // Reads from the end of the log as it is now: the answer comes behind it. kafkajs has no reader without
 // a group, so this one gets a group of its own that starts there.
 async function readerFromEnd(admin) {
@@ -48,7 +55,7 @@ async function main() {
 
   const producer = kafka.producer({ idempotent: true });
   await producer.connect();
-  const [sent] = await producer.send({ topic: commands, acks: -1, messages: [message()] });
+  const [sent] = await producer.send({ topic: commands, acks: -1, messages: [withSignature(message())] });
   await producer.disconnect();
 
   // The answer names the place of the command that it answers.

@@ -21,7 +21,10 @@ class Source(BaseModel):
 
 
 class CommandReceived(Event):
-    """A command has entered its stream; `problem` is set when its body isn't fit to be kept."""
+    """A command has entered its stream; `problem` is set when its body isn't fit to be kept.
+
+    `key_id` is the key that it was signed with, empty if signatures are not looked at or it has none.
+    """
 
     written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
     command_id: str
@@ -32,6 +35,7 @@ class CommandReceived(Event):
     publisher: str
     rules: int
     problem: Problem | None = None
+    key_id: str = ""
 
 
 class CommandAccepted(Event):

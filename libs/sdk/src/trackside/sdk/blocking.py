@@ -64,6 +64,12 @@ class BlockingClient:
         """Submits tasks in groups and gives the id of the batch, as Client.submit_tasks does."""
         return self._run(self._client.submit_tasks(batch, batch_id, timeout_s))
 
+    def send(
+        self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = 30.0
+    ) -> Publication:
+        """Publishes a command until it is accepted, as Client.send does."""
+        return self._run(self._client.send(command, stream_id, timeout_s))
+
     def events(self, stream_id: str, follow: bool = False, from_offset: int = 0) -> Iterator[Record]:
         """Gives the records of a stream, as Client.events does."""
         return self._iterate(self._client.events(stream_id, follow, from_offset))

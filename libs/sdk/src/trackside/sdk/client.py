@@ -26,7 +26,8 @@ from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Publication, Refused, answered, outgoing
+from trackside.sdk.publication import Accepted, Publication, Refused, answered, outgoing, within_limit
+from trackside.sdk.signing import Signer
 
 PUBLISH_S = 15.0
 ANSWER_S = 30.0
@@ -44,17 +45,26 @@ class Client:
     """
 
     def __init__(
-        self, bootstrap: str, topic_prefix: str = "", *, name: str = "sdk", log: Log | None = None
+        self,
+        bootstrap: str,
+        topic_prefix: str = "",
+        *,
+        name: str = "sdk",
+        log: Log | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._topics = Topics(prefix=topic_prefix)
         self._source = f"trackside/sdk/{name}"
         self._log = log
+        self._signer = signer
 
     @staticmethod
-    def blocking(bootstrap: str, topic_prefix: str = "", *, log: Log | None = None) -> BlockingClient:
+    def blocking(
+        bootstrap: str, topic_prefix: str = "", *, log: Log | None = None, signer: Signer | None = None
+    ) -> BlockingClient:
         """Gives the same client for code without an event loop; close it, or use it in a `with`."""
-        return BlockingClient(lambda: Client(bootstrap, topic_prefix, log=log))
+        return BlockingClient(lambda: Client(bootstrap, topic_prefix, log=log, signer=signer))
 
     async def __aenter__(self) -> "Client":
         return self
@@ -84,6 +94,8 @@ class Client:
         """
         command_id = command_id or new_id()
         record = outgoing(command, stream_id, command_id, self._source, traceparent or "")
+        if self._signer is not None:
+            record = within_limit(self._signer.signed(record, self._topics.commands.name))
         what = f"command {command_id} was not confirmed; publish it again under this id, it will count once"
         ends = await self._patiently(lambda log: log.ends(self._topics.events.name), timeout_s, what)
         appended = await self._patiently(lambda log: self._append(log, stream_id, record), timeout_s, what)
@@ -130,12 +142,21 @@ class Client:
         `publish` and `answer` raise.
         """
         wanted = batch if isinstance(batch, SubmitTasks) else _read(batch)
-        publication = await self.publish(wanted, batch_id or new_id("tasks"))
+        return (await self.send(wanted, batch_id or new_id("tasks"), timeout_s)).stream_id
+
+    async def send(
+        self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = ANSWER_S
+    ) -> Publication:
+        """Publishes a command, such as PauseSearch() or UpdateSearch(concurrency=8), until it is accepted.
+
+        Raises RefusedError if it is refused, and what `publish` and `answer` raise.
+        """
+        publication = await self.publish(command, stream_id)
         answer = await self.answer(publication, timeout_s)
         if isinstance(answer, Refused):
             problem = Problem(code=answer.code, path=answer.path, message=answer.message)
             raise RefusedError(publication.stream_id, problem)
-        return publication.stream_id
+        return publication
 
     async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
         """Says what a stream is, from its first events; None for one that is nothing yet."""

@@ -81,13 +81,13 @@ def outgoing(
     time = rfc3339(now_ms())
     if isinstance(command, Command):
         draft = Draft(command, command_id, source, stream_id, time, traceparent=traceparent)
-        return _within_limit(Outgoing(*encode(draft)))
+        return within_limit(Outgoing(*encode(draft)))
     own = {"specversion": "1.0", "source": source, "time": time}
     attributes = {**own, **command, "id": command_id, "partitionkey": stream_id}
     headers = [("content-type", b"application/cloudevents+json")]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))
-    return _within_limit(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
+    return within_limit(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
 
 
 def _identified(path: str, text: str) -> None:
@@ -96,7 +96,8 @@ def _identified(path: str, text: str) -> None:
         raise UnsendableError(Problem(code="bad_identifier", path=path, message=message))
 
 
-def _within_limit(record: Outgoing) -> Outgoing:
+def within_limit(record: Outgoing) -> Outgoing:
+    """Gives a record that the commands topic takes, or raises UnsendableError."""
     headers = sum(len(name) + len(octets or b"") + 4 for name, octets in record.headers)
     size = len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
     if size > MAX_COMMAND_BYTES:

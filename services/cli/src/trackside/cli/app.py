@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import typer
 
 from trackside.cli import (
+    changing,
     demo,
     listing,
     logs,
@@ -25,6 +26,7 @@ from trackside.telemetry.logs import configure_logs
 
 START = "Start and stop"
 PUBLISH = "Publish"
+CHANGE = "Change a running search"
 LOOK = "Look"
 LOG = "The log"
 SERVE = "Services"
@@ -41,6 +43,16 @@ app = typer.Typer(
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     START: {"up": stacking.up, "down": stacking.down, "status": stacking.status, "demo": demo.demo},
     PUBLISH: {"submit": submitting.submit, "publish": publishing.publish, "stop": submitting.stop},
+    CHANGE: {
+        "pause": changing.pause,
+        "resume": changing.resume,
+        "update": changing.update,
+        "update-space": changing.update_space,
+        "request-trials": changing.request_trials,
+        "add-trial": changing.add_trial,
+        "import-trials": changing.import_trials,
+        "ping": changing.ping,
+    },
     LOOK: {
         "ls": reading.ls,
         "show": reading.show,

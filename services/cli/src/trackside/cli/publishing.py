@@ -19,6 +19,7 @@ from trackside.contracts.ids import new_id
 from trackside.sdk.client import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
 SHOWN = 50
 """Up to so many commands all are listed; of more, only those that were not accepted."""
@@ -55,6 +56,9 @@ class Result:
 def publish(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON or JSON lines, `-` for standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the streams too.")] = False,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Sign with this Ed25519 key; its id is the file's name.")
+    ] = None,
     timeout_s: submitting.Timeout = 30.0,
     as_json: submitting.AsJson = False,
 ) -> None:
@@ -74,10 +78,11 @@ def publish(
       jq -c '.searches[]' plan.json | trackside publish - --json
     """
     wishes = parse_wishes(_read(file), str(file))
+    signer = _signer(key)
     if len(wishes) == 1:
-        run(_publish_one(wishes[0], timeout_s, wait, as_json))
+        run(_publish_one(wishes[0], signer, timeout_s, wait, as_json))
     else:
-        run(_publish_all(wishes, timeout_s, wait, as_json))
+        run(_publish_all(wishes, signer, timeout_s, wait, as_json))
 
 
 def parse_wishes(octets: bytes, file: str) -> list[Wish]:
@@ -176,18 +181,29 @@ def _read(file: Path) -> bytes:
         raise Misuse(f"{file}: cannot be read: {error.strerror or error}") from error
 
 
-async def _publish_one(wish: Wish, timeout_s: float, wait: bool, as_json: bool) -> None:
+def _signer(key: Path | None) -> Signer | None:
+    try:
+        return None if key is None else read_signer(key)
+    except BadKeyError as error:
+        raise Misuse(str(error)) from error
+
+
+async def _publish_one(
+    wish: Wish, signer: Signer | None, timeout_s: float, wait: bool, as_json: bool
+) -> None:
     addresses = Addresses()
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli", signer=signer) as client:
         publication = await client.publish(wish.event, wish.stream_id, wish.command_id)
         await submitting.print_answer(client, publication, timeout_s, as_json)
         if wait:
             await submitting.until_over(client, addresses, wish.stream_id, as_json)
 
 
-async def _publish_all(wishes: Sequence[Wish], timeout_s: float, wait: bool, as_json: bool) -> None:
+async def _publish_all(
+    wishes: Sequence[Wish], signer: Signer | None, timeout_s: float, wait: bool, as_json: bool
+) -> None:
     addresses = Addresses()
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli", signer=signer) as client:
         results = await _answered(client, wishes, timeout_s, as_json)
         _tell(results, as_json)
         code = exit_code(results)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import carrying, past, screen, whatif, why
+from trackside.cli import again, carrying, past, screen, whatif, why
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
 from trackside.cli.progressing import progress_of
@@ -81,6 +81,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "import": carrying.import_stream,
     "rebuild": rebuild,
     "whatif": whatif.whatif,
+    "rerun": again.rerun,
+    "compare": again.compare,
+    "fork": again.fork,
 }
 for _name, _command in COMMANDS.items():
     replay.command(_name)(_command)

@@ -34,6 +34,7 @@ STYLES = {
     "EARLY_STOPPED": "yellow",
     "STOPPED": "yellow",
     "STOPPING": "yellow",
+    "PAUSED": "yellow",
     "starting": "yellow",
     "waiting": "yellow",
     "restarting": "yellow",

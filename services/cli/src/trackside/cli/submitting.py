@@ -14,7 +14,7 @@ from trackside.cli.running import run
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
-from trackside.contracts.searches import StartSearch, StopSearch
+from trackside.contracts.searches import StartSearch, StopSearch, StopTrial
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.sdk.client import Client
@@ -47,30 +47,33 @@ def submit(
     """
     command = read_spec(spec)
     stream_id = stream_id or made_up_id(command)
-    _check_id(stream_id)
+    check_id(stream_id)
     run(_submit(command, stream_id, timeout_s, wait, as_json))
 
 
 def stop(
     stream_id: Annotated[str, typer.Argument(metavar="ID", help="The search or batch to stop.")],
     task: Annotated[str, typer.Option("--task", metavar="NAME", help="Stop only this task of it.")] = "",
+    trial: Annotated[int | None, typer.Option("--trial", metavar="N", help="Stop only this trial.")] = None,
     reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing of it runs any more.")] = False,
     timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Stop a search or a batch: it starts nothing more, and what runs is ended; or stop one task of a batch.
+    """Stop a search or a batch: it starts nothing more, and what runs is ended; or stop one of these.
 
     \b
     Examples:
       trackside stop digits-1
+      trackside stop digits-1 --trial 7
       trackside stop digits-1 --reason "good enough" --wait
       trackside stop compare-1 --task small
     """
-    _check_id(stream_id)
+    check_id(stream_id)
     if task:
-        _check_id(task)
-    run(_stop(stream_id, task, reason, timeout_s, wait, as_json))
+        check_id(task)
+    one = None if trial is None else StopTrial(trial=trial)
+    run(_stop(stream_id, one, task, reason, timeout_s, wait, as_json))
 
 
 def made_up_id(command: Command) -> str:
@@ -86,7 +89,8 @@ def made_up_id(command: Command) -> str:
     return f"{word}-{new_id()[:8]}"
 
 
-def _check_id(stream_id: str) -> None:
+def check_id(stream_id: str) -> None:
+    """Raises Misuse for what is no id."""
     if not is_identifier(stream_id):
         raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
 
@@ -125,15 +129,23 @@ async def _rows(addresses: Addresses, stream_id: str, last_offset: int) -> None:
         screen.complain(f"trackside: {failure}")
 
 
-async def _stop(stream_id: str, task: str, reason: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+async def _stop(
+    stream_id: str,
+    one: StopTrial | None,
+    task: str,
+    reason: str,
+    timeout_s: float,
+    wait: bool,
+    as_json: bool,
+) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        command: Command = StopSearch(reason=reason)
-        if task or await client.root(stream_id) == "batch":
+        command: Command = one or StopSearch(reason=reason)
+        if one is None and (task or await client.root(stream_id) == "batch"):
             command = StopTasks(task=task or None, reason=reason)
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         await print_answer(client, publication, timeout_s, as_json)
-        if wait:
+        if wait and one is None:
             await until_over(client, addresses, stream_id, as_json, following.ANY)
 
 

@@ -109,12 +109,12 @@ def show(found: Comparison) -> None:
         screen.say(f"  best: {screen.number(found.best.value)} of trial {found.best.number}")
     columns = [
         Column("scenario", keep=True),
-        Column("slots"),
+        Column("mode"),
         Column("makespan", right=True),
         Column("saved", right=True),
         Column("device time", right=True),
         Column("saved", right=True),
-        Column("stopped", right=True),
+        Column("stops", right=True),
         Column("best", right=True),
         Column("lost", right=True),
         Column("rank", right=True),
@@ -132,7 +132,7 @@ def show(found: Comparison) -> None:
 def _cells(row: Row, found: Comparison) -> list[object]:
     outcome, is_base = row.outcome, row is found.rows[0]
     return [
-        outcome.scenario.name,
+        _with_room(outcome.scenario.name),
         "" if is_base else row.mode,
         screen.duration(outcome.makespan_ms / 1000),
         None if is_base else f"{row.makespan_saved:.0%}",
@@ -140,6 +140,11 @@ def _cells(row: Row, found: Comparison) -> list[object]:
         None if is_base else f"{row.device_saved:.0%}",
         len(row.stopped),
         None if row.best is None else row.best.value,
-        None if is_base else row.lost,
+        None if is_base or row.lost is None else f"{row.lost:.3g}",
         row.rank,
     ]
+
+
+def _with_room(name: str) -> str:
+    """Writes a scenario's name so that a narrow column can break it behind a comma or colon."""
+    return name.replace(", ", ",").replace(",", ", ").replace(":", ": ")

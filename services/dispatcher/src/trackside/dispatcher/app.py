@@ -1,5 +1,7 @@
 """The dispatcher's wiring: settings, log, recovery, reactor, projection."""
 
+import sys
+
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.intake import next_commands
 from trackside.dispatcher.lanes import Lane
@@ -7,6 +9,7 @@ from trackside.dispatcher.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.receipts import Receipts
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
+from trackside.dispatcher.signatures import BadKeysError, Signatures, read_keys
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
@@ -20,10 +23,26 @@ from trackside.projections.snapshots import PostgresSnapshots
 def main() -> None:
     """Runs the dispatcher until it is told to stop."""
     settings = read_settings(DispatcherSettings)
-    run_service("dispatcher", read_settings(StackSettings), lambda service: _run(service, settings))
+    signatures = _signatures(settings)
+    run_service(
+        "dispatcher", read_settings(StackSettings), lambda service: _run(service, settings, signatures)
+    )
 
 
-async def _run(service: Service, settings: DispatcherSettings) -> None:
+def _signatures(settings: DispatcherSettings) -> Signatures:
+    """Reads the keys; exits with 2 if they can't be used."""
+    if settings.signatures == "off":
+        return Signatures()
+    try:
+        if settings.keys_file is None:
+            raise BadKeysError(f"must be set where signatures are `{settings.signatures}`")
+        return Signatures(settings.signatures, read_keys(settings.keys_file))
+    except BadKeysError as error:
+        sys.stderr.write(f"TRACKSIDE_DISPATCHER_KEYS_FILE: {error}\n")
+        raise SystemExit(2) from error
+
+
+async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
     topics = service.settings.topics
     if not await until_fit(service, [topics.events, topics.commands, topics.fleet, topics.dead_letters]):
         return
@@ -34,7 +53,7 @@ async def _run(service: Service, settings: DispatcherSettings) -> None:
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2])
     receipts, raw = await _receipts(service, settings, streams)
     dispatcher = Dispatcher(
-        service.log, topics, service.author, streams, advice, service.background, receipts
+        service.log, topics, service.author, streams, advice, service.background, receipts, signatures
     )
     reactor = Reactor(
         service.log,

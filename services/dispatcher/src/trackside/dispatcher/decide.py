@@ -26,7 +26,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, batches, changes, tuners
+from trackside.dispatcher import assessors, batches, changes, origins, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
@@ -185,9 +185,13 @@ def _start(
         fault = assessors.problem(plain["assessor"])
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
-    spec = SearchSpec.model_validate(plain)
+    behind = origins.known_from_the_start(wanted, command.command_id)
+    if isinstance(behind, Problem):
+        return behind
+    spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields})
     seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
-    return [SearchStarted(command_id=command.command_id, search=spec, seed=seed)]
+    started = SearchStarted(command_id=command.command_id, search=spec, seed=seed, origin=wanted.origin)
+    return [started, *behind]
 
 
 def _fault_code(path: str) -> str:

@@ -8,11 +8,13 @@ from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLette
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.refusals import Problem
 from trackside.dispatcher.receipts import Wanted
+from trackside.dispatcher.signatures import Signatures
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
 from trackside.eventlog.log import Entry, TopicPartition
 
 Place = tuple[int, int]
+_NOBODY_LOOKS = Signatures()
 
 
 class Intake:
@@ -21,8 +23,9 @@ class Intake:
     An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
     """
 
-    def __init__(self, receipt_topics: Collection[str] = ()) -> None:
+    def __init__(self, receipt_topics: Collection[str] = (), signatures: Signatures = _NOBODY_LOOKS) -> None:
         self._receipt_topics = receipt_topics
+        self._signatures = signatures
         self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}
         self.dead: list[RecordDeadLettered] = []
         self.wanted: list[Wanted] = []
@@ -36,13 +39,17 @@ class Intake:
         except UndecodableError as error:
             self.dead.append(dead_letter(entry, error, "dispatcher"))
             return
-        stream, place = _stream(arrival, source), (entry.partition, entry.offset)
-        if arrival.receipt_to in self._receipt_topics:
+        place, stream = (entry.partition, entry.offset), _stream(arrival, source)
+        seal = self._signatures.seal(headers, entry.topic, entry.append_time_ms, arrival, entry.value or b"")
+        if seal.problem is not None:
+            # Under an id of its own: who can't sign must not be able to use up the id of who can.
+            arrival = replace(arrival, command_id="", body=None, problem=seal.problem)
+        elif arrival.receipt_to in self._receipt_topics:
             command_id = arrival.command_id or place_of(source)
             self.wanted.append(Wanted(arrival.receipt_to, stream, command_id, source, arrival.traceparent))
         elif arrival.receipt_to and arrival.problem is None:
             arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
-        self._arrivals[place] = (stream, _received(arrival, source), arrival.traceparent)
+        self._arrivals[place] = (stream, _received(arrival, source, seal.key_id), arrival.traceparent)
 
     def folded(self, event: CommandReceived) -> None:
         """Forgets an arrival that is in its stream."""
@@ -80,7 +87,7 @@ def _stream(arrival: Arrival, source: Source) -> str:
     return arrival.stream or arrival.command_id or f"commands/{place_of(source)}"
 
 
-def _received(arrival: Arrival, source: Source) -> CommandReceived:
+def _received(arrival: Arrival, source: Source, key_id: str) -> CommandReceived:
     return CommandReceived(
         command_id=arrival.command_id or place_of(source),
         command_type=arrival.command_type,
@@ -90,6 +97,7 @@ def _received(arrival: Arrival, source: Source) -> CommandReceived:
         publisher=arrival.publisher,
         rules=RULES,
         problem=arrival.problem,
+        key_id=key_id,
     )
 
 

@@ -1,6 +1,6 @@
 """Tuners that have a list to go through: the points of a grid, or the parameter sets of a batch."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.dispatcher.axes import Space, axes_of, point, size
@@ -50,6 +50,21 @@ class ListMemory:
         self._known.learn(parameters)
 
 
+class RepeatingMemory(ListMemory):
+    """A list of parameter sets of which trial n gets the one at place n, whether a trial had it or not."""
+
+    def __init__(self, space: Space, sets: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(space, ())
+        self._sets = sets
+
+    def ask(self, number: int) -> dict[str, Any] | None:
+        """Suggests what is at the trial's place, or None behind the end."""
+        if number >= len(self._sets):
+            return None
+        self.recall(number, self._sets[number])
+        return dict(self._sets[number])
+
+
 def grid(space: Space, seed: int) -> ListMemory:
     """Goes through all points of a finite space, in an order that the search's seed gives."""
     import numpy
@@ -63,5 +78,7 @@ def grid(space: Space, seed: int) -> ListMemory:
 
 
 def batch(space: Space, options: Mapping[str, Any]) -> ListMemory:
-    """Goes through the parameter sets that the option `sets` lists, in their order."""
+    """Goes through the parameter sets that the option `sets` lists, in their order; with `repeats` all."""
+    if options.get("repeats"):
+        return RepeatingMemory(space, options["sets"])
     return ListMemory(space, options["sets"])

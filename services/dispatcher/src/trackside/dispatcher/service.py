@@ -16,6 +16,7 @@ from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.offer import Offer, offer_of
 from trackside.dispatcher.receipts import Receipts
+from trackside.dispatcher.signatures import Signatures
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
@@ -29,6 +30,7 @@ from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
 
+_NOBODY_LOOKS = Signatures()
 _COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
 _CONCLUDES = (TrialSuggested, SearchExhausted, SearchFailed)
 
@@ -45,6 +47,7 @@ class Dispatcher:
         advice: Advice,
         background: Background,
         receipts: Receipts | None = None,
+        signatures: Signatures = _NOBODY_LOOKS,
     ) -> None:
         self._log = log
         self._topics = topics
@@ -55,7 +58,7 @@ class Dispatcher:
         self._advice = advice
         self._background = background
         self._receipts = receipts
-        self._intake = Intake(() if receipts is None else receipts.topics)
+        self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)

@@ -1,6 +1,8 @@
 """Settings of the dispatcher, read from TRACKSIDE_DISPATCHER_ variables."""
 
 import re
+from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -23,10 +25,26 @@ class DispatcherSettings(BaseSettings):
         False,
         description="A hot spare: decide only when the log was silent for 0.2 s.",
     )
+    signatures: Literal["off", "accept", "require"] = Field(
+        "off",
+        description="`off`: nobody looks; `accept`: a signature must be right; `require`: it must be there.",
+    )
+    keys_file: Path | None = Field(
+        None,
+        description="Public keys of publishers: JSON, needed unless signatures are `off`.",
+    )
     receipt_topics: str = Field(
         "",
         description="Topics, comma separated, to which a command may have its answer sent too.",
     )
+
+    @field_validator("keys_file")
+    @classmethod
+    def _is_there(cls, path: Path | None) -> Path | None:
+        """Refuses a file that isn't there; what is in it is read by whoever uses it."""
+        if path is not None and not path.is_file():
+            raise ValueError("expected a file of public keys, there is none")
+        return path
 
     @field_validator("receipt_topics")
     @classmethod

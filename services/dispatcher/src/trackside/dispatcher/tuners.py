@@ -38,7 +38,7 @@ class Kind:
 TUNERS: Mapping[str, Kind] = {
     "random": Kind(nested=True),
     "grid": Kind(types=FINITE_TYPES, nested=True),
-    "batch": Kind({"sets": ParameterSets()}, nested=True),
+    "batch": Kind({"sets": ParameterSets(), "repeats": Flag()}, nested=True),
     "tpe": Kind(
         {
             "n_startup_trials": Count(0),
@@ -163,6 +163,6 @@ def _sets_fault(space: Space, options: Mapping[str, Any]) -> Fault | None:
         if fault:
             return fault
         first = seen.setdefault(tuple(inner(axes, parameters).values()), place)
-        if first != place:
-            return path, f"the same parameters as sets[{first}]"
+        if first != place and not options.get("repeats"):
+            return path, f"the same parameters as sets[{first}]; with option repeats both are tried"
     return None

@@ -1,0 +1,108 @@
+"""What looking into a long stream costs, and what-if of a search of 300 trials."""
+
+import random
+from contextlib import aclosing
+
+from bench import history
+from bench.figures import Figure, Findings, Goal, equal
+from trackside.contracts.searches import TrialStatus
+from trackside.contracts.topics import Topics, partition_of
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Log
+from trackside.replay.finding import find
+from trackside.replay.timeline import entries, past_at
+from trackside.replay.whatif_compare import Question, compare, parse_assessor
+from trackside.replay.whatif_record import Recording, Trace
+
+TOPICS = Topics("bench-replay.")
+STREAM = "digits-0000"
+EVENTS = 100_000
+TRIALS, REPORTS = 300, 50
+ASSESSORS = ("median", "percentile:percentile=25", "asha", "hyperband")
+ROUNDS = 3
+
+
+async def measured(log: Log) -> Findings:
+    """Writes a stream of 100,000 events and looks at its end; then asks what-if of a search in memory."""
+    trials = EVENTS // history.EVENTS_PER_TRIAL
+    total = await history.write(log, TOPICS, 1, trials) - 1
+    raw_s, shown_s = [], []
+    for _ in range(ROUNDS):
+        raw_s.append(await _read(log, total))
+        began = monotonic_s()
+        past = await past_at(await find(log, TOPICS, STREAM))
+        shown_s.append(monotonic_s() - began)
+        equal("records of the stream", past.records, total)
+    asked = {name: _whatif(name) for name in ASSESSORS}
+    slowest = max(asked, key=lambda name: asked[name])
+    figures = [
+        Figure(
+            "R1",
+            f"state of a stream of {total:,} events",
+            min(shown_s),
+            "s",
+            min(raw_s),
+            "its bytes read",
+            Goal(5, 1, at_most=True),
+        ),
+        Figure(
+            "R2",
+            f"what-if, {TRIALS} x {REPORTS}, per assessor",
+            asked[slowest],
+            "s",
+            goal=Goal(3, 1, at_most=True),
+        ),
+    ]
+    counted = [
+        f"{total:,} events looked into",
+        f"what-if of {', '.join(asked)}, the slowest: {slowest}",
+    ]
+    return Findings(figures, counted, {"show_s": shown_s, "read_s": raw_s, "whatif_s": asked})
+
+
+async def _read(log: Log, total: int) -> float:
+    """Gives the seconds to read the bytes of the stream's partition, and nothing else."""
+    partition = partition_of(STREAM, TOPICS.events.partitions)
+    began, read = monotonic_s(), 0
+    async with aclosing(entries(log, (TOPICS.events.name, partition), 0, total)) as batches:
+        async for batch in batches:
+            read += len(batch)
+    equal("records read", read, total)
+    return monotonic_s() - began
+
+
+def _whatif(name: str) -> float:
+    recording, question = _recording(), Question([parse_assessor(name)])
+    took = []
+    for _ in range(ROUNDS):
+        began = monotonic_s()
+        compared = compare(recording, question)
+        took.append(monotonic_s() - began)
+        equal(f"trials under {name}", len(compared.rows[-1].outcome.fates), TRIALS)
+    return min(took)
+
+
+def _recording() -> Recording:
+    """Gives a search whose trials learn at rates of their own, 8 at once."""
+    chance = random.Random(1)
+    traces, free = [], [0] * 8
+    for number in range(TRIALS):
+        top, rate, slot = chance.random(), chance.uniform(0.05, 0.3), free.index(min(free))
+        values = [top * (1 - (1 - rate) ** step) + chance.gauss(0, 0.01) for step in range(REPORTS)]
+        traces.append(
+            Trace(
+                number=number,
+                parameters={},
+                status=TrialStatus.SUCCEEDED,
+                value=values[-1],
+                devices=1,
+                began_ms=free[slot],
+                busy_ms=1_000 * (REPORTS + 1),
+                lead_ms=20,
+                wait_ms=30,
+                close_ms=10,
+                marks=tuple((1_000 * (step + 1), step, value) for step, value in enumerate(values)),
+            )
+        )
+        free[slot] += 1_000 * (REPORTS + 1) + 60
+    return Recording("bench", "maximize", 7, None, 8, tuple(traces), max(free), 8, 100, 0, 0)

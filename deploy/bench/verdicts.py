@@ -1,0 +1,159 @@
+"""Metric events per second through an assessor with 100 live trials: appended, read, folded and judged."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from bench.figures import Figure, Findings, Goal, MissingError, equal
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Message
+from trackside.contracts.search_space import Uniform
+from trackside.contracts.searches import (
+    Assessor,
+    SearchSpec,
+    SearchStarted,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+    Tuner,
+)
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
+from trackside.contracts.topics import Topics, partition_of
+from trackside.dispatcher.judging import Judging
+from trackside.dispatcher.lanes import Lane
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Log, Outgoing
+
+TOPICS = Topics("bench-verdicts.")
+ENDED, LIVE, STEPS = 20, 100, 200
+LIMIT_S = 120.0
+OPTUNA_JOURNAL_PER_S = 523
+"""Optuna's journal file with as many live trials on a machine like this one: quoted, not run here."""
+_AUTHORS = {role: Author(role, "bench") for role in ("dispatcher", "scheduler", "worker")}
+
+
+async def measured(log: Log) -> Findings:
+    """Measures a search of its own stream twice: judged by the median rule, and only read and folded."""
+    await log.ensure([TOPICS.events])
+    judged_s = await _run(log, "verdicts-judged", Assessor(name="median"))
+    folded_s = await _run(log, "verdicts-folded", None)
+    reports = LIVE * STEPS
+    figure = Figure(
+        "-", "reports through the median assessor", reports / judged_s, "/s", reports / folded_s,
+        "append, read and fold alone", Goal(OPTUNA_JOURNAL_PER_S, 5_000),
+    )  # fmt: skip
+    return Findings([figure], [equal("reports judged", reports, LIVE * STEPS)])
+
+
+async def _run(log: Log, stream_id: str, assessor: Assessor | None) -> float:
+    """Gives the seconds from the first append until the last report is judged, or is folded without one.
+
+    All trials are good, but the last report is bad: its verdict can only come when all before it are judged.
+    """
+    partition = partition_of(stream_id, TOPICS.events.partitions)
+    place = (TOPICS.events.name, partition)
+    start = (await log.ends(TOPICS.events.name))[partition]
+    for role, messages in _before(stream_id, assessor):
+        await log.append(*place, _AUTHORS[role].decision(stream_id, messages))
+    requests = [[_report(stream_id, trial, step, 0.9) for trial in range(LIVE)] for step in range(STEPS)]
+    requests[-1].append(_report(stream_id, LIVE, 0, 0.1))
+    records = [[_AUTHORS["worker"].single(stream_id, report) for report in batch] for batch in requests]
+    background, lane = Background(), Lane("assessor")
+    streams, stopped = Streams(), asyncio.Event()
+    judging = Judging(lane, background, lambda _stream, _answer: stopped.set())
+    await lane.start()
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            began = monotonic_s()
+            background.spawn(_append(log, place, records))
+            await _read(log, place, start, streams, judging, stream_id)
+            if assessor is not None:
+                await stopped.wait()
+            return monotonic_s() - began
+    except TimeoutError:
+        raise MissingError(f"reports of {stream_id} were not judged in {LIMIT_S:g} s") from None
+    finally:
+        await lane.close()
+        await background.close()
+
+
+async def _append(log: Log, place: tuple[str, int], requests: Sequence[list[Outgoing]]) -> None:
+    for records in requests:
+        await log.append(*place, records)
+
+
+async def _read(
+    log: Log, place: tuple[str, int], start: int, streams: Streams, judging: Judging, stream_id: str
+) -> None:
+    """Reads and folds until the one report of the last trial is there, and has it all judged meanwhile."""
+    reader = log.reader({place: start})
+    last = trial_task_id(stream_id, ENDED + LIVE)
+    try:
+        while True:
+            for entry in await reader.read(1.0):
+                record = decode(entry)
+                if record is not None:
+                    streams.fold(record)
+            stream = streams.by_id.get(stream_id)
+            if stream is not None:
+                judging.look_at(stream)
+                if last in stream.tasks and stream.tasks[last].reports:
+                    return
+    finally:
+        await reader.close()
+
+
+def _before(stream_id: str, assessor: Assessor | None) -> Iterator[tuple[str, list[Message]]]:
+    """Gives the start of a search, the trials that have ended, and the start of those that live."""
+    source = Source(topic=TOPICS.commands.name, partition=0, offset=0)
+    spec = SearchSpec(
+        task_type="digits",
+        space={"x": Uniform(type="uniform", low=0.0, high=1.0)},
+        tuner=Tuner(name="random"),
+        assessor=assessor,
+        max_trials=10_000,
+        concurrency=ENDED + LIVE + 1,
+    )
+    received = CommandReceived(
+        command_id="c", command_type="trackside.start-search.v1", body={}, digest="d", source=source,
+        publisher="", rules=RULES,
+    )  # fmt: skip
+    yield "dispatcher", [received]
+    started = SearchStarted(command_id="c", search=spec, seed=7)
+    yield "dispatcher", [CommandAccepted(command_id="c", source=source), started]
+    for trial in range(ENDED + LIVE + 1):
+        task_id = trial_task_id(stream_id, trial)
+        token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "bench"}
+        parameters = {"x": trial / 1_000}
+        yield (
+            "dispatcher",
+            [
+                TrialSuggested(trial=trial, parameters=parameters, seen=0),
+                TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, trial=trial),
+            ],
+        )
+        device = {"worker_id": "bench", "device_ids": ["cpu-0"], "seen": 1}
+        yield "scheduler", [TaskAssigned.model_validate(token | device)]
+        yield "worker", [TaskAccepted.model_validate(token)]
+        if trial < ENDED:
+            reports: list[Message] = [_report(stream_id, trial - ENDED, step, 0.5) for step in range(STEPS)]
+            end = {"end": AttemptEnd.FINISHED, "exit_code": 0}
+            yield "worker", [*reports, AttemptEnded.model_validate(token | end)]
+            yield "dispatcher", [TrialEnded(trial=trial, status=TrialStatus.SUCCEEDED, value=0.5)]
+
+
+def _report(stream_id: str, live: int, step: int, value: float) -> MetricReported:
+    """Gives a report of a trial; those that have ended come before those that live."""
+    task_id = trial_task_id(stream_id, ENDED + live)
+    return MetricReported(task_id=task_id, attempt=1, placement=1, kind="PERIODICAL", step=step, value=value)

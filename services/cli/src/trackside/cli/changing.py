@@ -1,0 +1,244 @@
+"""Commands that change a search while it goes on: `update`, `pause`, `add-trial` and the like."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trackside.cli.addresses import Addresses
+from trackside.cli.failures import Misuse
+from trackside.cli.running import run
+from trackside.cli.submitting import AsJson, Timeout, check_id, print_answer
+from trackside.contracts.codec import command_of
+from trackside.contracts.message import Command
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import (
+    AddTrial,
+    ImportTrials,
+    PauseSearch,
+    Ping,
+    RequestTrials,
+    ResumeSearch,
+    UpdateSearch,
+    UpdateSearchSpace,
+)
+from trackside.sdk.client import Client
+from trackside.sdk.yaml_core import YamlError, read_yaml
+from trackside.telemetry import context
+
+SearchId = Annotated[str, typer.Argument(metavar="ID", help="The search.")]
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def update(
+    stream_id: SearchId,
+    concurrency: Annotated[int | None, typer.Option(help="Trials at once; ends none that run.")] = None,
+    max_trials: Annotated[int | None, typer.Option(help="Trials in all.")] = None,
+    max_duration: Annotated[str, typer.Option(metavar="TIME", help="Running time: 90, 10m, 2h, 1d.")] = "",
+    max_trial_duration: Annotated[str, typer.Option(metavar="TIME", help="The same of each trial.")] = "",
+    goal: Annotated[float | None, typer.Option(help="The value that is good enough.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="A limit that shall not hold any more, such as goal.")
+    ] = None,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Change limits of a search while it runs; what is left out stays.
+
+    \b
+    Examples:
+      trackside update digits-1 --concurrency 8
+      trackside update digits-1 --max-trials 500 --max-duration 2h
+      trackside update digits-1 --remove goal
+    """
+    given = {
+        "concurrency": concurrency,
+        "max_trials": max_trials,
+        "max_duration_s": seconds(max_duration),
+        "max_trial_duration_s": seconds(max_trial_duration),
+        "goal": goal,
+        "remove": [name.replace("-", "_") for name in remove or []],
+    }
+    _send(
+        stream_id, UpdateSearch, {k: v for k, v in given.items() if v not in (None, [])}, timeout_s, as_json
+    )
+
+
+def update_space(
+    stream_id: SearchId,
+    file: Annotated[Path, typer.Argument(metavar="SPACE", help="JSON or YAML; NNI's form too.")],
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Give a search another space, from the next suggestion on; what runs goes on.
+
+    The file holds the parameters of the space, or a mapping with `space`, such as the spec of a search.
+
+    \b
+    Examples:
+      trackside update-space digits-1 space.yaml
+    """
+    found = _read(file)
+    if isinstance(found, dict) and isinstance(found.get("space"), dict) and "type" not in found["space"]:
+        found = found["space"]
+    _send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json)
+
+
+def request_trials(
+    stream_id: SearchId,
+    count: Annotated[int, typer.Argument(metavar="COUNT", help="How many.")],
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Begin so many trials more, once, beyond the search's concurrency.
+
+    \b
+    Examples:
+      trackside request-trials digits-1 3
+    """
+    _send(stream_id, RequestTrials, {"count": count}, timeout_s, as_json)
+
+
+def add_trial(
+    stream_id: SearchId,
+    parameters: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="The parameters.")],
+    tell_tuner: Annotated[bool, typer.Option("--tell-tuner", help="The tuner learns from it.")] = False,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run a trial with these parameters next; a value is JSON, else text.
+
+    \b
+    Examples:
+      trackside add-trial digits-1 lr=0.01 hidden=64 optimizer=adam
+      trackside add-trial digits-1 lr=0.01 'layer={"_name": "conv", "kernel": 3}' --tell-tuner
+    """
+    body = {"parameters": assignments(parameters), "tell_tuner": tell_tuner}
+    _send(stream_id, AddTrial, body, timeout_s, as_json)
+
+
+def import_trials(
+    stream_id: SearchId,
+    file: Annotated[Path, typer.Argument(metavar="TRIALS", help="JSON or YAML; NNI's export too.")],
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Tell a search's tuner results from elsewhere: a list of parameters and value.
+
+    \b
+    Examples:
+      trackside import-trials digits-1 trials.json
+    """
+    found = _read(file)
+    if not isinstance(found, list):
+        raise Misuse(f"{file}: expected a list of {{parameters, value}}, got {type(found).__name__}")
+    _send(stream_id, ImportTrials, {"trials": [past_trial(past) for past in found]}, timeout_s, as_json)
+
+
+def pause(
+    stream_id: SearchId,
+    give_back: Annotated[
+        bool, typer.Option("--return", help="Running trials give their devices back, and begin again later.")
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Kept in the log.")] = "",
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Begin no new trials of a search until it is resumed; those that run go on to their end.
+
+    \b
+    Examples:
+      trackside pause digits-1
+      trackside pause digits-1 --return --reason "the machine is needed"
+    """
+    running = "return" if give_back else "finish"
+    _send(stream_id, PauseSearch, {"running": running, "reason": reason}, timeout_s, as_json)
+
+
+def resume(stream_id: SearchId, timeout_s: Timeout = 30.0, as_json: AsJson = False) -> None:
+    """Let a paused search go on.
+
+    \b
+    Examples:
+      trackside resume digits-1
+    """
+    _send(stream_id, ResumeSearch, {}, timeout_s, as_json)
+
+
+def ping(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Any id.")] = "ping",
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for an answer, and for nothing else: exit 0 if a dispatcher is there.
+
+    \b
+    Examples:
+      trackside ping --timeout 5
+    """
+    _send(stream_id, Ping, {}, timeout_s, as_json)
+
+
+def seconds(text: str) -> float | None:
+    """Reads a time as NNI's users write it, a number with s, m, h or d; None for no text."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip())
+    if match is None:
+        raise Misuse(f"{text!r} is no time: expected a number of seconds, or one with s, m, h or d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def assignments(parameters: Sequence[str]) -> dict[str, Any]:
+    """Reads NAME=VALUE pairs; a value is JSON, else text."""
+    found: dict[str, Any] = {}
+    for pair in parameters:
+        name, equals, text = pair.partition("=")
+        if not name or not equals:
+            raise Misuse(f"{pair!r} is no parameter: expected NAME=VALUE")
+        found[name] = _value(text)
+    return found
+
+
+def past_trial(past: Any) -> Any:
+    """Reads a trial of a list, ours or NNI's: `parameter`, and a value as JSON text or an object."""
+    if not isinstance(past, dict):
+        return past
+    value = past.get("value")
+    value = _value(value) if isinstance(value, str) else value
+    value = value.get("default") if isinstance(value, dict) else value
+    return {"parameters": past.get("parameters", past.get("parameter")), "value": value}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read(file: Path) -> Any:
+    try:
+        return read_yaml(file.read_bytes()).value
+    except OSError as error:
+        raise Misuse(f"{file}: cannot be read: {error.strerror or error}") from error
+    except YamlError as error:
+        raise Misuse(f"{file}:{error.line}: {error}") from error
+
+
+def _send(stream_id: str, kind: type[Command], body: dict[str, Any], timeout_s: float, as_json: bool) -> None:
+    check_id(stream_id)
+    command = command_of(kind.wire_type(), body, (kind,))
+    if isinstance(command, Problem):
+        raise Misuse(f"{command.code} at {command.path}: {command.message}")
+    run(_sent(stream_id, command, timeout_s, as_json))
+
+
+async def _sent(stream_id: str, command: Command, timeout_s: float, as_json: bool) -> None:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+        await print_answer(client, publication, timeout_s, as_json)

@@ -1,0 +1,137 @@
+"""Whether a command is signed by a key that we know: Ed25519, over what `contracts.signing` says."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.ingress import Arrival
+from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
+
+Policy = Literal["off", "accept", "require"]
+_FIELDS = {"public", "revoked"}
+
+
+class BadKeysError(Exception):
+    """The file of keys can't be used; the message names the file, the key and the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A publisher's public key; commands that reach the log from `revoked_ms` on aren't theirs any more."""
+
+    public: Ed25519PublicKey
+    revoked: str = ""
+    revoked_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a command's signature says: the key it is signed with, or why it doesn't count."""
+
+    key_id: str = ""
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """The policy and the keys. `off`: nobody looks; `accept`: a signature must be right; `require`: all."""
+
+    policy: Policy = "off"
+    keys: Mapping[str, Key] = field(default_factory=dict)
+
+    def seal(
+        self, headers: Mapping[str, bytes], topic: str, append_time_ms: int, arrival: Arrival, value: bytes
+    ) -> Seal:
+        """Judges a record by its headers, whose names are in lower case."""
+        if self.policy == "off":
+            return Seal()
+        named, signature = headers.get(KEY_ID), headers.get(SIGNATURE)
+        if named is None and signature is None:
+            return Seal() if self.policy == "accept" else Seal(problem=_problem("unsigned", _UNSIGNED))
+        key_id = (named or b"").decode("utf-8", "replace")
+        if not is_identifier(key_id):
+            return Seal(problem=_problem("unknown_key", f"expected a key's id, {IDENTIFIER_RULE}"))
+        key = self.keys.get(key_id)
+        if key is None:
+            known = nearest(key_id, self.keys)
+            return Seal(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
+        if not _is_signed(key, signature or b"", signed_octets(topic, key_id, arrival, value)):
+            said = f"the signature is not that of key {key_id!r} over this command for {topic}"
+            return Seal(problem=_problem("bad_signature", said))
+        if key.revoked_ms is not None and append_time_ms >= key.revoked_ms:
+            said = f"key {key_id!r} was revoked at {key.revoked}; sign with another one"
+            return Seal(problem=_problem("key_revoked", said))
+        return Seal(key_id)
+
+
+_UNSIGNED = f"commands must be signed here; the headers {KEY_ID} and {SIGNATURE} are missing"
+
+
+def _problem(code: str, message: str) -> Problem:
+    return Problem(code=code, path="$signature", message=message)
+
+
+def _is_signed(key: Key, signature: bytes, octets: bytes) -> bool:
+    try:
+        key.public.verify(base64.b64decode(signature, validate=True), octets)
+    except (InvalidSignature, binascii.Error, ValueError):
+        return False
+    return True
+
+
+def read_keys(path: Path) -> dict[str, Key]:
+    """Reads the file of keys: {"ID": {"public": PEM or base64 of 32 bytes, "revoked": RFC 3339 time}, ...}.
+
+    Raises BadKeysError.
+    """
+    try:
+        body = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadKeysError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadKeysError(f"{path}: not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadKeysError(f"{path}: expected an object of keys by id, got {type(body).__name__}")
+    return {key_id: _key(path, key_id, said) for key_id, said in body.items()}
+
+
+def _key(path: Path, key_id: str, said: Any) -> Key:
+    where = f"{path}: key {key_id!r}"
+    if not is_identifier(key_id):
+        raise BadKeysError(f"{where}: expected an id, {IDENTIFIER_RULE}")
+    if not isinstance(said, dict) or not isinstance(said.get("public"), str) or said.keys() - _FIELDS:
+        raise BadKeysError(f'{where}: expected {{"public": ..., "revoked": ...}}, revoked only if it is')
+    try:
+        public = _public(said["public"])
+    except ValueError as error:
+        raise BadKeysError(f"{where}: not an Ed25519 public key: {error}") from error
+    revoked = said.get("revoked", "")
+    if not revoked:
+        return Key(public)
+    try:
+        moment = datetime.fromisoformat(revoked)
+    except (TypeError, ValueError) as error:
+        raise BadKeysError(f"{where}: revoked: {error}") from error
+    if moment.tzinfo is None:
+        raise BadKeysError(f"{where}: revoked: {revoked!r} needs a time zone, such as Z")
+    return Key(public, revoked, int(moment.timestamp() * 1_000))
+
+
+def _public(text: str) -> Ed25519PublicKey:
+    if "-----BEGIN" not in text:
+        return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+    found = load_pem_public_key(text.encode())
+    if not isinstance(found, Ed25519PublicKey):
+        raise ValueError(f"it is a {type(found).__name__}")
+    return found

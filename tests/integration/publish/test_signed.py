@@ -1,0 +1,84 @@
+"""A dispatcher that asks for signatures, and publishers with and without a key."""
+
+import base64
+import json
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.integration.dispatcher.conftest import _furnished
+from tests.integration.dispatcher.publishing import START, Place, good
+from tests.integration.publish.test_command_line import trackside
+from tests.processes import service
+from tests.stack import Servers
+from trackside.contracts.ids import new_id
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk import Client
+from trackside.sdk.publication import Accepted, Refused
+from trackside.sdk.signing import read_signer
+
+
+@pytest.fixture
+async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Place]:
+    prefix = f"t{secrets.token_hex(4)}."
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
+    )
+    await _furnished(settings)
+    private = Ed25519PrivateKey.generate()
+    written = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "ci-1.pem").write_bytes(written)
+    public = base64.b64encode(private.public_key().public_bytes_raw()).decode()
+    (tmp_path / "keys.json").write_text(json.dumps({"ci-1": {"public": public}}))
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": prefix,
+        "TRACKSIDE_DISPATCHER_SIGNATURES": "require",
+        "TRACKSIDE_DISPATCHER_KEYS_FILE": str(tmp_path / "keys.json"),
+    }
+    with service("dispatcher", variables, tmp_path) as running:
+        yield Place(settings, running)
+
+
+async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing(
+    place: Place, tmp_path: Path
+) -> None:
+    bootstrap, prefix = place.settings.kafka_bootstrap, place.settings.topic_prefix
+    topic, stream, command_id = Topics(prefix).commands.name, new_id("s"), new_id("c")
+    wish = {"type": START, "data": good()}
+    async with Client(bootstrap, prefix) as client:
+        refused = await client.answer(await client.publish(wish, stream, command_id))
+    assert isinstance(refused, Refused) and refused.code == "unsigned"
+    async with Client(bootstrap, prefix, signer=read_signer(tmp_path / "ci-1.pem")) as client:
+        published = await client.publish(wish, stream, command_id)
+        answer = await client.answer(published)
+        assert isinstance(answer, Accepted), "its id was not used up by the unsigned one"
+        async with KafkaLog(bootstrap, "thief") as log:
+            stolen = await _record(log, topic, published.partition, published.offset)
+            again = await log.publish(topic, 0, stolen)
+            replayed = type(published)(topic, 0, again.offset, command_id, stream, published.events_from)
+            assert isinstance(await client.answer(replayed), Accepted), "the first answer again"
+    wished = json.dumps(wish)
+    code, output, errors = await trackside(
+        place, "publish", "-", "--key", str(tmp_path / "ci-1.pem"), "--json", fed=wished
+    )
+    assert code == 0, output + errors
+    assert (await trackside(place, "publish", "-", "--key", str(tmp_path / "none.pem"), fed=wished))[0] == 2
+
+
+async def _record(log: KafkaLog, topic: str, partition: int, offset: int) -> Outgoing:
+    reader = log.reader({(topic, partition): offset})
+    while True:
+        for entry in await reader.read(1.0):
+            await reader.close()
+            return Outgoing(entry.key, entry.value, entry.headers)

@@ -1,0 +1,205 @@
+"""`replay whatif`, `rerun`, `compare` and `fork` as a user types them; services are real processes."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.processes import service
+from tests.stack import Servers
+from trackside.cli.app import call
+from trackside.cli.setup import prepare
+from trackside.contracts.fleet import WorkerJoined
+from trackside.contracts.message import Record
+from trackside.contracts.searches import SearchExhausted, SearchStarted, TrialsImported, TrialSuggested
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk.client import Client
+
+NOOP = Path("deploy/examples/noop/catalogue.yaml").absolute()
+SPEC = """
+kind: search
+task_type: noop
+max_trials: 4
+concurrency: 2
+seed: 3
+tuner: { name: random }
+assessor: { name: threshold, options: { lower: -1 } }
+space:
+  value: { type: uniform, low: 0.0, high: 1.0 }
+"""
+Typed = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture(scope="module")
+def settings(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackSettings]:
+    """Gives an installation that runs: dispatcher, scheduler, and a worker with two places."""
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=module_database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, prepare(settings)).result()
+    folder = tmp_path_factory.mktemp("services")
+    variables = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        "TRACKSIDE_WORKER_ID": "w1",
+        "TRACKSIDE_WORKER_CATALOGUE": str(NOOP),
+        "TRACKSIDE_WORKER_CPU_SLOTS": "2",
+        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
+    }
+    with ExitStack() as running:
+        for name in ("dispatcher", "scheduler", "worker"):
+            running.enter_context(service(name, variables, folder))
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _worker_there(settings)).result(60)
+        yield settings
+
+
+async def _worker_there(settings: StackSettings) -> None:
+    """Waits until a worker that offers `noop` is in the log: a search of an unknown task type is refused."""
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        reader = log.reader({(settings.topics.fleet.name, 0): 0})
+        while True:
+            entries = await reader.read(1.0)
+            if any(isinstance(r.message, WorkerJoined) for e in entries if (r := decode(e)) is not None):
+                return
+
+
+@pytest.fixture
+def typed(
+    settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Typed:
+    """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+
+    async def run(*arguments: str) -> tuple[int, str, str]:
+        capsysbinary.readouterr()
+        code = await asyncio.to_thread(call, list(arguments))
+        said = capsysbinary.readouterr()
+        return code, said.out.decode(), said.err.decode()
+
+    return run
+
+
+async def searched(typed: Typed, folder: Path, name: str) -> str:
+    """Runs a search of 4 trials to its end and gives its id."""
+    spec = folder / "search.yaml"
+    spec.write_text(SPEC)
+    code, _, err = await typed("submit", str(spec), "--id", name, "--wait")
+    assert code == 0, err
+    return name
+
+
+async def events(settings: StackSettings, stream_id: str) -> list[Record]:
+    async with Client(settings.kafka_bootstrap, settings.topic_prefix) as client:
+        return [record async for record in client.events(stream_id)]
+
+
+async def test_a_search_is_run_again_and_the_two_are_compared(
+    settings: StackSettings, typed: Typed, tmp_path: Path
+) -> None:
+    old = await searched(typed, tmp_path, f"old-{secrets.token_hex(3)}")
+    new = f"{old}-again"
+    code, _, err = await typed("replay", "rerun", old, "--id", new, "--wait")
+    assert code == 0, err
+    before, after = await events(settings, old), await events(settings, new)
+    suggested = [
+        [record.message.parameters for record in records if isinstance(record.message, TrialSuggested)]
+        for records in (before, after)
+    ]
+    assert suggested[0] == suggested[1]
+    (started,) = [record.message for record in after if isinstance(record.message, SearchStarted)]
+    assert started.origin is not None
+    assert (started.origin.kind, started.origin.stream) == ("rerun", old)
+    assert started.origin.offset == before[-1].offset
+    found = json.loads((await typed("replay", "compare", old, new, "--json"))[1])
+    assert (found["same_parameters"], found["compared"], found["largest_difference"]) == (4, 4, 0.0)
+    code, out, _ = await typed("replay", "compare", old, new)
+    assert code == 0 and max(map(len, out.splitlines())) <= 100
+    code, _, err = await typed("replay", "rerun", old, "--id", old)
+    assert code == 1 and "replay_target_live" in err
+
+
+async def test_a_fork_goes_on_from_the_past_and_a_search_that_is_over_with_a_higher_limit(
+    settings: StackSettings, typed: Typed, tmp_path: Path
+) -> None:
+    old = await searched(typed, tmp_path, f"old-{secrets.token_hex(3)}")
+    new = f"{old}-more"
+    code, _, err = await typed("replay", "fork", old, "--id", new)
+    assert code == 2 and "max_trials is 4: nothing is left" in err
+    code, _, err = await typed("replay", "fork", old, "--set", "max_trials=7", "--id", new, "--wait")
+    assert code == 0, err
+    records = await events(settings, new)
+    messages = [record.message for record in records]
+    (imported,) = [message for message in messages if isinstance(message, TrialsImported)]
+    of_old = [r.message for r in await events(settings, old) if isinstance(r.message, TrialSuggested)]
+    assert {str(past.parameters["value"]) for past in imported.trials} == {
+        str(message.parameters["value"]) for message in of_old
+    }
+    assert len(imported.trials) == len(of_old)
+    suggested = [message for message in messages if isinstance(message, TrialSuggested)]
+    at = records[messages.index(imported)].offset
+    assert len(suggested) == 3 and all(message.seen > at for message in suggested)
+
+
+async def test_a_fork_begins_with_the_trials_that_had_not_ended(
+    settings: StackSettings, typed: Typed, tmp_path: Path
+) -> None:
+    old = await searched(typed, tmp_path, f"old-{secrets.token_hex(3)}")
+    of_old = [r for r in await events(settings, old) if isinstance(r.message, TrialSuggested)]
+    first = of_old[0].message
+    assert isinstance(first, TrialSuggested)
+    new = f"{old}-from-its-start"
+    changes = 'tuner.name=batch,tuner.options.sets=[{"value":0.25}]'
+    code, _, err = await typed(
+        "replay", "fork", old, "--at", str(of_old[0].offset), "--set", changes, "--id", new, "--wait"
+    )
+    assert code == 0, err
+    messages = [record.message for record in await events(settings, new)]
+    suggested = [message for message in messages if isinstance(message, TrialSuggested)]
+    assert [message.parameters for message in suggested] == [first.parameters, {"value": 0.25}]
+    assert [message.source for message in suggested] == ["customized", "algorithm"]
+    assert any(isinstance(message, SearchExhausted) for message in messages)
+
+
+async def test_what_if_is_asked_of_a_recorded_search_and_writes_nothing(
+    settings: StackSettings, typed: Typed, tmp_path: Path
+) -> None:
+    old = await searched(typed, tmp_path, f"old-{secrets.token_hex(3)}")
+    before = await events(settings, old)
+    html, png = tmp_path / "w.html", tmp_path / "w.png"
+    asked = ("replay", "whatif", old, "--assessor", "median", "--assessor", "asha")
+    code, out, err = await typed(*asked, "--plot", str(html), "--plot", str(png))
+    assert code == 0, err
+    assert max(map(len, out.splitlines())) <= 100
+    assert html.read_text().startswith("<!DOCTYPE html>") and png.read_bytes().startswith(b"\x89PNG")
+    found = json.loads((await typed(*asked, "--json"))[1])
+    names = [(row["scenario"], row["mode"]) for row in found["scenarios"]]
+    assert names == [
+        ("as recorded", "freed"),
+        ("median", "frozen"),
+        ("median", "freed"),
+        ("asha", "frozen"),
+        ("asha", "freed"),
+    ]
+    fleets = ("replay", "whatif", old, "--workers", "1", "--workers", "4", "--concurrency", "4", "--json")
+    one, four = json.loads((await typed(*fleets))[1])["scenarios"][1:]
+    assert one["makespan_s"] > four["makespan_s"] > 0
+    assert one["device_s"] == pytest.approx(four["device_s"])
+    code, _, err = await typed("replay", "whatif", old, "--assessor", "medium")
+    assert (code, err.split(": ")[1]) == (2, "bad_option")
+    assert len(await events(settings, old)) == len(before)

@@ -1,0 +1,81 @@
+"""What people write to change a search, read before anything is asked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trackside.cli.app import call
+from trackside.cli.changing import assignments, past_trial, seconds
+from trackside.cli.failures import Misuse
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", None), ("90", 90.0), ("10m", 600.0), ("1.5 h", 5_400.0), ("1d", 86_400.0), ("2s", 2.0)],
+)
+def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | None) -> None:
+    """D26."""
+    assert seconds(text) == expected
+
+
+def test_what_is_no_time_is_bad_usage() -> None:
+    with pytest.raises(Misuse, match="expected a number of seconds"):
+        seconds("soon")
+
+
+def test_values_of_parameters_are_json_or_text() -> None:
+    found = assignments(["lr=0.01", "n=7", "opt=adam", 'layer={"_name": "conv"}', "path=a=b", "on=true"])
+    assert found == {
+        "lr": 0.01,
+        "n": 7,
+        "opt": "adam",
+        "layer": {"_name": "conv"},
+        "path": "a=b",
+        "on": True,
+    }
+    with pytest.raises(Misuse, match="expected NAME=VALUE"):
+        assignments(["lr"])
+
+
+@pytest.mark.parametrize(
+    ("past", "value"),
+    [
+        ({"parameters": {"x": 1}, "value": 0.5}, 0.5),
+        ({"parameter": {"x": 1}, "value": 0.5, "trialJobId": "a"}, 0.5),
+        ({"parameter": {"x": 1}, "value": "0.5"}, 0.5),
+        ({"parameter": {"x": 1}, "value": '{"default": 0.5, "loss": 3}'}, 0.5),
+        ({"parameter": {"x": 1}, "value": {"default": 0.5}}, 0.5),
+    ],
+)
+def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> None:
+    """D13, D38."""
+    assert past_trial(past) == {"parameters": {"x": 1}, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
+        (["update", "s", "--remove", "seed"], "unknown_value at $.remove"),
+        (["request-trials", "s", "0"], "count_range at $.count"),
+        (["add-trial", "s", "x=[1]"], "$.parameters.x"),
+        (["pause", "a/b"], "is not an id"),
+        (["import-trials", "s", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["update-space", "s", "bad.json"], "bad.json:1"),
+        (["import-trials", "s", "one.json"], "expected a list"),
+    ],
+)
+def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "one.json").write_text("{}")
+    assert call(arguments) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Changes of a search drawn by chance: as commands make them, and as nobody should."""
+
+from random import Random
+from typing import Any
+
+from tests.unit.domain.given import submitted, suggested
+from trackside.contracts.message import Message
+from trackside.contracts.search_space import Uniform
+from trackside.contracts.searches import (
+    PastTrial,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
+    SearchTimeLimitReached,
+    SearchUpdated,
+    TrialAdded,
+    TrialsImported,
+    TrialsRequested,
+)
+from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
+from trackside.domain.search import Search
+from trackside.domain.task import Task
+
+Move = list[Message]
+
+
+def limits(random: Random) -> dict[str, Any]:
+    """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
+    found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
+    if random.random() < 0.3:
+        found["max_duration_s"] = random.uniform(0.02, 0.3)
+    return found | ({"goal": 0.99} if random.random() < 0.2 else {})
+
+
+def change(random: Random, search: Search, number: int) -> Message:
+    """Draws a change with this number, which the search may be in the middle of anything for."""
+    known = {"command_id": "c-1", "change": number}
+    spec, high = search.spec, random.choice([0.5, 1.0, 2.0])
+    duration_s = random.choice([None, random.uniform(0.02, 0.4)])
+    most = {"max_trials": max(1, spec.max_trials + random.randint(-2, 4)), "max_duration_s": duration_s}
+    return random.choice(
+        [
+            TrialsRequested(**known, count=random.randint(1, 3)),
+            SearchSpaceUpdated(
+                **known,
+                space_version=search.space_version + 1,
+                space={"lr": Uniform(type="uniform", low=0.0, high=high)},
+            ),
+            TrialsImported(**known, trials=[PastTrial(parameters={"lr": 0.5}, value=0.25)]),
+            TrialAdded(**known, parameters={"lr": 9.0}, tell_tuner=random.random() < 0.5),
+            SearchUpdated(**known, concurrency=random.randint(1, 5), **most, goal=_goal(random)),
+            SearchPaused(**known, running=random.choice(["finish", "return"])),
+            SearchResumed(**known),
+        ]
+    )
+
+
+def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
+    """Gives what commands and time may do to a search next, and the trials that users have added."""
+    found: list[Move] = []
+    number = search.next_added
+    if number is not None:
+        own = suggested(number).model_copy(
+            update={"source": "customized", "parameters": {"lr": 9.0}, "seen": search.opened[number]}
+        )
+        found += [[own, submitted(number, needs=search.spec.needs)]] * 3
+    if random.random() < 0.25:
+        found.append([change(random, search, search.changes + 1)])
+    if search.paused:
+        found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
+    if search.due_ms is not None and now_ms >= search.due_ms:
+        found += [[SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
+    return found
+
+
+def holds(random: Random, task: Task) -> list[Move]:
+    """Gives the hold of a task, or the end of one."""
+    if task.held:
+        return [[TaskReleased(task_id=task.task_id, hold=task.holds)]]
+    if task.stop_reason or random.random() > 0.05:
+        return []
+    return [[TaskHeld(task_id=task.task_id, hold=task.holds + 1)]]
+
+
+def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int) -> list[Message]:
+    """Gives changes out of their order, limits before their time, holds that nobody asked for."""
+    found: list[Message] = []
+    if search is not None:
+        found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
+        found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+    if task is not None:
+        hold = max(1, task.holds + random.choice([0, 1, 2]))
+        found += [
+            TaskHeld(task_id=task.task_id, hold=hold),
+            TaskReleased(task_id=task.task_id, hold=hold),
+        ] * 2
+        late = {"reason": "max_trial_duration", "due_ms": now_ms + random.choice([0, 9, 9])}
+        found += [TaskStopRequested.model_validate({"task_id": task.task_id, **late})] * 3
+    return found
+
+
+def _goal(random: Random) -> float | None:
+    return random.choice([None, None, 0.999])

@@ -1,0 +1,179 @@
+"""A search again, and a search that goes on: the commands they are, and what the dispatcher makes of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatcher.deciding import OFFER, answered, published
+from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
+from trackside.cli import screen
+from trackside.cli.again import show
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.message import Event
+from trackside.contracts.searches import (
+    SearchStarted,
+    StartSearch,
+    TrialAdded,
+    TrialsImported,
+    TrialSuggested,
+)
+from trackside.dispatcher import listed
+from trackside.dispatcher.history import TunerHistory
+from trackside.domain.outcome import Outcome
+from trackside.domain.search import Search
+from trackside.replay.errors import BadScenarioError, NotRecordedError
+from trackside.replay.fork import fork_of, parse_changes
+from trackside.replay.rerun import rerun_of, side_by_side
+
+
+def two_ended_one_open(**changed: Any) -> Search:
+    """Gives a search of 4 trials, 1 at a time: the first two have ended, the third has not."""
+    told = search_running(**{"max_trials": 4, "concurrency": 1, "assessor": {"name": "median"}, **changed})
+    for trial, value in enumerate((0.5, 0.75)):
+        told.tell(suggested(trial), submitted(trial))
+        finish(told, trial, value)
+    told.tell(suggested(2), submitted(2))
+    assert told.stream.search is not None
+    return told.stream.search
+
+
+def decided(command: StartSearch) -> tuple[Told, list[Event]]:
+    """Lets a dispatcher decide about a command."""
+    told = Told()
+    return told, answered(told, published(1, body=command.model_dump(mode="json")), OFFER)
+
+
+def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> None:
+    search = two_ended_one_open(goal=0.9, max_duration_s=60.0)
+    command = rerun_of(search, "digits-1", 40)
+    assert command.tuner.options["sets"] == [trial.parameters for trial in search.trials]
+    assert (command.max_trials, command.seed, command.concurrency) == (3, search.seed, 1)
+    assert (command.goal, command.max_duration_s) == (None, None)
+    assert command.assessor is not None
+    assert rerun_of(search, "digits-1", 40, judged=False).assessor is None
+    told, (accepted, started) = decided(command)
+    assert isinstance(accepted, CommandAccepted)
+    assert isinstance(started, SearchStarted) and started.origin is not None
+    assert (started.origin.kind, started.origin.stream, started.origin.offset) == ("rerun", "digits-1", 40)
+    assert told.search.next_trial == 0
+
+
+def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
+    sets = [{"lr": 0.5}, {"lr": 0.5}, {"lr": 0.25}]
+    space = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
+    memory = listed.batch(space, {"sets": sets, "repeats": True})
+    assert [memory.ask(number) for number in range(4)] == [*sets, None]
+    again = listed.batch(space, {"sets": sets, "repeats": True})
+    for number in (0, 1):
+        again.recall(number, sets[number])
+    assert again.ask(2) == sets[2]
+    assert listed.batch(space, {"sets": sets}).ask(0) == sets[0]
+
+
+def test_a_search_without_trials_is_not_run_again() -> None:
+    with pytest.raises(NotRecordedError, match="no trials"):
+        rerun_of(search_running().search, "digits-1", 3)
+
+
+def test_a_fork_tells_what_had_ended_and_begins_with_what_had_not() -> None:
+    search = two_ended_one_open()
+    made = fork_of(search, "digits-1", 40, {})
+    assert (made.ended, made.told, made.again, made.command.max_trials) == (2, 2, 1, 2)
+    assert [past.value for past in made.command.past] == [0.5, 0.75]
+    assert made.command.first == [search.trials[2].parameters]
+    assert made.command.seed is None
+
+
+def test_no_suggestion_counts_that_was_asked_without_the_past() -> None:
+    told, events = decided(fork_of(two_ended_one_open(), "digits-1", 40, {}).command)
+    kinds = [type(event).__name__ for event in events]
+    assert kinds == ["CommandAccepted", "SearchStarted", "TrialsImported", "SearchUpdated", "TrialAdded"]
+    search = told.search
+    started_at = next(r.offset for r in told.records if isinstance(r.message, SearchStarted))
+    imported_at = next(r.offset for r in told.records if isinstance(r.message, TrialsImported))
+    assert search.opened[0] > imported_at > started_at
+    assert search.next_trial is None and search.next_added == 0
+    early = TrialSuggested(trial=0, parameters={"lr": 0.1}, seen=started_at)
+    assert told.tell(early) == [Outcome.OVERTAKEN]
+
+
+def test_the_tuner_knows_the_past_before_it_is_asked_for_the_first_trial() -> None:
+    search = two_ended_one_open()
+    told, events = decided(fork_of(search, "digits-1", 40, {"max_trials": 9}).command)
+    assert isinstance(events[-1], TrialAdded)
+    added = TrialSuggested(
+        trial=0, parameters=events[-1].parameters, seen=told.search.opened[0], source="customized"
+    )
+    assert told.tell(added) == [Outcome.APPLIED]
+    items = TunerHistory().until(told.search, 0)
+    assert items == [("imported", trial.parameters, trial.value) for trial in search.trials[:2]]
+
+
+def test_a_search_that_is_over_goes_on_with_a_higher_limit() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    finish(told, 0, 0.5)
+    with pytest.raises(BadScenarioError, match="1 trials of digits-1 had ended, and max_trials is 1"):
+        fork_of(told.search, "digits-1", 9, {})
+    made = fork_of(told.search, "digits-1", 9, {"max_trials": 5})
+    assert (made.command.max_trials, made.again) == (4, 0)
+
+
+def test_another_tuner_begins_without_the_options_of_the_one_before() -> None:
+    search = two_ended_one_open(tuner={"name": "tpe", "options": {"n_startup_trials": 3}})
+    tuner = fork_of(search, "digits-1", 40, parse_changes(["tuner.name=gp"])).command.tuner
+    assert (tuner.name, tuner.options) == ("gp", {})
+    changes = parse_changes(["assessor.name=asha,assessor.options.reduction_factor=3", "space.lr.high=0.6"])
+    command = fork_of(search, "digits-1", 40, changes).command
+    assert command.tuner.options == {"n_startup_trials": 3}
+    assert command.assessor is not None and command.assessor.options == {"reduction_factor": 3}
+    assert len(command.past) == sum(trial.parameters["lr"] <= 0.6 for trial in search.trials[:2])
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["max_trials"], "'max_trials' sets nothing"),
+        (["past=[]"], "past is what the fork says itself"),
+        (["max_trial=9"], "max_trial"),
+        (["concurrency=many"], "concurrency"),
+        (["task_type.x=1"], "no 'task_type' with fields to set"),
+    ],
+)
+def test_what_can_not_be_set_is_said(texts: list[str], said: str) -> None:
+    with pytest.raises(BadScenarioError, match=said):
+        fork_of(two_ended_one_open(), "digits-1", 40, parse_changes(texts))
+
+
+def test_a_comma_within_brackets_parts_no_changes() -> None:
+    found = parse_changes(['max_trials=40,space.opt={"type":"choice","values":["a,b","c"]}', "name=x"])
+    assert found == {
+        "max_trials": 40,
+        "space.opt": {"type": "choice", "values": ["a,b", "c"]},
+        "name": "x",
+    }
+
+
+def test_a_past_that_is_not_of_the_space_is_refused_with_its_place() -> None:
+    made = fork_of(two_ended_one_open(), "digits-1", 40, {}).command
+    body = made.model_dump(mode="json")
+    body["past"][1]["parameters"] = {"lr": 3.0}
+    _, (refused,) = decided(StartSearch.model_validate(body))
+    assert isinstance(refused, CommandRefused)
+    assert (refused.code, refused.path.startswith("$.past[1].parameters")) == ("bad_parameters", True)
+
+
+def test_two_searches_are_put_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = two_ended_one_open(), two_ended_one_open()
+    new.trials[1].value = 0.5
+    new.trials[2].parameters = {"lr": 0.123}
+    found = side_by_side(old, new)
+    written = json.loads(json.dumps(found.as_json()))
+    assert (written["same_parameters"], written["compared"]) == (2, 2)
+    assert (written["mean_difference"], written["largest_difference"]) == (-0.125, -0.25)
+    assert [pair["difference"] for pair in written["trials"]] == [0.0, -0.25, None]
+    show("digits-1", "digits-1-again", found)
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= screen.WIDTH
+    assert "not the same" in said and "2 trials have the same parameters" in said
