@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import carrying, past, screen, whatif, why
+from trackside.cli import carrying, past, screen, why
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
 from trackside.cli.progressing import progress_of
@@ -80,7 +80,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "export": carrying.export_stream,
     "import": carrying.import_stream,
     "rebuild": rebuild,
-    "whatif": whatif.whatif,
 }
 for _name, _command in COMMANDS.items():
     replay.command(_name)(_command)

@@ -11,13 +11,7 @@ from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.migrate import NewerSchemaError
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.replay.errors import (
-    BadNameError,
-    BadRangeError,
-    BadScenarioError,
-    ReplayError,
-    UnknownSubjectError,
-)
+from trackside.replay.errors import BadNameError, BadRangeError, ReplayError, UnknownSubjectError
 from trackside.replay.rebuild import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
@@ -35,9 +29,7 @@ def explained(error: Exception) -> Failure | None:
     match error:
         case Failure():
             return error
-        case SpecError() | UnsendableError() | BadRangeError() | BadNameError():
-            return Misuse(str(error))
-        case UnknownSubjectError() | BadScenarioError():
+        case SpecError() | UnsendableError() | BadRangeError() | BadNameError() | UnknownSubjectError():
             return Misuse(str(error))
         case PostgresGoneError():
             return Failure(f"Postgres does not answer: {error}; see `trackside status`")

@@ -29,18 +29,6 @@ class BadRangeError(ReplayError):
     code = "bad_range"
 
 
-class NotRecordedError(ReplayError):
-    """The stream has nothing of what is asked about."""
-
-    code = "not_recorded"
-
-
-class BadScenarioError(ReplayError):
-    """What is asked can't be: an unknown assessor, an option, a fleet that is too small."""
-
-    code = "bad_option"
-
-
 class SilentLogError(ReplayError):
     """The log has records that it doesn't give."""
 
