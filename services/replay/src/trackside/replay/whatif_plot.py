@@ -72,7 +72,7 @@ def _bars(found: Comparison) -> Iterator[Shape]:
     for at, row in enumerate(found.rows):
         y, outcome, left = _TOP + at * _ROW, row.outcome, _NAMES + 20
         color = _color(found.rows, row)
-        yield Label(20, y + 18, _cut(_title(row, at), 38), 11.5)
+        yield Label(20, y + 18, _title(row, at, 27), 11.5)
         yield from _bar(left, y, outcome.device_ms, most_device, row.device_saved, color)
         yield from _bar(left + _BAR + 20, y, outcome.makespan_ms, most_span, row.makespan_saved, color)
         yield Label(left + 2 * _BAR + 40, y + 18, str(len(row.stopped)), 11.5)
@@ -123,7 +123,7 @@ def _curves(found: Comparison, top: float) -> Iterator[Shape]:
             yield Line(tuple(points), _color(found.rows, row), 2)
         x, y = left + (right - left) / 2 * (at % 2), lower + 42 + 18 * (at // 2)
         yield Line(((x, y - 4), (x + 24, y - 4)), _color(found.rows, row), 2)
-        yield Label(x + 30, y, _cut(_title(row, at), 60), 11)
+        yield Label(x + 30, y, _title(row, at, 50), 11)
 
 
 def _with_curve(rows: Sequence[Row]) -> list[Row]:
@@ -151,8 +151,9 @@ def _best_so_far(row: Row, direction: str) -> list[tuple[int, float]]:
     return curve
 
 
-def _title(row: Row, at: int) -> str:
-    return row.outcome.scenario.name if at == 0 else f"{row.outcome.scenario.name} ({row.mode})"
+def _title(row: Row, at: int, longest: int) -> str:
+    name = _cut(row.outcome.scenario.name, longest)
+    return name if at == 0 else f"{name} ({row.mode})"
 
 
 def _cut(text: str, longest: int) -> str:
