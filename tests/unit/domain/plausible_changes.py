@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Message
 from trackside.contracts.search_space import Uniform
 from trackside.contracts.searches import (
@@ -19,6 +20,7 @@ from trackside.contracts.searches import (
 )
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.search import Search
+from trackside.domain.search_advice import waits_in_vain
 from trackside.domain.task import Task
 
 Move = list[Message]
@@ -73,6 +75,23 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     return found
 
 
+def advice(random: Random, search: Search, number: int) -> list[Move]:
+    """Gives what a tuner may say of the next trial other than its parameters."""
+    seen, chance = search.opened[number], random.random()
+    if chance < 0.15 and not waits_in_vain(search, seen):
+        return [[SuggestionDeferred(trial=number, seen=seen)]] * 2
+    if chance > 0.85:
+        return [[failure(number, search.failures + 1, seen)]] * 2
+    if 0.4 < chance < 0.5:  # as a stray it would nearly always meet another guard first
+        return [[event] for event in _wrong_advice(random, search)]
+    return []
+
+
+def failure(trial: int, number: int, seen: int) -> SuggestionFailed:
+    """Gives the word that a tuner raised, for so many times."""
+    return SuggestionFailed(trial=trial, failure=number, code="tuner_failed", message="it raised", seen=seen)
+
+
 def holds(random: Random, task: Task) -> list[Move]:
     """Gives the hold of a task, or the end of one."""
     if task.held:
@@ -88,6 +107,7 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
         found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+        found += _wrong_advice(random, search)
     if task is not None:
         hold = max(1, task.holds + random.choice([0, 1, 2]))
         found += [
@@ -97,6 +117,12 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
         late = {"reason": "max_trial_duration", "due_ms": now_ms + random.choice([0, 9, 9])}
         found += [TaskStopRequested.model_validate({"task_id": task.task_id, **late})] * 3
     return found
+
+
+def _wrong_advice(random: Random, search: Search) -> list[Message]:
+    trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
+    number = max(1, search.failures + random.choice([0, 0, 0, 2, 3]))
+    return [failure(trial, number, seen), SuggestionDeferred(trial=trial, seen=seen)]
 
 
 def _goal(random: Random) -> float | None:

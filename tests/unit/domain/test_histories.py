@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
 from trackside.contracts.searches import SearchStatus
-from trackside.domain import batch, command, search, search_changes, stream, task_events
+from trackside.domain import batch, command, search, search_advice, search_changes, stream, task_events
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import OVER
@@ -25,7 +25,7 @@ from trackside.domain.streams import Streams, dump, load
 from trackside.domain.task import TaskState
 
 SEEDS = st.integers(0, 2**32)
-MODULES: tuple[ModuleType, ...] = (batch, command, search, search_changes, stream, task_events)
+MODULES: tuple[ModuleType, ...] = (batch, command, search, search_advice, search_changes, stream, task_events)
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
     ("search", "    if search.status in OVER:"),
@@ -164,6 +164,7 @@ def keeps_its_promises(found: Stream) -> None:
     assert all(offset >= root.moved_at for offset in root.opened[len(numbers) :])
     if root.changes == 0:
         assert len(numbers) <= root.spec.max_trials
+    if root.changes == 0 and root.moved_at < 0:
         assert [root.trials[number].ended_at for number in root.ends] == root.opened[root.spec.concurrency :]
     assert (root.status is SearchStatus.PAUSED) <= bool(root.paused)
     assert not (root.status in OVER and root.active)

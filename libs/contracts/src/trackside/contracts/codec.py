@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from trackside.contracts import batches, commands, fleet, imports, searches, summaries, tasks
+from trackside.contracts import advice, batches, commands, fleet, imports, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
 
@@ -41,6 +41,8 @@ EVENTS: tuple[type[Event], ...] = (
     searches.TrialSuggested,
     searches.TrialEnded,
     searches.SearchExhausted,
+    advice.SuggestionFailed,
+    advice.SuggestionDeferred,
     searches.TrialsRequested,
     searches.SearchSpaceUpdated,
     searches.TrialsImported,
