@@ -76,14 +76,18 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
 
 
 def advice(random: Random, search: Search, number: int) -> list[Move]:
-    """Gives what a tuner may say of the next trial other than its parameters."""
+    """Gives what a tuner may say of the next trial other than its parameters, and what it may not.
+
+    As a stray the latter would nearly always meet another guard first.
+    """
     seen, chance = search.opened[number], random.random()
-    if chance < 0.15 and not waits_in_vain(search, seen):
-        return [[SuggestionDeferred(trial=number, seen=seen)]] * 2
-    if chance > 0.85:
-        return [[failure(number, search.failures + 1, seen)]] * 2
-    if 0.4 < chance < 0.5:  # as a stray it would nearly always meet another guard first
-        return [[event] for event in _wrong_advice(random, search)]
+    if chance < 0.15:
+        return [[SuggestionDeferred(trial=number, seen=seen)]] * (8 if waits_in_vain(search, seen) else 2)
+    if chance > 0.8:
+        return [[failure(number, search.failures + 1, seen)]] * 3
+    if search.failures and chance > 0.4:
+        wrong = random.choice([0, 0, 2])
+        return [[failure(number, search.failures + wrong, seen)]] * 3
     return []
 
 
@@ -107,7 +111,8 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
         found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
-        found += _wrong_advice(random, search)
+        trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
+        found += [failure(trial, search.failures + 2, seen), SuggestionDeferred(trial=trial, seen=seen)]
     if task is not None:
         hold = max(1, task.holds + random.choice([0, 1, 2]))
         found += [
@@ -117,12 +122,6 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
         late = {"reason": "max_trial_duration", "due_ms": now_ms + random.choice([0, 9, 9])}
         found += [TaskStopRequested.model_validate({"task_id": task.task_id, **late})] * 3
     return found
-
-
-def _wrong_advice(random: Random, search: Search) -> list[Message]:
-    trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
-    number = max(1, search.failures + random.choice([0, 0, 0, 2, 3]))
-    return [failure(trial, number, seen), SuggestionDeferred(trial=trial, seen=seen)]
 
 
 def _goal(random: Random) -> float | None:
