@@ -39,8 +39,14 @@ GaugeName = Literal[
     "trackside.scheduler.busy.devices",
     "trackside.scheduler.free.devices",
     "trackside.worker.running.tasks",
+    "trackside.worker.host_memory.bytes",
+    "trackside.worker.host_available.bytes",
+    "trackside.worker.host_processor.percent",
+    "trackside.worker.device_total.bytes",
     "trackside.worker.device_memory.bytes",
+    "trackside.worker.device_reserved.bytes",
     "trackside.worker.device_utilisation.percent",
+    "trackside.worker.device.tasks",
     "trackside.projections.lag.records",
 ]
 HistogramName = Literal[
@@ -120,8 +126,26 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("trackside.worker.running.tasks", "Tasks loading or training here."),
     _counter("trackside.worker.ended.tasks", "Attempts ended here, by status.", "status"),
     _counter("trackside.worker.interrupted.tasks", "Trainings out of memory, by resource.", "resource"),
-    _gauge("trackside.worker.device_memory.bytes", "Memory of a device in use.", "device"),
-    _gauge("trackside.worker.device_utilisation.percent", "Use of a device's cores.", "device"),
+    _gauge("trackside.worker.host_memory.bytes", "Memory of this host, or of this container."),
+    _gauge("trackside.worker.host_available.bytes", "Memory of this host that processes could still get."),
+    _gauge("trackside.worker.host_processor.percent", "Use of this host's processors, 100 for all cores."),
+    _gauge("trackside.worker.device_total.bytes", "Memory of a device; a CPU slot has its share.", "device"),
+    _gauge(
+        "trackside.worker.device_memory.bytes",
+        "Memory in use; of a CPU slot by its task.",
+        "device",
+    ),
+    _gauge(
+        "trackside.worker.device_reserved.bytes",
+        "Memory that the ledger holds for tasks.",
+        "device",
+    ),
+    _gauge(
+        "trackside.worker.device_utilisation.percent",
+        "Use of a GPU's cores; of a CPU slot, by its task, 100 for one core.",
+        "device",
+    ),
+    _gauge("trackside.worker.device.tasks", "Tasks that have a process and this device.", "device"),
     _counter("trackside.worker.refused.tasks", "Assignments refused here, by code.", "code"),
     _counter(
         "trackside.worker.dropped.batches", "Points and lines dropped while the log did not answer.", "topic"
