@@ -16,6 +16,7 @@ from trackside.contracts.searches import Tuner, TunerFailure
 from trackside.dispatcher import own_tuners
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
+from trackside.dispatcher.memory import TunerWaits
 from trackside.dispatcher.tuners import problem
 from trackside.eventlog.background import Background
 
@@ -247,6 +248,7 @@ async def test_d11_a_tuner_may_wait_for_the_end_of_another_trial(
     monkeypatch.setenv("FAULT", "waits")
     history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
     tuner = TunerLane(lane)
-    assert await tuner.suggest("s", setup("faulty"), history, 1) == "wait"
+    with pytest.raises(TunerWaits):
+        await tuner.suggest("s", setup("faulty"), history, 1)
     history.append(("ended", 0, "complete", 0.5, ()))
     assert await tuner.suggest("s", setup("faulty"), history, 1) == {"n": 2}

@@ -21,6 +21,7 @@ from trackside.contracts.searches import (
 from trackside.dispatcher import decide
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneTimeout
+from trackside.dispatcher.memory import TunerWaits
 from trackside.dispatcher.offer import Offer
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump, load
@@ -149,7 +150,7 @@ async def test_a_search_fails_when_chance_fails_too() -> None:
 
 
 async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
-    played = Played(TunerFailure(), {"lr": 0.5}, "wait", None)
+    played = Played(TunerFailure(), {"lr": 0.5}, TunerWaits(), None)
     await played.turn()
     [waits] = await played.turn()
     assert isinstance(waits, SuggestionDeferred)
@@ -162,7 +163,7 @@ async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
 
 
 async def test_d11_a_tuner_that_waits_while_nothing_runs_has_failed() -> None:
-    played = Played(TunerFailure(retries=0), "wait")
+    played = Played(TunerFailure(retries=0), TunerWaits())
     failure, failed = await played.turn()
     assert isinstance(failure, SuggestionFailed)
     assert failure.code == "tuner_waits_in_vain"

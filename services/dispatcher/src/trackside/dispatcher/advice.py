@@ -20,7 +20,7 @@ from trackside.dispatcher.lanes import (
     Setup,
     TunerLane,
 )
-from trackside.dispatcher.memory import WAITS, Waits
+from trackside.dispatcher.memory import TunerWaits
 from trackside.dispatcher.tuners import TUNERS
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
@@ -126,6 +126,8 @@ class Advice:
                 answer = await self._asked(search, known.setup, past, number, by_chance)
         except LaneClosed:
             return
+        except TunerWaits:
+            events = decide.deferred(search, number, seen)
         except LaneError as error:
             log.warning("tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error))
             events = decide.failed(search, number, seen, f"tuner_{error.code}", str(error), error.traceback)
@@ -134,8 +136,6 @@ class Advice:
             took.labels(search.spec.tuner.name).observe(monotonic_s() - began)
             if answer is None:
                 events = decide.exhausted(search, seen)
-            elif answer == WAITS:
-                events = decide.deferred(search, number, seen)
             else:
                 source: Suggester = "fallback" if by_chance else "algorithm"
                 events = decide.suggestion(search, number, answer, seen, source)
@@ -143,7 +143,7 @@ class Advice:
 
     def _asked(
         self, search: Search, setup: Setup, past: list[HistoryItem], number: int, by_chance: bool
-    ) -> Coroutine[Any, Any, dict[str, Any] | Waits | None]:
+    ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Asks the search's tuner, or our random one in its place, which keeps a past of its own."""
         if by_chance:
             chance = {**setup, "tuner": {"name": "random", "options": {}}}

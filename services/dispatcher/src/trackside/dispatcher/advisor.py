@@ -6,6 +6,7 @@ again.
 
     request  {"id": 7, "search": "s-1", "ops": [{"op": "tell", ...}, {"op": "ask", "number": 4}]}
     answer   {"id": 7, "result": <what the last op gave>}
+          or {"id": 7, "waits": true}, if a tuner has to know the end of another trial before it answers
           or {"id": 7, "error": {"type": "ValueError", "message": "...", "traceback": "...", "op": 1}}
 
 Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction, seed),
@@ -30,7 +31,7 @@ from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX
 from trackside.dispatcher import own_tuners
 from trackside.dispatcher.assessment import Assessment
 from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Memory, Waits
+from trackside.dispatcher.memory import Memory, TunerWaits
 
 Op = Mapping[str, Any]
 _PR_SET_PDEATHSIG = 1
@@ -55,6 +56,8 @@ class Advisor:
                 result = self._do(request["search"], op)
                 done += 1
             return {"id": request.get("id"), "result": result}
+        except TunerWaits:
+            return {"id": request.get("id"), "waits": True}
         except Exception as error:  # noqa: BLE001  (a tuner may raise anything; the asker gets it as a reply)
             self._open.pop(str(request.get("search")), None)
             return {"id": request.get("id"), "error": {**described(error), "op": done}}
@@ -105,7 +108,7 @@ def _opened(op: Op) -> Memory | Assessment:
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")
 
 
-def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | Waits | None:
+def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
     match name:
         case "recall":
             memory.recall(op["number"], op["parameters"])

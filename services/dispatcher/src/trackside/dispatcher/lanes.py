@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trackside.dispatcher.memory import WAITS, Waits
+from trackside.dispatcher.memory import TunerWaits
 
 Op = dict[str, Any]
 Setup = Mapping[str, Any]
@@ -126,7 +126,7 @@ class Lane:
                     while part := list(itertools.islice(listed, ops_a_line)):
                         result = await self._exchange(child, search, part)
                     return result
-                except AdviceFailed:
+                except (AdviceFailed, TunerWaits):
                     raise
                 except BaseException:
                     # Also when cancelled: a reply still to come would be taken for the next one's.
@@ -193,6 +193,8 @@ class Lane:
             raise LaneDied(
                 f"lane {self.name}: answer {reply.get('id')!r} to request {number}; advisor killed"
             )
+        if reply.get("waits"):
+            raise TunerWaits
         fault = reply.get("error")
         if fault:
             kind = AdviceIsNonsense if fault["type"] == "NonsenseError" else AdviceFailed
@@ -268,9 +270,12 @@ class _Feed:
                 yield _op_of(item)
             yield question
 
-        result = await self._lane.request(search, ops)
-        if result == WAITS:
+        try:
+            result = await self._lane.request(search, ops)
+        except TunerWaits:
             taken.asked = None
+            self._sent[search] = taken
+            raise
         # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
         self._sent[search] = taken
         return result
@@ -322,10 +327,10 @@ class TunerLane:
 
     def suggest(
         self, search_id: str, setup: Setup, history: History, number: int
-    ) -> Coroutine[Any, Any, dict[str, Any] | Waits | None]:
+    ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Asks for the parameters of trial `number`; None means that the space is exhausted.
 
-        The tuner may say that it waits for the end of another trial.
+        Raises TunerWaits if the tuner waits for the end of another trial.
 
         `setup` holds space, tuner, seed and direction as plain JSON. `history` is the search's append-only
         list as it stood when the slot of this trial opened: its length is taken at the call, not when

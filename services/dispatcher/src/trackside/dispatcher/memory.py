@@ -10,9 +10,10 @@ from trackside.dispatcher.axes import Axes, Unfit, inner, point, size
 Direction = Literal["maximize", "minimize"]
 EndState = Literal["complete", "pruned", "failed"]
 Key = tuple[Any, ...]
-Waits = Literal["wait"]
-WAITS: Waits = "wait"
-"""What a tuner gives that can't suggest until another trial has ended."""
+
+
+class TunerWaits(Exception):
+    """A tuner can't suggest a trial until another one has ended."""
 
 
 def suggestion_seed(search_seed: int, number: int, redraw: int = 0) -> int:
@@ -27,11 +28,11 @@ def suggestion_seed(search_seed: int, number: int, redraw: int = 0) -> int:
 class Memory(Protocol):
     """What a tuner knows of a search. After an exception it is spent: build a new one from the history."""
 
-    def ask(self, number: int) -> dict[str, Any] | Waits | None:
+    def ask(self, number: int) -> dict[str, Any] | None:
         """Suggests the parameters of trial `number`, or None when there are none that were not suggested yet.
 
-        The trial is part of the history from then on, unless the tuner waits for the end of another. Raises
-        ValueError if a trial before it is unknown.
+        The trial is part of the history from then on. Raises ValueError if a trial before it is unknown, and
+        TunerWaits, after which the memory is as it was, if the tuner waits for the end of another.
         """
         ...
 

@@ -19,10 +19,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from trackside.dispatcher.axes import Space, axes_of, unfit
-from trackside.dispatcher.memory import WAITS, Direction, EndState, Known, Waits, suggestion_seed
+from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, suggestion_seed
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
@@ -38,7 +38,9 @@ class NonsenseError(ValueError):
 class OwnTuner(Protocol):
     """What a class of the entry-point group is asked."""
 
-    def suggest(self, history: Sequence[Past], number: int, seed: int) -> Mapping[str, Any] | Waits | None:
+    def suggest(
+        self, history: Sequence[Past], number: int, seed: int
+    ) -> Mapping[str, Any] | Literal["wait"] | None:
         """Gives the parameters of trial `number`, None when nothing is left, or "wait"."""
         ...
 
@@ -76,11 +78,11 @@ class OwnMemory:
         self._history: list[Past] = []
         self._of_trial: list[Past] = []
 
-    def ask(self, number: int) -> dict[str, Any] | Waits | None:
-        """Asks the tuner for trial `number`; None when it has nothing left, "wait" when it has to.
+    def ask(self, number: int) -> dict[str, Any] | None:
+        """Asks the tuner for trial `number`; None when it has nothing left.
 
-        Raises NonsenseError for parameters outside of the space or repeated again and again, and whatever
-        the tuner raises.
+        Raises NonsenseError for parameters outside of the space or repeated again and again,
+        TunerWaits, and whatever the tuner raises.
         """
         if number != len(self._known):
             raise ValueError(
@@ -89,8 +91,10 @@ class OwnMemory:
         for redraw in range(REPEATS_MAX):
             seed = suggestion_seed(self._seed, number, redraw)
             suggested = self._tuner.suggest(list(self._history), number, seed)
-            if suggested is None or suggested == WAITS:
-                return suggested
+            if suggested is None:
+                return None
+            if suggested == "wait":
+                raise TunerWaits
             fault = unfit(self._axes, suggested)
             if fault is not None:
                 raise NonsenseError(
