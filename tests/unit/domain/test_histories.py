@@ -192,7 +192,7 @@ def keeps_promises_of_a_batch(found: Batch) -> None:
 
 
 def test_the_generator_tells_whole_searches() -> None:
-    ends = Counter(_status(Chance(Random(seed)).history(400)) for seed in range(30))
+    ends = Counter(_status(Chance(Random(seed)).history(400)) for seed in range(60))
     assert ends["DONE"] > 5
     assert ends["STOPPED"] > 0
     assert ends["batch DONE"] > 0
