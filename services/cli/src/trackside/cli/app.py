@@ -8,6 +8,7 @@ import typer
 from trackside.cli import (
     changing,
     demo,
+    estimating,
     listing,
     logs,
     looking,
@@ -62,6 +63,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "watch": looking.watch,
         "tasks": listing.tasks,
         "devices": listing.devices,
+        "estimates": estimating.estimates,
         "report": listing.report,
         "mail": mailing.mail,
         "logs": logs.logs,

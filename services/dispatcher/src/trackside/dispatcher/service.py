@@ -26,6 +26,7 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import bury
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
+from trackside.projections.uncounted import reason_of
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -82,6 +83,9 @@ class Dispatcher:
                 counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
+            uncounted = reason_of(stream, record)
+            if uncounted is not None:
+                counter("trackside.dispatcher.uncounted.metrics").labels(uncounted).inc()
         self._look_at(stream.stream_id)
 
     def reconsider(self, stream: str) -> None:
