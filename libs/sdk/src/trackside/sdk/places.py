@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,8 @@ def task_type_of(task: type[Task]) -> str:
 def _entry(task: type[Task]) -> str:
     if task.__module__ != "__main__":
         return f"{task.__module__}:{task.__qualname__}"
-    import __main__
-
-    return f"{Path(getattr(__main__, '__file__', None) or 'main').stem}:{task.__qualname__}"
+    script = getattr(sys.modules["__main__"], "__file__", None) or "main"
+    return f"{Path(script).stem}:{task.__qualname__}"
 
 
 def _nearest(name: Path) -> Path | None:
