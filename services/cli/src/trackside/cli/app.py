@@ -22,6 +22,7 @@ from trackside.cli import (
     submitting,
     trading,
     verifying,
+    weighing,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
@@ -59,6 +60,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     LOOK: {
         "ls": reading.ls,
         "export-trials": trading.export_trials,
+        "importances": weighing.importances,
         "show": reading.show,
         "watch": looking.watch,
         "tasks": listing.tasks,
