@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trackside.contracts.search_space import Choice
+from trackside.contracts.search_space import Choice, Space
 from trackside.contracts.searches import SearchSpec, TrialStatus
 from trackside.domain.search import Search, Trial
 from trackside.replay.importances import TooFewTrialsError, flattened, importances
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.thorough  # Optuna takes seconds to be imported
 
 
 def search_of(trials: Sequence[tuple[dict[str, Any], float | None]]) -> Search:
-    space = {"x": Choice(type="choice", values=[1])}
+    space: Space = {"x": Choice(type="choice", values=[1])}
     spec = SearchSpec(task_type="t", max_trials=1_000, space=space)
     search = Search("s", spec, 1, 0)
     for number, (parameters, value) in enumerate(trials):
