@@ -42,7 +42,7 @@ class Observing:
         return beat.model_copy(
             update={
                 "devices": tuple(snapshot.devices.values()),
-                "available_bytes": snapshot.host.available_bytes,
+                "available_bytes": snapshot.host.available_bytes + self._placements.warm.memory_bytes,
                 "cpu_percent": round(snapshot.cpu_percent, 1),
             }
         )
@@ -55,9 +55,11 @@ class Observing:
         self._looks = {key: looks for key, looks in self._looks.items() if key in snapshot.tasks}
         for key, use in snapshot.tasks.items():
             held = self._placements.here.get(key)
+            holding = held.holding if held is not None else ledger.holdings.get(key)
+            if holding is not None:
+                holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
             if held is not None:
                 self._tell(held, use.usage)
-                held.holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
         for device_id, reading in snapshot.devices.items():
             used = metrics.gauge("trackside.worker.device_memory.bytes")
             used.labels(device=device_id).set(reading.used_bytes)
