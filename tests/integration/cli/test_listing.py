@@ -115,6 +115,19 @@ def test_devices_say_what_is_reserved_and_what_runs_there(capsys: pytest.Capture
     assert "1 GiB" in line and "going.1.a" in line
 
 
+def test_t17_t21_what_was_learned_of_a_task_type_stands_beside_what_users_ask_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = {row["task_type"]: row for row in answer(capsys, "estimates")}
+    digits = rows["digits"]
+    assert digits["learned_memory_bytes"] == int(digits["peak_memory_max_bytes"] * 1.1) == int(2**29 * 1.1)
+    assert digits["learned_cuda_memory_bytes"] == int(2**30 * 1.1)
+    assert digits["estimate_memory_bytes"] == 2**30
+    [line] = [line for line in said(capsys, "estimates").splitlines() if line.startswith("digits")]
+    assert "1 GiB" in line and "563" in line
+    assert "learned of its type" in said(capsys, "show", "tasks.1.a")
+
+
 def test_t22_a_report_has_a_section_for_each_group_with_all_scalar_results(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -154,7 +167,15 @@ def test_t22_a_report_is_one_page_that_loads_and_runs_nothing(
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize(
     "arguments",
-    [("ls",), ("show", "tasks"), ("show", "tasks.1.a"), ("tasks",), ("devices",), ("report", "two")],
+    [
+        ("ls",),
+        ("show", "tasks"),
+        ("show", "tasks.1.a"),
+        ("tasks",),
+        ("devices",),
+        ("estimates",),
+        ("report", "two"),
+    ],
 )
 def test_what_is_printed_fits_the_screen(
     capsys: pytest.CaptureFixture[str],

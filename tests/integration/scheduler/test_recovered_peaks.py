@@ -14,6 +14,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.recovery import recover
 from trackside.projections.owners import OWNERS
 from trackside.projections.peaks import Peak, newest_peaks
+from trackside.projections.reads import reads
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.app import recovered_peaks
 from trackside.scheduler.estimates import Peaks
@@ -67,6 +68,18 @@ async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_b
     for task_type in {*before.memory, *before.cuda}:
         assert after.learned_memory(task_type) == before.learned_memory(task_type)
         assert after.learned_cuda(task_type) == before.learned_cuda(task_type)
+
+
+async def test_t21_what_users_are_shown_as_learned_is_what_the_scheduler_reserves(
+    history: History, rows: str
+) -> None:
+    learned = await learned_by(history)
+    async with reads(rows) as models:
+        shown = {row["task_type"]: row for row in await models.rows("task_types")}
+    assert {*learned.memory, *learned.cuda} <= shown.keys()
+    for task_type, row in shown.items():
+        assert (row["learned_memory_bytes"] or 0) == learned.learned_memory(task_type)
+        assert (row["learned_cuda_memory_bytes"] or 0) == learned.learned_cuda(task_type)
 
 
 async def test_only_the_newest_peaks_of_each_type_are_read(rows: str) -> None:

@@ -85,6 +85,8 @@ class Folding:
         if outcome is Outcome.APPLIED and pending is not None and isinstance(record.message, Event):
             pending.note(stream, record.message)
             pending.note_record(stream, record)
+        elif outcome is not Outcome.APPLIED and pending is not None:
+            pending.note_ignored(stream, record)
 
     def _pending(self, place: TopicPartition, offset: int) -> Pending | None:
         """Gives where to note the changes of a record; nothing if its rows are written already."""
@@ -96,7 +98,7 @@ class Folding:
         if pending is None:
             of_fleet = place[0] == self.topics.fleet.name
             projections = self.owner.of_fleet if of_fleet else self.owner.of_streams
-            pending = Pending(projections, self.owner.of_records, base, base)
+            pending = Pending(projections, self.owner.of_records, base, base, self.owner.of_ignored)
             self.pending[place] = pending
         pending.end = offset + 1
         return pending

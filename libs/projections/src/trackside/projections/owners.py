@@ -14,17 +14,22 @@ from trackside.projections.metrics import POINTS, SERIES
 from trackside.projections.projection import Projection, RecordProjection, Table
 from trackside.projections.searches import Searches, Trials
 from trackside.projections.tasks import Attempts, Placements, Tasks
+from trackside.projections.uncounted import UncountedMetrics
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A service with its read models; `keeps_snapshots`: it also writes the folded streams."""
+    """A service with its read models; `keeps_snapshots`: it also writes the folded streams.
+
+    `of_records` are told records that were applied, `of_ignored` those that had no effect.
+    """
 
     name: str
     of_streams: tuple[Projection[Stream], ...] = ()
     of_records: tuple[RecordProjection, ...] = ()
+    of_ignored: tuple[RecordProjection, ...] = ()
     of_fleet: tuple[Projection[Fleet], ...] = ()
     others: tuple[Table, ...] = ()
     keeps_snapshots: bool = False
@@ -33,7 +38,7 @@ class Owner:
     def tables(self) -> tuple[Table, ...]:
         """All tables of this owner."""
         projections: Sequence[Projection[Stream] | RecordProjection | Projection[Fleet]]
-        projections = (*self.of_streams, *self.of_records, *self.of_fleet)
+        projections = (*self.of_streams, *self.of_records, *self.of_ignored, *self.of_fleet)
         return (*(projection.table for projection in projections), *self.others)
 
     def topics(self, topics: Topics) -> tuple[Topic, ...]:
@@ -48,6 +53,7 @@ OWNERS: Mapping[str, Owner] = {
         DISPATCHER,
         of_streams=(Searches(), Trials(), Batches(), Groups(), StreamRows()),
         of_records=(CommandRows(),),
+        of_ignored=(UncountedMetrics(),),
         keeps_snapshots=True,
     ),
     SCHEDULER: Owner(

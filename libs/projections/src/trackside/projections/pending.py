@@ -16,6 +16,7 @@ class Pending:
     sources: tuple[RecordProjection, ...]
     base: int
     end: int
+    of_ignored: tuple[RecordProjection, ...] = ()
     touched: dict[int, dict[Key, Any]] = field(default_factory=dict)
     facts: dict[str, tuple[Table, dict[Key, Row]]] = field(default_factory=dict)
 
@@ -28,6 +29,12 @@ class Pending:
     def note_record(self, stream: Stream, record: Record) -> None:
         """Notes the rows that a record itself gives."""
         for source in self.sources:
+            for row in source.rows(stream, record):
+                self.add(source.table, row)
+
+    def note_ignored(self, stream: Stream, record: Record) -> None:
+        """Notes the rows of a record that had no effect."""
+        for source in self.of_ignored:
             for row in source.rows(stream, record):
                 self.add(source.table, row)
 

@@ -94,5 +94,5 @@ class RecordProjection(Protocol):
         ...
 
     def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
-        """Gives the rows of a record that was applied; `Table.merged` says what becomes of an older one."""
+        """Gives the rows of a folded record; `Table.merged` says what becomes of an older one."""
         ...

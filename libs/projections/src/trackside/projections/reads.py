@@ -36,6 +36,7 @@ _QUERIES = {
     "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
     "placements": "SELECT * FROM placements WHERE task_id = $1 ORDER BY attempt, placement",
     "task_types": "SELECT * FROM task_types ORDER BY task_type",
+    "task_type": "SELECT * FROM task_types WHERE task_type = $1",
     "commands": "SELECT * FROM commands WHERE stream_id = $1 ORDER BY received_at, command_id",
     "devices": "SELECT * FROM devices ORDER BY worker_id, device_id",
     "workers": "SELECT * FROM workers ORDER BY worker_id",

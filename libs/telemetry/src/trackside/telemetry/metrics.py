@@ -30,6 +30,9 @@ class _Mute:
 
     set = dec = observe = inc
 
+    def remove(self, *_: object) -> None:
+        """Forgets nothing."""
+
 
 _MUTE: Final = _Mute()
 

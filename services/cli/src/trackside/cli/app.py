@@ -8,6 +8,7 @@ import typer
 from trackside.cli import (
     changing,
     demo,
+    estimating,
     listing,
     logs,
     looking,
@@ -19,7 +20,9 @@ from trackside.cli import (
     services,
     stacking,
     submitting,
+    trading,
     verifying,
+    weighing,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
@@ -50,15 +53,19 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "update-space": changing.update_space,
         "request-trials": changing.request_trials,
         "add-trial": changing.add_trial,
-        "import-trials": changing.import_trials,
+        "import-trials": trading.import_trials,
+        "stop-trial": changing.stop_trial,
         "ping": changing.ping,
     },
     LOOK: {
         "ls": reading.ls,
+        "export-trials": trading.export_trials,
+        "importances": weighing.importances,
         "show": reading.show,
         "watch": looking.watch,
         "tasks": listing.tasks,
         "devices": listing.devices,
+        "estimates": estimating.estimates,
         "report": listing.report,
         "mail": mailing.mail,
         "logs": logs.logs,

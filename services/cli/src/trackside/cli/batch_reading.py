@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.cli import batch_board, screen
+from trackside.cli import batch_board, estimating, screen
 from trackside.cli.screen import Column
 from trackside.contracts.memory import shown
 from trackside.projections.reads import Reads, Row, plain
@@ -44,7 +44,9 @@ async def show_task(models: Reads, task: Row, as_json: bool) -> None:
         return
     named = ("task_id", "stream_id", "task_type", "state", "ending", "objective", "result", "unschedulable")
     facts = [(name, task[name]) for name in named if name != "unschedulable" or task[name]]
-    screen.show_table([Column(""), Column("", keep=True)], [*facts, ("asks for", _asked(task))])
+    learned = estimating.learned_of(await models.row("task_type", task["task_type"]))
+    facts += [("asks for", _asked(task)), *([("learned of its type", learned)] if learned else [])]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
     screen.say("")
     _show_attempts(attempts)
     if len(placements) > len(attempts):

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import batch_reading, report_page, screen
+from trackside.cli import batch_reading, pulses, report_page, screen
 from trackside.cli import report as reports
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse
 from trackside.cli.report import Report, Section
 from trackside.cli.running import run
 from trackside.cli.screen import Column
+from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.memory import shown
 from trackside.contracts.refusals import nearest
 from trackside.domain.task import TaskState
@@ -46,7 +47,9 @@ def tasks(
 
 
 def devices(as_json: AsJson = False) -> None:
-    """List the devices of all workers: what they are, what is reserved on them, what runs there.
+    """List the devices of all workers: what they are, what is reserved and used of them, what runs there.
+
+    How much is used, and how busy a device is, comes from its worker's newest heartbeat.
 
     \b
     Examples:
@@ -121,19 +124,25 @@ def _task_cells(row: Row) -> list[object]:
 async def _devices(as_json: bool) -> None:
     async with reads(Addresses().dsn) as models:
         rows = await models.rows("devices")
+    beats = await pulses.newest_beats(len({row["worker_id"] for row in rows})) if rows else {}
+    rows = [pulses.with_use(row, beats) for row in rows]
     if as_json:
         screen.emit([plain(row) for row in rows])
         return
     columns = [
         Column("device", keep=True),
-        Column("kind"),
-        Column("name"),
+        Column("kind", optional=True),
+        Column("name", optional=True),
         Column("memory", right=True),
         Column("reserved", right=True),
+        Column("used", right=True),
+        Column("busy", right=True),
         Column("state"),
         Column("tasks", keep=True),
     ]
     screen.show_table(columns, [_device_cells(row) for row in rows])
+    for worker_id, beat in sorted(beats.items()):
+        _say_host(worker_id, beat)
     for row in rows:
         if row["unhealthy"]:
             screen.say(f"{row['worker_id']}/{row['device_id']} has failed: {row['unhealthy']}")
@@ -148,9 +157,19 @@ def _device_cells(row: Row) -> list[object]:
         row["name"],
         shown(row["memory_bytes"]),
         shown(row["reserved_bytes"]) if row["reserved_bytes"] else None,
+        None if row["used_bytes"] is None else shown(row["used_bytes"]),
+        None if row["utilisation_percent"] is None else f"{row['utilisation_percent']:.0f} %",
         row["state"],
         row["task_ids"],
     ]
+
+
+def _say_host(worker_id: str, beat: WorkerHeartbeat) -> None:
+    """Says how busy a worker's host is, as far as it has told."""
+    parts = [] if beat.cpu_percent is None else [f"CPU {beat.cpu_percent:.0f} %"]
+    parts += [] if beat.available_bytes is None else [f"{shown(beat.available_bytes)} of memory free"]
+    if parts:
+        screen.say(f"{worker_id}: {', '.join(parts)}")
 
 
 async def reported(stream_id: str) -> Report:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -26,13 +27,14 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import bury
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
+from trackside.projections.uncounted import reason_of
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
 
 _NOBODY_LOOKS = Signatures()
 _COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
-_CONCLUDES = (TrialSuggested, SearchExhausted, SearchFailed)
+_CONCLUDES = (TrialSuggested, SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed)
 
 
 class Dispatcher:
@@ -82,6 +84,9 @@ class Dispatcher:
                 counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
+            uncounted = reason_of(stream, record)
+            if uncounted is not None:
+                counter("trackside.dispatcher.uncounted.metrics").labels(uncounted).inc()
         self._look_at(stream.stream_id)
 
     def reconsider(self, stream: str) -> None:

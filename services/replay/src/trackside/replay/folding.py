@@ -114,6 +114,8 @@ class LogFold:
                 continue
             stream, outcome = fold(record)
             if outcome is not Outcome.APPLIED:
+                for source in (source for owner in present for source in owner.of_ignored):
+                    self.rows.of(source.table).extend(source.rows(stream, record))
                 continue
             kind = type(record.message)
             if kind in _OF_COMMANDS:

@@ -4,8 +4,9 @@ import asyncio
 
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.eventlog.clock import now_ms
-from trackside.telemetry import metrics
+from trackside.worker.gauges import Gauges
 from trackside.worker.held import Held
+from trackside.worker.ledger import HAS_DEVICES
 from trackside.worker.placements import Placements
 from trackside.worker.pressure import Pressure
 from trackside.worker.reporter import Point
@@ -27,6 +28,7 @@ class Observing:
         self._pressure = pressure
         self._interval_s = interval_s
         self._looks: dict[str, int] = {}
+        self._gauges = Gauges()
 
     async def run(self) -> None:
         """Looks again and again, for ever."""
@@ -59,16 +61,11 @@ class Observing:
             if holding is not None:
                 holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
             if held is not None:
-                self._tell(held, use.usage)
-        for device_id, reading in snapshot.devices.items():
-            used = metrics.gauge("trackside.worker.device_memory.bytes")
-            used.labels(device=device_id).set(reading.used_bytes)
-            if reading.utilisation is not None:
-                busy = metrics.gauge("trackside.worker.device_utilisation.percent")
-                busy.labels(device=device_id).set(reading.utilisation)
+                self._tell(held, use.usage, _busy(held, snapshot))
+        self._gauges.set(snapshot, ledger, {key: use.usage for key, use in snapshot.tasks.items()})
         self._placements.advance()
 
-    def _tell(self, held: Held, usage: Usage) -> None:
+    def _tell(self, held: Held, usage: Usage, gpu_percent: float | None) -> None:
         """Adds a point to each series of a task, every SERIES_EVERY_S."""
         looks = self._looks[held.key] = self._looks.get(held.key, -1) + 1
         every = max(1, round(SERIES_EVERY_S / self._interval_s))
@@ -82,9 +79,20 @@ class Observing:
         if usage.cuda_memory_bytes_by_device:
             in_all = float(sum(usage.cuda_memory_bytes_by_device.values()))
             points.append(("system/cuda_memory_bytes", step, time_ms, in_all))
+        if gpu_percent is not None:
+            points.append(("system/gpu_percent", step, time_ms, gpu_percent))
         held.reporter.points(points)
 
 
 def _on_one_device(usage: Usage) -> int:
     """Gives what a task has of the device that it has most of."""
     return max(usage.cuda_memory_bytes_by_device.values(), default=0)
+
+
+def _busy(held: Held, snapshot: Snapshot) -> float | None:
+    """Gives how busy a task's GPUs are, in percent, the mean of them; None without one that tells."""
+    found = [snapshot.devices[each] for each in held.placement.device_ids if each in snapshot.devices]
+    known = [reading.utilisation for reading in found if reading.utilisation is not None]
+    if held.holding.stage not in HAS_DEVICES or not known:
+        return None
+    return round(sum(known) / len(known), 1)

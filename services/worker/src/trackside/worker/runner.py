@@ -16,6 +16,7 @@ import structlog
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.catalogue import TaskType
+from trackside.worker.cgroups import Cgroups
 from trackside.worker.devices import Place, cuda_visible_devices
 from trackside.worker.endings import Ending, judged, unstartable
 from trackside.worker.journal import Journal, Placement
@@ -42,6 +43,7 @@ class Workshop:
     host: Mapping[str, str]
     stop_grace_s: float
     pressure: Pressure
+    cgroups: Cgroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ class Run:
 
     async def _until_over(self, process: Process, locks: list[int]) -> int | None:
         """Runs the task in its process; gives the exit code, or None if the process stays."""
+        await self._shop.cgroups.enter(process.pid, process.exited, self.job.task_type.max_memory_bytes)
         if self._asked is not None:  # asked to stop while the process was made: no code of the task has run
             self._shop.forkserver.kill(process, signal.SIGKILL)
         outputs = process.new_outputs() if process is self.job.process else []

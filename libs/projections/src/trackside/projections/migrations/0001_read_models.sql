@@ -259,3 +259,19 @@ CREATE TABLE dead_letters (
     written_ms bigint NOT NULL,
     PRIMARY KEY (letter_partition, letter_offset)
 );
+
+CREATE TABLE uncounted_metrics (
+    log_partition integer NOT NULL,
+    log_offset bigint NOT NULL,
+    stream_id text COLLATE "C" NOT NULL,
+    task_id text COLLATE "C" NOT NULL,
+    attempt bigint NOT NULL,
+    placement bigint NOT NULL,
+    kind text NOT NULL,
+    step bigint NOT NULL,
+    value double precision,
+    non_finite text,
+    reason text NOT NULL,
+    reported_ms bigint NOT NULL,
+    PRIMARY KEY (log_partition, log_offset)
+);

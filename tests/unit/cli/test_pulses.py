@@ -1,0 +1,69 @@
+"""What `trackside devices` shows of heartbeats: the newest of each worker, where they say something."""
+
+from typing import Any
+
+import pytest
+
+from trackside.cli.pulses import BEATS_EACH, newest_beats, read_beats, with_use
+from trackside.contracts.fleet import DeviceReading, SchedulerHeartbeat, WorkerHeartbeat
+from trackside.contracts.topics import Topics
+from trackside.eventlog.author import Author
+from trackside.eventlog.memory import MemoryLog
+
+TOPICS = Topics("t.")
+
+
+def beat(worker_id: str, used: int) -> WorkerHeartbeat:
+    readings = (DeviceReading(device_id="gpu-0", used_bytes=used, foreign_bytes=1, utilisation=40),)
+    return WorkerHeartbeat(
+        worker_id=worker_id,
+        incarnation="i",
+        running=[],
+        devices=readings,
+        available_bytes=7,
+        cpu_percent=12.5,
+    )
+
+
+async def log_of(*beats: WorkerHeartbeat | SchedulerHeartbeat) -> MemoryLog:
+    log = MemoryLog()
+    await log.ensure(TOPICS.shared)
+    for each in beats:
+        if isinstance(each, WorkerHeartbeat):
+            record = Author("worker", each.worker_id).single(each.worker_id, each)
+        else:
+            record = Author("scheduler", "1").single("1", each)
+        await log.append(TOPICS.heartbeats.name, 0, [record])
+    return log
+
+
+async def test_the_newest_heartbeat_of_each_worker_counts() -> None:
+    log = await log_of(beat("w1", 1), beat("w2", 2), SchedulerHeartbeat(instance="1"), beat("w1", 3))
+    found = await read_beats(log, TOPICS, 2)
+    assert {name: each.devices[0].used_bytes for name, each in found.items()} == {"w1": 3, "w2": 2}
+    assert await read_beats(await log_of(), TOPICS, 1) == {}
+
+
+async def test_only_the_end_of_the_topic_is_read() -> None:
+    log = await log_of(beat("gone", 1), *[beat("w1", number) for number in range(BEATS_EACH * 3)])
+    assert set(await read_beats(log, TOPICS, 1)) == {"w1"}
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {"worker_id": "w1", "device_id": "gpu-0", "state": "busy", **more}
+
+
+def test_a_device_has_its_worker_s_word_and_one_that_is_gone_has_none() -> None:
+    beats = {"w1": beat("w1", 5)}
+    used = with_use(row(), beats)
+    assert (used["used_bytes"], used["foreign_bytes"], used["utilisation_percent"]) == (5, 1, 40)
+    assert (used["host_available_bytes"], used["host_cpu_percent"]) == (7, 12.5)
+    slot = with_use(row(device_id="cpu-0"), beats)
+    assert (slot["used_bytes"], slot["host_cpu_percent"]) == (None, 12.5)
+    for other in (row(state="lost"), row(worker_id="w2")):
+        assert set(with_use(other, beats).values()) - set(other.values()) == {None}
+
+
+async def test_without_kafka_devices_are_listed_without_their_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    assert await newest_beats(1) == {}
