@@ -183,6 +183,7 @@ class Chance:
             moves += [[asked, submitted(number, needs=search.spec.needs)]] * 3
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])
+            moves += plausible_changes.advice(self.random, search, number)
         elif not search.active and search.next_added is None and search.status not in GOES_ON:
             stopping = search.status is SearchStatus.STOPPING
             how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
@@ -331,7 +332,7 @@ class Chance:
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
-        if random.random() < 0.1 or (root is not None and root.status is SearchStatus.STOPPING):
+        if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
             guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2

@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from trackside.contracts import batches, commands, fleet, imports, searches, summaries, tasks
+from trackside.contracts import advice, batches, commands, fleet, imports, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
 
@@ -42,6 +42,8 @@ EVENTS: tuple[type[Event], ...] = (
     searches.TrialSuggested,
     searches.TrialEnded,
     searches.SearchExhausted,
+    advice.SuggestionFailed,
+    advice.SuggestionDeferred,
     searches.TrialsRequested,
     searches.SearchSpaceUpdated,
     searches.TrialsImported,

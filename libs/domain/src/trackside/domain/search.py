@@ -20,6 +20,7 @@ from trackside.contracts.searches import (
     SearchStopRequested,
     SearchTimeLimitReached,
     SearchUpdated,
+    Suggester,
     TrialAdded,
     TrialEnded,
     TrialsImported,
@@ -72,7 +73,7 @@ class Trial:
     status: TrialStatus | None = None
     value: float | None = None
     reports: list[tuple[int, float | None]] = field(default_factory=list)
-    source: Literal["algorithm", "customized"] = "algorithm"
+    source: Suggester = "algorithm"
     space_version: int = 1
     hidden: bool = False
 
@@ -106,6 +107,10 @@ class Search:
     `debt` counts the slots that there are beyond the concurrency: so many ends open none. `changes` counts
     what commands have changed; `moved_at` is the offset of the last change that moved the open slots to
     itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
+
+    `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
+    and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
+    it could learn from.
     """
 
     search_id: str
@@ -132,11 +137,15 @@ class Search:
     paused: Literal["", "finish", "return"] = ""
     paused_at_ms: int = 0
     paused_ms: int = 0
+    failures: int = 0
+    last_failure: tuple[str, str] = ("", "")
+    deferred: bool = False
+    learnt_at: int = -1
 
     @property
     def next_trial(self) -> int | None:
         """The number of the trial that the tuner is to suggest now, if a slot is open for it."""
-        waits = self.status is SearchStatus.RUNNING and not self.added
+        waits = self.status is SearchStatus.RUNNING and not self.added and not self.deferred
         return self._open_trial if waits else None
 
     @property
@@ -212,6 +221,7 @@ def _suggested(search: Search, event: TrialSuggested, record: Record) -> Outcome
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
     search.active.add(event.trial)
+    search.failures = 0
     settle(search)
     return Outcome.APPLIED
 
@@ -236,6 +246,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
         search.debt -= 1
     else:
         search.opened.append(record.offset)
+    learn(search, record.offset)
     if _is_better(search, trial):
         search.best = trial.number
     settle(search)
@@ -266,6 +277,22 @@ def _time_limit_reached(search: Search, event: SearchTimeLimitReached, record: R
     search.time_is_up = True
     settle(search)
     return Outcome.APPLIED
+
+
+def learn(search: Search, offset: int) -> None:
+    """Notes that there is more to learn from, for which a tuner may have waited."""
+    search.learnt_at = offset
+    if search.deferred:
+        move(search, offset)
+
+
+def move(search: Search, offset: int) -> None:
+    """Moves the open slots to an offset, to be asked anew; those of trials that were suggested stay."""
+    count = len(search.trials)
+    search.opened[count:] = [offset] * (len(search.opened) - count)
+    search.moved_at = offset
+    search.failures = 0
+    search.deferred = False
 
 
 def settle(search: Search) -> None:

@@ -21,7 +21,9 @@ from trackside.cli import (
     simulating,
     stacking,
     submitting,
+    trading,
     verifying,
+    weighing,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
@@ -52,11 +54,14 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "update-space": changing.update_space,
         "request-trials": changing.request_trials,
         "add-trial": changing.add_trial,
-        "import-trials": changing.import_trials,
+        "import-trials": trading.import_trials,
+        "stop-trial": changing.stop_trial,
         "ping": changing.ping,
     },
     LOOK: {
         "ls": reading.ls,
+        "export-trials": trading.export_trials,
+        "importances": weighing.importances,
         "show": reading.show,
         "watch": looking.watch,
         "tasks": listing.tasks,

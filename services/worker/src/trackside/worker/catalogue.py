@@ -12,7 +12,8 @@ A command carries a task's type and parameters; code, folders and environment co
         program: [python, ./train.py, --parameters, "{parameters_file}", --device, "{device}"]
         path: .                          where ./train.py is, relative to the file; put on PYTHONPATH
         parameters: {type: object, required: [lr], properties: {lr: {type: number}}}
-        max_memory: 8GiB                 what one task may ask for at most; max_cuda_memory per GPU
+        max_memory: 8GiB                 what one task may ask for at most; max_cuda_memory per GPU.
+                                         Where cgroups can be made, what uses more than max_memory is killed
         runner: warm                     classes only: one process runs many tasks, one after another,
         max_tasks: 100                   at most so many,
         max_growth: 512MiB               and until it has grown by so much

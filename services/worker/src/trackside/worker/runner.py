@@ -16,6 +16,7 @@ import structlog
 from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.catalogue import TaskType
+from trackside.worker.cgroups import Cgroups
 from trackside.worker.devices import Place
 from trackside.worker.endings import Ending, judged, unstartable
 from trackside.worker.journal import Journal, Placement
@@ -43,6 +44,7 @@ class Workshop:
     host: Mapping[str, str]
     stop_grace_s: float
     pressure: Pressure
+    cgroups: Cgroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,7 @@ class Run:
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:NAMED]}
 
     async def _until_gone(self, process: Process, locks: list[int]) -> int:
+        await self._shop.cgroups.enter(process.pid, process.exited, self.job.task_type.max_memory_bytes)
         if self._asked is not None:  # asked to stop while the process was made: no task code has run in it
             self._shop.forkserver.kill(process, signal.SIGKILL)
         words = line(self._assignment()) + spoken(Word("LOAD"))
