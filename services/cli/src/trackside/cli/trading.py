@@ -37,7 +37,7 @@ def export_trials(
       trackside export-trials digits-1 --out trials.csv
     """
     check_id(stream_id)
-    rows = exported(run(_state(stream_id)), every)
+    rows = exported(run(state_of(stream_id)), every)
     wants_csv = as_csv_file or (not as_json_list and out is not None and out.suffix.lower() == ".csv")
     text = as_csv(rows) if wants_csv else as_json(rows)
     if out is None:
@@ -67,7 +67,8 @@ def import_trials(
     run(_import(stream_id, imports(read_trials(file)), timeout_s, as_json))
 
 
-async def _state(stream_id: str) -> Stream:
+async def state_of(stream_id: str) -> Stream:
+    """Gives a search as the log has it now; raises Failure if there is none."""
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         found = await client.state(stream_id)

@@ -1,6 +1,6 @@
 """What the dispatcher decides, from the state of a stream alone: pure, no clock, no clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -38,6 +38,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskSt
 from trackside.dispatcher import assessors, batches, changes, origins, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
+from trackside.dispatcher.over import over_in
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
 from trackside.domain.search_advice import waits_in_vain
@@ -58,8 +59,11 @@ class Answer:
     traceparent: str = ""
 
 
-def react(stream: Stream, offer: Offer) -> list[Answer]:
-    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end."""
+def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> list[Answer]:
+    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end.
+
+    `over` are the open trials whose task has ended, if that is known; else they are looked for.
+    """
     lacking = []
     answer = _answer(stream, offer)
     if answer is not None:
@@ -68,7 +72,7 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
         lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
     if search is not None and not stream.closed:
-        lacking += _ended_trials(search, stream.tasks)
+        lacking += _ended_trials(search, stream.tasks, over)
         lacking += _stopped_tasks(search, stream.tasks)
         lacking += _held_tasks(search, stream.tasks)
         lacking += _added_trial(search, stream.traceparent)
@@ -273,13 +277,11 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
-    for number in sorted(search.active):
-        task = tasks.get(trial_task_id(search.search_id, number))
-        if task is not None and task.state is TaskState.ENDED:
-            status, value = trial_end(task)
-            event = TrialEnded(trial=number, status=status, value=value)
-            yield Answer("end trial", [event], task.traceparent)
+def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
+    for number in sorted(over_in(search, tasks) if over is None else over):
+        task = tasks[trial_task_id(search.search_id, number)]
+        status, value = trial_end(task)
+        yield Answer("end trial", [TrialEnded(trial=number, status=status, value=value)], task.traceparent)
 
 
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:

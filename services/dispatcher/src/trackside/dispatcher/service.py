@@ -18,6 +18,7 @@ from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.offer import Offer, offer_of
+from trackside.dispatcher.over import Over
 from trackside.dispatcher.receipts import Receipts
 from trackside.dispatcher.signatures import Signatures
 from trackside.domain import fleet
@@ -65,6 +66,7 @@ class Dispatcher:
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
         self._backlog = Backlog(author.instance, new_id(), advice.lanes)
+        self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
 
@@ -81,6 +83,7 @@ class Dispatcher:
         if isinstance(message, _CONCLUDES) and getattr(message, "source", "") != "customized":
             self._advice.concluded(stream.stream_id)
         if outcome is Outcome.APPLIED:
+            self._over.note(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message)
             if isinstance(message, TrialEnded):
@@ -121,7 +124,7 @@ class Dispatcher:
             if stream is None:
                 continue
             self._deadlines.set(stream_id, deadlines.next_due_ms(stream))
-            for answer in decide.react(stream, self._offer):
+            for answer in decide.react(stream, self._offer, self._over.of(stream)):
                 yield self._decision(stream_id, answer)
         yield from self._overdue(facts)
         yield from self._backlogged(facts)
