@@ -160,7 +160,9 @@ TASK_EVENTS: list[Message] = [
     tasks.TaskInterrupted(**TOKEN, interrupt=1, resource="device", reserved=RESERVED, error=ERROR),
     tasks.TaskRefused(**TOKEN, code="busy", message="the device runs digits-1.6"),
     tasks.TaskStatusChanged(**TOKEN, status=tasks.TaskStatus.TRAINING),
-    tasks.MetricReported(**COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan"),
+    tasks.MetricReported(
+        **COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan", others={"f1": 0.5, "loss": "inf"}
+    ),
     tasks.AttemptEnded(
         **TOKEN,
         end=tasks.AttemptEnd.FAILED,

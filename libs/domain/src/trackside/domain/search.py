@@ -27,6 +27,8 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.tasks import Figure
+from trackside.domain.objectives import directions_of, front_with
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
@@ -61,6 +63,7 @@ class Trial:
     """One trial; `ended_at` is the offset of its TrialEnded, -1 before.
 
     `hidden` says that its result is not for the tuner, `space_version` of which space its parameters are.
+    `values` are those of the objectives, where there are several; `others` all numbers beside the value.
     """
 
     number: int
@@ -71,6 +74,10 @@ class Trial:
     ended_ms: int = 0
     status: TrialStatus | None = None
     value: float | None = None
+    non_finite: str = ""
+    values: list[Figure | None] = field(default_factory=list)
+    others: dict[str, Figure] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
     reports: list[tuple[int, float | None]] = field(default_factory=list)
     source: Literal["algorithm", "customized"] = "algorithm"
     space_version: int = 1
@@ -106,6 +113,8 @@ class Search:
     `debt` counts the slots that there are beyond the concurrency: so many ends open none. `changes` counts
     what commands have changed; `moved_at` is the offset of the last change that moved the open slots to
     itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
+
+    `best` is a trial, unless there are several objectives: then `front` are those that no other beats.
     """
 
     search_id: str
@@ -121,6 +130,7 @@ class Search:
     failure: str = ""
     ended_ms: int = 0
     best: int | None = None
+    front: list[int] = field(default_factory=list)
     debt: int = 0
     changes: int = 0
     moved_at: int = -1
@@ -229,6 +239,10 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.ended_ms = record.append_time_ms
     trial.status = event.status
     trial.value = event.value
+    trial.non_finite = event.non_finite or ""
+    trial.values = event.values
+    trial.missing = event.missing
+    trial.others = task.others
     trial.reports = task.reports
     search.active.discard(event.trial)
     search.ends.append(event.trial)
@@ -236,10 +250,18 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
         search.debt -= 1
     else:
         search.opened.append(record.offset)
-    if _is_better(search, trial):
-        search.best = trial.number
+    _compare(search, trial)
     settle(search)
     return Outcome.APPLIED
+
+
+def _compare(search: Search, trial: Trial) -> None:
+    several = len(search.spec.objectives) > 1
+    if several and trial.status is TrialStatus.SUCCEEDED and len(trial.values) == len(search.spec.objectives):
+        directions = directions_of(search.spec)
+        search.front = front_with(directions, search.front, search.trials, trial.number)
+    elif not several and _is_better(search, trial):
+        search.best = trial.number
 
 
 def _is_better(search: Search, trial: Trial) -> bool:

@@ -312,11 +312,19 @@ def _reported(task: Task, event: MetricReported) -> Outcome:
             return Outcome.DUPLICATE
         task.has_final = True
         task.final = event.value
+        _note_beside(task, event)
         return Outcome.APPLIED
     if task.reports and event.step <= task.reports[-1][0]:
         return Outcome.DUPLICATE
     task.reports.append((event.step, event.value))
+    if not task.has_final:
+        _note_beside(task, event)
     return Outcome.APPLIED
+
+
+def _note_beside(task: Task, event: MetricReported) -> None:
+    task.non_finite = event.non_finite or ""
+    task.others = event.others
 
 
 def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
@@ -383,6 +391,7 @@ def _was_stopped(task: Task, end: AttemptEnd) -> bool:
 def _forget_reports(task: Task) -> None:
     task.reports.clear()
     task.has_final, task.final = False, None
+    task.non_finite, task.others = "", {}
 
 
 def _end_waiting(task: Task, end: AttemptEnd, record: Record) -> None:

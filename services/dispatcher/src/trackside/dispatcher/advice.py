@@ -19,6 +19,7 @@ from trackside.dispatcher.lanes import (
     TunerLane,
 )
 from trackside.dispatcher.tuners import TUNERS
+from trackside.domain.objectives import directions_of
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -112,7 +113,10 @@ class Advice:
         if known is None:
             setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
             kept = ("space", "tuner", "seed", "direction")
-            known = _Advised({name: setup[name] for name in kept} | {"space_version": search.space_version})
+            given = {name: setup[name] for name in kept} | {"space_version": search.space_version}
+            if len(search.spec.objectives) > 1:
+                given["directions"] = directions_of(search.spec)
+            known = _Advised(given)
             self._searches[search.search_id] = known
         return known
 

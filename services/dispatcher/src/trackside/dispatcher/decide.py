@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -25,15 +27,24 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, batches, changes, origins, tuners
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    NonFinite,
+    TaskHeld,
+    TaskReleased,
+    TaskStopRequested,
+    TaskSubmitted,
+)
+from trackside.dispatcher import assessors, batches, changes, origins, several, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
+from trackside.domain.objectives import names_of, values_of
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
+NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
 _FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
 
 
@@ -185,6 +196,11 @@ def _start(
         fault = assessors.problem(plain["assessor"])
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    unfit = several.problem(wanted)
+    if unfit is not None:
+        return unfit
+    if wanted.objectives:
+        plain["direction"] = wanted.objectives[0].direction
     behind = origins.known_from_the_start(wanted, command.command_id)
     if isinstance(behind, Problem):
         return behind
@@ -206,9 +222,7 @@ def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
     for number in sorted(search.active):
         task = tasks.get(trial_task_id(search.search_id, number))
         if task is not None and task.state is TaskState.ENDED:
-            status, value = trial_end(task)
-            event = TrialEnded(trial=number, status=status, value=value)
-            yield Answer("end trial", [event], task.traceparent)
+            yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
 
 
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
@@ -231,6 +245,32 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
             return TrialStatus.SYS_CANCELED, None
         case _:
             return TrialStatus.FAILED, None
+
+
+def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:
+    """Gives the event of a trial whose task has ended: its state, and its value for each objective.
+
+    A trial that said numbers, but not those that the search asks for, has failed whatever its task did.
+    """
+    status, value = trial_end(task)
+    ended = TrialEnded(trial=number, status=status, value=value)
+    if status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
+        return ended
+    deciding = NON_FINITE.validate_python(task.non_finite) if task.non_finite else value
+    if deciding is None and not task.others:
+        return ended
+    names = names_of(spec)
+    values = values_of(names, deciding, task.others)
+    missing = [name for name, found in zip(names, values, strict=True) if found is None]
+    first = values[0]
+    return TrialEnded(
+        trial=number,
+        status=TrialStatus.FAILED if missing and status is TrialStatus.SUCCEEDED else status,
+        value=first if isinstance(first, float) else None,
+        non_finite=first if isinstance(first, str) else None,
+        values=values if len(names) > 1 else [],
+        missing=missing,
+    )
 
 
 def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:

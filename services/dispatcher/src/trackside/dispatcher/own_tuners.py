@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from trackside.dispatcher.axes import Space, axes_of, unfit
-from trackside.dispatcher.memory import Direction, EndState, Known, suggestion_seed
+from trackside.dispatcher.memory import Direction, EndState, Known, Value, suggestion_seed
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
@@ -111,7 +111,7 @@ class OwnMemory:
         self,
         number: int,
         state: EndState,
-        value: float | None = None,
+        value: Value = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; that of a pruned one comes with its last report as value."""

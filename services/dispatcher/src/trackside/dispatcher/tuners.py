@@ -28,11 +28,12 @@ _GENETIC: Allowed = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What one tuner takes: options, types of parameters, and sub-spaces or not."""
+    """What one tuner takes: options, types of parameters, sub-spaces or not, one objective or several."""
 
     options: Allowed = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
     nested: bool = False
+    several: bool = True
 
 
 TUNERS: Mapping[str, Kind] = {
@@ -63,6 +64,7 @@ TUNERS: Mapping[str, Kind] = {
             "lr_adapt": Flag(),
         },
         types=EVERY_TYPE - {"choice"},
+        several=False,
     ),
     "nsga2": Kind(_GENETIC),
     "nsga3": Kind({**_GENETIC, "dividing_parameter": Count(1, 100)}),
