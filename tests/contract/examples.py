@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from trackside.contracts import batches, commands, fleet, imports, resources, searches, summaries, tasks
+from trackside.contracts import (
+    advice,
+    batches,
+    commands,
+    fleet,
+    imports,
+    resources,
+    searches,
+    summaries,
+    tasks,
+)
 from trackside.contracts.codec import Draft
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
@@ -112,6 +122,15 @@ SEARCH_EVENTS: list[Message] = [
     searches.TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),
     searches.TrialEnded(trial=7, status=searches.TrialStatus.SUCCEEDED, value=0.97),
     searches.SearchExhausted(trials=12, seen=118),
+    advice.SuggestionFailed(
+        trial=7,
+        failure=1,
+        code="tuner_failed",
+        message="RuntimeError: no license",
+        traceback='Traceback (most recent call last):\n  File "mine/tuners.py", line 7, in suggest\n',
+        seen=118,
+    ),
+    advice.SuggestionDeferred(trial=7, seen=118),
     searches.TrialsRequested(command_id="c-5", change=1, count=3),
     searches.SearchSpaceUpdated(command_id="c-6", change=2, space_version=2, space=SPACE),
     searches.TrialsImported(

@@ -77,9 +77,10 @@ def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> N
 
 
 def test_every_reference_within_the_published_documents_leads_somewhere(document: dict[str, Any]) -> None:
+    files = documents.files()
     for link in _links(document):
         if link.startswith("./"):
-            assert link[2:] in documents.files()
+            assert link[2:] in files
             continue
         place: Any = document
         for part in link.removeprefix("#/").split("/"):

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import search_running
+from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
-from trackside.contracts.searches import SearchFailed, Tuner
+from trackside.contracts.searches import Tuner, TunerFailure
 from trackside.dispatcher import own_tuners
-from trackside.dispatcher.advice import TRIES, Advice
+from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
+from trackside.dispatcher.memory import TunerWaits
 from trackside.dispatcher.tuners import problem
 from trackside.eventlog.background import Background
 
@@ -23,7 +25,6 @@ PACKAGE = '''
 """Tuners as a user writes them: this file imports nothing of Trackside."""
 
 import os
-import pathlib
 import random
 import threading
 
@@ -49,6 +50,11 @@ class Climber:
         return {"n": random.Random(seed).randint(self.low, self.high)}
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
 class Faulty(Climber):
     def suggest(self, history, number, seed):
         match os.environ["FAULT"]:
@@ -66,12 +72,12 @@ class Faulty(Climber):
                 return {"n": 1, "m": 2}
             case "repeats":
                 return {"n": 1}
-            case "twice":
-                path = pathlib.Path(os.environ["COUNT"])
-                path.write_text(path.read_text() + ".")
-                if len(path.read_text()) < 3:
-                    raise RuntimeError("not yet")
-                return {"n": 4}
+            case "mute":
+                raise Mute
+            case "babbles":
+                return "anything"
+            case "waits":
+                return {"n": 2} if all(past["state"] == "complete" for past in history) else "wait"
 '''
 NAMED = "[trackside.tuners]\nclimber = climbing:Climber\nfaulty = climbing:Faulty\ntpe = climbing:Faulty\n"
 
@@ -181,10 +187,14 @@ async def test_a_tuner_that_hangs_is_killed_and_the_next_search_gets_its_answer(
     assert await TunerLane(lane).suggest("t", setup("climber"), [], 0) is not None
 
 
-async def asked(fault: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) -> list[Any]:
     """Has a faulty tuner asked for a search's first trial, and gives the events that come of it."""
     monkeypatch.setenv("FAULT", fault)
-    told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=Tuner(name="faulty"))
+    policy = TunerFailure(retries=0, then="random")
+    tuner = Tuner(name="faulty", on_failure=policy)
+    told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=tuner)
+    for number in range(1, failures + 1):
+        told.tell(SuggestionFailed(trial=0, failure=number, code="tuner_failed", message="", seen=2))
     lanes = [Lane(name, timeout_s=30.0) for name in ("tuner", "assessor", "own-tuner")]
     advice = Advice(lanes[0], lanes[1], Background(), lanes[2])
     ready = asyncio.Event()
@@ -194,32 +204,51 @@ async def asked(fault: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     advice.look_at(told.stream)
     async with asyncio.timeout(60):
         await ready.wait()
-    await advice.close()
     [(stream, answer)] = advice.answers
     assert stream == told.stream.stream_id
-    assert lanes[0].generation == 0, "a user's tuner was asked where ours are"
-    assert lanes[2].generation == (TRIES if fault == "exits" else lanes[2].generation)
+    assert lanes[0].generation == failures, "a user's tuner was asked where ours are"
+    advice.forget(stream)
+    await advice.close()
     return list(answer.events)
 
 
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [("raises", "tuner_failed"), ("exits", "tuner_died"), ("outside", "tuner_failed")],
+    [
+        ("raises", "tuner_failed"),
+        ("mute", "tuner_failed"),
+        ("hangs", "tuner_timed_out"),
+        ("exits", "tuner_died"),
+        ("outside", "tuner_nonsense"),
+        ("babbles", "tuner_nonsense"),
+    ],
 )
-async def test_a_tuner_that_fails_again_and_again_ends_its_search_with_the_reason(
+async def test_what_a_tuner_did_wrong_is_an_event(
     monkeypatch: pytest.MonkeyPatch, fault: str, code: str
 ) -> None:
     [event] = await asked(fault, monkeypatch)
-    assert isinstance(event, SearchFailed)
-    assert event.code == code
-    assert f"trial 0, asked {TRIES} times" in event.message
+    assert isinstance(event, SuggestionFailed)
+    assert (event.code, event.trial, event.failure, event.seen) == (code, 0, 1, 2)
+    assert event.message
+    if fault == "raises":
+        assert "climbing.py" in event.traceback
+        assert event.traceback.endswith("RuntimeError: no license")
+        assert "advisor.py" not in event.traceback
 
 
-async def test_a_tuner_that_fails_twice_and_then_answers_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+async def test_chance_stands_in_for_a_tuner_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    suggested, _ = await asked("raises", monkeypatch, failures=1)
+    assert suggested.source == "fallback"
+    assert suggested.parameters["n"] in range(5)
+
+
+async def test_d11_a_tuner_may_wait_for_the_end_of_another_trial(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = tmp_path / "count"
-    count.write_text("")
-    monkeypatch.setenv("COUNT", str(count))
-    suggested, _ = await asked("twice", monkeypatch)
-    assert suggested.parameters == {"n": 4}
+    monkeypatch.setenv("FAULT", "waits")
+    history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
+    tuner = TunerLane(lane)
+    with pytest.raises(TunerWaits):
+        await tuner.suggest("s", setup("faulty"), history, 1)
+    history.append(("ended", 0, "complete", 0.5, ()))
+    assert await tuner.suggest("s", setup("faulty"), history, 1) == {"n": 2}

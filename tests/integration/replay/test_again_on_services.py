@@ -114,8 +114,9 @@ async def test_a_search_is_run_again_and_the_two_are_compared(
 ) -> None:
     old = await searched(typed, tmp_path, f"old-{secrets.token_hex(3)}")
     new = f"{old}-again"
-    code, _, err = await typed("replay", "rerun", old, "--id", new, "--wait")
+    code, out, err = await typed("replay", "rerun", old, "--id", new, "--wait")
     assert code == 0, err
+    assert "4 trials have the same parameters\n4 of them came as far in both" in out
     before, after = await events(settings, old), await events(settings, new)
     suggested = [
         [record.message.parameters for record in records if isinstance(record.message, TrialSuggested)]

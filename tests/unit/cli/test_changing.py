@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from trackside.cli.app import call
-from trackside.cli.changing import assignments, past_trial, seconds
+from trackside.cli.changing import assignments, seconds
 from trackside.cli.failures import Misuse
+from trackside.sdk.trial_lists import past_trial
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> N
         (["request-trials", "s", "0"], "count_range at $.count"),
         (["add-trial", "s", "x=[1]"], "$.parameters.x"),
         (["pause", "a/b"], "is not an id"),
-        (["import-trials", "s", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["import-trials", "s", "nowhere.json"], "nowhere.json: $: cannot be read"),
         (["update-space", "s", "bad.json"], "bad.json:1"),
         (["import-trials", "s", "one.json"], "expected a list"),
     ],

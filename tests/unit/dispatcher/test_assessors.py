@@ -96,6 +96,7 @@ def verdicts(assessment: Assessment, rows: list[Row]) -> dict[int, int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SPECS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())

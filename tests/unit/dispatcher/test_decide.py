@@ -27,6 +27,7 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.searches import (
     SearchEnded,
+    SearchFailed,
     SearchStarted,
     SearchStatus,
     SearchStopRequested,
@@ -296,7 +297,7 @@ def test_a_task_that_the_assessor_stopped_already_is_not_stopped_again() -> None
 
 def test_a_search_whose_tuner_failed_ends_in_an_error() -> None:
     told = task_queued()
-    told.tell(*decide.failed("tuner_failed", "x" * 10_000))
+    told.tell(SearchFailed(code="tuner_failed", message="x" * 4_000))
     assert react(told) == [TaskStopRequested(task_id=task_id(0), reason="search_failed")]
     assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SYS_CANCELED)]
     assert react(told) == [SearchEnded(status=SearchStatus.ERROR, trials=1)]

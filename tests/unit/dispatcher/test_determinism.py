@@ -106,7 +106,9 @@ def change(told: Told, wanted: Any) -> set[str]:
     return {type(event).__name__ for event in listed}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["random", *(pytest.param(name, marks=pytest.mark.thorough) for name in NAMES[1:])]
+)
 async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_the_same(name: str) -> None:
     random = Random(name)
     told = search_running(max_trials=TRIALS, concurrency=4, space=NARROW, tuner={"name": name})

@@ -85,6 +85,7 @@ def codes(events: Sequence[Event]) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 def test_a_stream_that_was_laid_aside_is_answered_as_if_it_had_not_been() -> None:
     loop = Loop()
     loop.say("s-1", "c-1")
@@ -103,6 +104,7 @@ def test_a_stream_that_was_laid_aside_is_answered_as_if_it_had_not_been() -> Non
     assert loop.turn() == [], "what is read twice is in its stream, asleep or not"
 
 
+@pytest.mark.thorough
 def test_a_zombie_s_repeat_of_a_sleeping_stream_counts_as_little_as_any() -> None:
     loop = Loop()
     loop.say("s-1", "c-1")

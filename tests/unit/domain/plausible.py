@@ -183,6 +183,7 @@ class Chance:
             moves += [[asked, submitted(number, needs=search.spec.needs)]] * 3
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])
+            moves += plausible_changes.advice(self.random, search, number)
         elif not search.active and search.next_added is None and search.status not in GOES_ON:
             stopping = search.status is SearchStatus.STOPPING
             how = SearchStatus.STOPPED if stopping else SearchStatus.DONE
@@ -210,7 +211,8 @@ class Chance:
                 moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
                 how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
-                return [[over(trial, task.final, how)]] * 2
+                end = over(trial, task.final, how)
+                return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
         moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
             moves += [[limit_of(task)]] * 2
@@ -248,7 +250,8 @@ class Chance:
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
-            moves.append([report(step, self.random.random(), trial, final=True, **at)])
+            final = report(step, self.random.random(), trial, final=True, **at)
+            moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
             moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:
@@ -331,7 +334,7 @@ class Chance:
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
-        if random.random() < 0.1 or (root is not None and root.status is SearchStatus.STOPPING):
+        if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
             guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2

@@ -4,9 +4,11 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Message
 from trackside.contracts.search_space import Uniform
 from trackside.contracts.searches import (
+    Objective,
     PastTrial,
     SearchPaused,
     SearchResumed,
@@ -19,6 +21,7 @@ from trackside.contracts.searches import (
 )
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.search import Search
+from trackside.domain.search_advice import waits_in_vain
 from trackside.domain.task import Task
 
 Move = list[Message]
@@ -29,7 +32,21 @@ def limits(random: Random) -> dict[str, Any]:
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
+    if random.random() < 0.3:
+        found["objectives"] = [Objective(name="a"), Objective(name="b", direction="minimize")]
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
+
+
+def beside(random: Random) -> dict[str, Any]:
+    """Draws what a report says beside its value, or instead of it."""
+    if random.random() < 0.2:
+        return {"value": None, "non_finite": random.choice(["nan", "inf", "-inf"])}
+    return {"others": {"b": random.random(), "c": "nan"}} if random.random() < 0.3 else {}
+
+
+def values(random: Random) -> list[float | str | None]:
+    """Draws the values of two objectives."""
+    return [random.random(), random.choice([random.random(), random.random(), "inf", None])]
 
 
 def change(random: Random, search: Search, number: int) -> Message:
@@ -73,6 +90,27 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     return found
 
 
+def advice(random: Random, search: Search, number: int) -> list[Move]:
+    """Gives what a tuner may say of the next trial other than its parameters, and what it may not.
+
+    As a stray the latter would nearly always meet another guard first.
+    """
+    seen, chance = search.opened[number], random.random()
+    if chance < 0.15:
+        return [[SuggestionDeferred(trial=number, seen=seen)]] * (8 if waits_in_vain(search, seen) else 2)
+    if chance > 0.8:
+        return [[failure(number, search.failures + 1, seen)]] * 3
+    if search.failures and chance > 0.4:
+        wrong = random.choice([0, 0, 2])
+        return [[failure(number, search.failures + wrong, seen)]] * 3
+    return []
+
+
+def failure(trial: int, number: int, seen: int) -> SuggestionFailed:
+    """Gives the word that a tuner raised, for so many times."""
+    return SuggestionFailed(trial=trial, failure=number, code="tuner_failed", message="it raised", seen=seen)
+
+
 def holds(random: Random, task: Task) -> list[Move]:
     """Gives the hold of a task, or the end of one."""
     if task.held:
@@ -88,6 +126,8 @@ def wrong(random: Random, search: Search | None, task: Task | None, now_ms: int)
     if search is not None:
         found += [change(random, search, search.changes + random.choice([0, 1, 2])) for _ in range(4)]
         found.append(SearchTimeLimitReached(due_ms=(search.due_ms or now_ms) + random.choice([0, 1])))
+        trial, seen = max(0, len(search.trials) - random.choice([0, 0, 0, 1])), (search.opened or [0])[-1]
+        found += [failure(trial, search.failures + 2, seen), SuggestionDeferred(trial=trial, seen=seen)]
     if task is not None:
         hold = max(1, task.holds + random.choice([0, 1, 2]))
         found += [

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
+from tests.unit.domain import plausible_changes
 from tests.unit.replay.installation import Installation
 from trackside.contracts.batches import (
     BatchEnded,
@@ -19,15 +21,17 @@ from trackside.contracts.ids import batch_task_id, trial_task_id
 from trackside.contracts.message import Json, Message
 from trackside.contracts.searches import (
     SearchEnded,
+    SearchResumed,
     SearchSpec,
     SearchStarted,
     SearchStatus,
     SearchStopRequested,
+    SearchTimeLimitReached,
     TrialEnded,
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 
@@ -55,6 +59,13 @@ def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) ->
     if untold and (stopping or world.random.random() < 0.004):
         stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
         found += [lambda: say("dispatcher", stream_id, *stops)] * 3
+    held = [task for task in stream.tasks.values() if task.held and task.end is None]
+    if held:
+        released = [TaskReleased(task_id=task.task_id, hold=task.holds) for task in held]
+        found.append(lambda: say("dispatcher", stream_id, *released))
+    elif untold and world.random.random() < 0.01:
+        holds = [TaskHeld(task_id=task.task_id, hold=task.holds + 1) for task in untold]
+        found += [lambda: say("dispatcher", stream_id, *holds)] * 3
     return found
 
 
@@ -114,7 +125,18 @@ def start(world: Installation, stream_id: str, command_id: str) -> Message:
 def of_search(world: Installation, stream: Stream) -> list[Move]:
     search, say, found = stream.search, world.say, list[Move]()
     assert search is not None
+    if world.random.random() < 0.05:
+        changed = plausible_changes.change(world.random, search, search.changes + 1)
+        found += [lambda: say("dispatcher", stream.stream_id, changed)] * 3
+    if search.paused:
+        resumed = SearchResumed(command_id="c-1", change=search.changes + 1)
+        found.append(lambda: say("dispatcher", stream.stream_id, resumed))
+    if search.due_ms is not None and world.now_ms >= search.due_ms:
+        late = SearchTimeLimitReached(due_ms=search.due_ms)
+        found += [lambda: say("dispatcher", stream.stream_id, late)] * 2
     number = search.next_trial
+    if search.next_added is not None:
+        found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, len(search.trials)))] * 4
     if number is not None:
         found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, number))] * 4
     for active in sorted(search.active):
@@ -122,7 +144,8 @@ def of_search(world: Installation, stream: Stream) -> list[Move]:
         if task is not None and task.state is TaskState.ENDED:
             over = TrialEnded(trial=active, status=TrialStatus.SUCCEEDED)
             found += [partial(say, "dispatcher", stream.stream_id, over)] * 3
-    if not search.active and number is None and search.status is not SearchStatus.RUNNING:
+    no_more = (SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.STOPPING)
+    if not search.active and search.next_added is None and search.status in no_more:
         ended = SearchEnded(status=SearchStatus.DONE, trials=len(search.trials))
         found += [lambda: say("dispatcher", stream.stream_id, ended)] * 3
     return found
@@ -146,11 +169,14 @@ def of_batch(world: Installation, stream: Stream) -> list[Move]:
 
 def trial(stream: Stream, number: int) -> list[Message]:
     """Gives the decision that begins a trial."""
-    assert stream.search is not None
-    task_id = trial_task_id(stream.stream_id, number)
-    needs = stream.search.spec.needs
+    search = stream.search
+    assert search is not None
+    task_id, needs = trial_task_id(stream.stream_id, number), search.spec.needs
+    by_user = search.next_added is not None
+    parameters = search.added[0].parameters if by_user else {"lr": 0.5}
+    source: Literal["customized", "algorithm"] = "customized" if by_user else "algorithm"
     return [
-        TrialSuggested(trial=number, parameters={"lr": 0.5}, seen=0),
+        TrialSuggested(trial=number, parameters=parameters, seen=max(0, search.moved_at), source=source),
         TaskSubmitted(task_id=task_id, task_type="digits", parameters={}, trial=number, needs=needs),
     ]
 

@@ -176,4 +176,16 @@ def test_two_searches_are_put_beside_each_other(capsys: pytest.CaptureFixture[st
     show("digits-1", "digits-1-again", found)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= screen.WIDTH
-    assert "not the same" in said and "2 trials have the same parameters" in said
+    assert "2 trials have the same parameters\n2 of them came as far in both" in said
+
+
+def test_a_trial_that_was_stopped_elsewhere_is_compared_by_the_steps_that_both_reported() -> None:
+    old, new = two_ended_one_open(), two_ended_one_open()
+    old.trials[1].reports = [(0, 0.25), (1, 0.5), (2, None)]
+    new.trials[1].reports = [(0, 0.25), (1, 0.75)]
+    written = side_by_side(old, new).as_json()
+    assert (written["compared"], written["mean_difference"]) == (1, 0.0)
+    pair = written["trials"][1]
+    assert (pair["alike"], pair["steps_compared"], pair["largest_difference_of_a_step"]) == (False, 2, 0.25)
+    assert written["largest_difference_of_a_step"] == 0.25
+    assert pair["new"]["reports"] == [[0, 0.25], [1, 0.75]]

@@ -106,5 +106,6 @@ async def test_moments_that_a_stream_does_not_have_are_refused() -> None:
 
 async def test_a_past_says_where_it_is(log: MemoryLog) -> None:
     past = await past_at(await find(log, TOPICS, "one"))
-    assert asdict(past).keys() == {"stream", "last", "records", "ignored"}
+    assert asdict(past).keys() == {"stream", "last", "records", "ignored", "entry", "known", "latest_ms"}
+    assert (past.entry, past.known) == (past.last.offset, 0)
     assert past.last.offset == past.stream.last_offset

@@ -46,6 +46,25 @@ def test_parameters_are_a_copy(worker: Worker) -> None:
     assert trial.parameters() == {"lr": 0.1}
 
 
+def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D39: in a search those that it gives win; outside the same script runs by itself, and prints."""
+    assert trial.parameters({"lr": 1, "epochs": 2}) == {"lr": 0.1, "epochs": 2}
+    for name in ("TRACKSIDE_PARAMETERS", "TRACKSIDE_TASK_ID", "TRACKSIDE_ATTEMPT"):
+        monkeypatch.delenv(name, raising=False)
+    trial.connect(ScreenChannel())
+    assert trial.parameters() == {}
+    assert trial.parameters({"lr": 1}) == {"lr": 1}
+    assert (trial.task_id(), trial.attempt(), trial.should_stop()) == ("alone", 1, False)
+    trial.report(0.5)
+    trial.result(0.75)
+    assert capsys.readouterr().out == "report step=0 value=0.5\nresult value=0.75\n"
+    monkeypatch.setenv("TRACKSIDE_TASK_ID", "digits-1.7")
+    monkeypatch.setenv("TRACKSIDE_ATTEMPT", "2")
+    assert (trial.task_id(), trial.attempt()) == ("digits-1.7", 2)
+
+
 def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker: Worker) -> None:
     for value in (0.1, 0.2, 0.3):
         trial.report(value)

@@ -18,6 +18,8 @@ Direction = Literal["maximize", "minimize"]
 MaxTrials = Annotated[int, Field(ge=1, le=1_000_000)]
 Parameters = Annotated[dict[str, Scalar | dict[str, JsonValue]], Field(min_length=1)]
 """What a user gives a trial: values as a search space has them, those of sub-spaces as objects."""
+Suggester = Literal["algorithm", "fallback", "customized"]
+"""Who suggested a trial's parameters: the tuner, chance in its place, or a user."""
 
 
 class SearchStatus(StrEnum):
@@ -49,11 +51,23 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class TunerFailure(_Spec):
+    """What to do when a tuner raises, is silent for too long, ends, or suggests what no trial can have.
+
+    It is asked again `retries` times for the same trial; then the search ends as failed (`stop`), or this
+    trial, and only this one, is drawn by chance (`random`).
+    """
+
+    retries: int = Field(default=2, ge=0, le=100)
+    then: Literal["stop", "random"] = "stop"
+
+
 class Tuner(_Spec):
     """The algorithm that suggests parameters, with its options."""
 
     name: str = "tpe"
     options: dict[str, Option] = {}
+    on_failure: TunerFailure = TunerFailure()
 
 
 class Assessor(_Spec):
@@ -224,15 +238,15 @@ class SearchStarted(Event):
 class TrialSuggested(Event):
     """The parameters of the next trial; `trial` is also the number of trials before it.
 
-    `source` says whether the tuner suggested them or a user added them (customized), `space_version` which
-    space the search had; the one it started with is 1.
+    `source` says whether the tuner suggested them, chance drew them since the tuner had failed (fallback), or
+    a user added them (customized); `space_version` which space the search had: the one it started with is 1.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     trial: int
     parameters: Json
     seen: int
-    source: Literal["algorithm", "customized"] = "algorithm"
+    source: Suggester = "algorithm"
     space_version: int = 1
 
 

@@ -20,6 +20,7 @@ from trackside.contracts.searches import (
     SearchStopRequested,
     SearchTimeLimitReached,
     SearchUpdated,
+    Suggester,
     TrialAdded,
     TrialEnded,
     TrialsImported,
@@ -79,7 +80,7 @@ class Trial:
     others: dict[str, Figure] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     reports: list[tuple[int, float | None]] = field(default_factory=list)
-    source: Literal["algorithm", "customized"] = "algorithm"
+    source: Suggester = "algorithm"
     space_version: int = 1
     hidden: bool = False
 
@@ -115,6 +116,10 @@ class Search:
     itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
 
     `best` is a trial, unless there are several objectives: then `front` are those that no other beats.
+
+    `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
+    and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
+    it could learn from.
     """
 
     search_id: str
@@ -142,11 +147,15 @@ class Search:
     paused: Literal["", "finish", "return"] = ""
     paused_at_ms: int = 0
     paused_ms: int = 0
+    failures: int = 0
+    last_failure: tuple[str, str] = ("", "")
+    deferred: bool = False
+    learnt_at: int = -1
 
     @property
     def next_trial(self) -> int | None:
         """The number of the trial that the tuner is to suggest now, if a slot is open for it."""
-        waits = self.status is SearchStatus.RUNNING and not self.added
+        waits = self.status is SearchStatus.RUNNING and not self.added and not self.deferred
         return self._open_trial if waits else None
 
     @property
@@ -222,6 +231,7 @@ def _suggested(search: Search, event: TrialSuggested, record: Record) -> Outcome
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
     search.active.add(event.trial)
+    search.failures = 0
     settle(search)
     return Outcome.APPLIED
 
@@ -250,6 +260,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
         search.debt -= 1
     else:
         search.opened.append(record.offset)
+    learn(search, record.offset)
     _compare(search, trial)
     settle(search)
     return Outcome.APPLIED
@@ -288,6 +299,22 @@ def _time_limit_reached(search: Search, event: SearchTimeLimitReached, record: R
     search.time_is_up = True
     settle(search)
     return Outcome.APPLIED
+
+
+def learn(search: Search, offset: int) -> None:
+    """Notes that there is more to learn from, for which a tuner may have waited."""
+    search.learnt_at = offset
+    if search.deferred:
+        move(search, offset)
+
+
+def move(search: Search, offset: int) -> None:
+    """Moves the open slots to an offset, to be asked anew; those of trials that were suggested stay."""
+    count = len(search.trials)
+    search.opened[count:] = [offset] * (len(search.opened) - count)
+    search.moved_at = offset
+    search.failures = 0
+    search.deferred = False
 
 
 def settle(search: Search) -> None:

@@ -16,7 +16,7 @@ from trackside.contracts.searches import (
     TrialsRequested,
 )
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Added, Change, Imported, Search, settle
+from trackside.domain.search import Added, Change, Imported, Search, learn, move, settle
 
 
 def evolve(search: Search, event: Change, record: Record) -> Outcome:
@@ -34,9 +34,10 @@ def evolve(search: Search, event: Change, record: Record) -> Outcome:
             search.spec = search.spec.model_copy(update={"space": event.space})
             search.space_version = event.space_version
             search.exhausted = False
-            _move(search, record.offset)
+            move(search, record.offset)
         case TrialsImported():
             search.imported += [Imported(past.parameters, past.value, record.offset) for past in event.trials]
+            learn(search, record.offset)
         case TrialAdded():
             search.added.append(Added(event.parameters, event.tell_tuner))
         case SearchUpdated():
@@ -48,7 +49,7 @@ def evolve(search: Search, event: Change, record: Record) -> Outcome:
             if search.paused:
                 search.paused_ms += record.append_time_ms - search.paused_at_ms
             search.paused = ""
-            _move(search, record.offset)
+            move(search, record.offset)
     settle(search)
     return Outcome.APPLIED
 
@@ -68,11 +69,4 @@ def _updated(search: Search, event: SearchUpdated, record: Record) -> None:
     limit_s = search.spec.max_duration_s
     ran_ms = record.append_time_ms - search.started_ms - search.paused_ms
     search.time_is_up = search.time_is_up and limit_s is not None and int(limit_s * 1000) <= ran_ms
-    _move(search, record.offset)
-
-
-def _move(search: Search, offset: int) -> None:
-    """Moves the open slots to an offset; those of trials that were suggested stay."""
-    count = len(search.trials)
-    search.opened[count:] = [offset] * (len(search.opened) - count)
-    search.moved_at = offset
+    move(search, record.offset)

@@ -13,7 +13,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStarted, TrialEnded
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import batch, command, past, search, search_changes, task_events
+from trackside.domain import batch, command, past, search, search_advice, search_changes, task_events
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.past import Row
@@ -114,6 +114,8 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     if stream.search is not None:
         if isinstance(event, search.Change):
             return search_changes.evolve(stream.search, event, record)
+        if isinstance(event, search_advice.Advice):
+            return search_advice.evolve(stream.search, event, record)
         outcome = search.evolve(stream.search, stream.tasks, record)
         if isinstance(event, TrialEnded) and outcome is Outcome.APPLIED:
             stream.past += past.of_end(stream.search, event)

@@ -1,6 +1,6 @@
-"""What users import: Client, Task, trial.
+"""What users import: Client, Search, Task, trial.
 
-Client comes when it is asked for: a task's process needs no connection to Kafka.
+Client and Search come when they are asked for: a task's process needs no connection to Kafka.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from trackside.sdk.task import Task as Task
 
 if TYPE_CHECKING:
     from trackside.sdk.client import Client as Client
+    from trackside.sdk.search import Search as Search
 
 
 def __getattr__(name: str) -> object:
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> object:
         from trackside.sdk.client import Client
 
         return Client
-    raise AttributeError(f"trackside.sdk has no {name!r}; it has Client, Task and trial")
+    if name == "Search":
+        from trackside.sdk.search import Search
+
+        return Search
+    raise AttributeError(f"trackside.sdk has no {name!r}; it has Client, Search, Task and trial")

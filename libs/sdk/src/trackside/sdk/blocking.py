@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +10,7 @@ from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
-from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.publication import Accepted, Pong, Publication, Refused
 
 if TYPE_CHECKING:
     from trackside.sdk.client import Client
@@ -70,8 +70,14 @@ class BlockingClient:
         """Publishes a command until it is accepted, as Client.send does."""
         return self._run(self._client.send(command, stream_id, timeout_s))
 
-    def events(self, stream_id: str, follow: bool = False, from_offset: int = 0) -> Iterator[Record]:
-        """Gives the records of a stream, as Client.events does."""
+    def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
+        """Asks for an answer and says what it took, as Client.ping does."""
+        return self._run(self._client.ping(stream_id, timeout_s))
+
+    def events(
+        self, stream_id: str, follow: bool = False, from_offset: int = 0
+    ) -> Generator[Record, None, None]:
+        """Gives the records of a stream, as Client.events does; close it before the client."""
         return self._iterate(self._client.events(stream_id, follow, from_offset))
 
     def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
@@ -86,7 +92,7 @@ class BlockingClient:
         """Gives the workers and devices, as Client.fleet does."""
         return self._run(self._client.fleet())
 
-    def _iterate(self, records: AsyncGenerator[Record, None]) -> Iterator[Record]:
+    def _iterate(self, records: AsyncGenerator[Record, None]) -> Generator[Record, None, None]:
         try:
             while True:
                 try:

@@ -15,7 +15,7 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import SearchStarted
+from trackside.contracts.searches import Ping, SearchStarted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
@@ -26,7 +26,7 @@ from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Publication, Refused, answered, outgoing, within_limit
+from trackside.sdk.publication import Accepted, Pong, Publication, Refused, answered, outgoing, within_limit
 from trackside.sdk.signing import Signer
 
 PUBLISH_S = 15.0
@@ -107,6 +107,7 @@ class Client:
             command_id=command_id,
             stream_id=stream_id,
             events_from=ends[partition_of(stream_id, len(ends))],
+            time_ms=appended.append_time_ms,
         )
 
     async def answer(self, publication: Publication, timeout_s: float = ANSWER_S) -> Accepted | Refused:
@@ -152,11 +153,20 @@ class Client:
         Raises RefusedError if it is refused, and what `publish` and `answer` raise.
         """
         publication = await self.publish(command, stream_id)
-        answer = await self.answer(publication, timeout_s)
-        if isinstance(answer, Refused):
-            problem = Problem(code=answer.code, path=answer.path, message=answer.message)
-            raise RefusedError(publication.stream_id, problem)
+        _raise_refused(publication, await self.answer(publication, timeout_s))
         return publication
+
+    async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
+        """Asks the dispatcher of a stream for an answer and says what it took; raises as `send` does."""
+        began_s = monotonic_s()
+        publication = await self.publish(Ping(), stream_id)
+        published_s = monotonic_s()
+        answer = await self.answer(publication, timeout_s)
+        whole_ms = (monotonic_s() - began_s) * 1000
+        _raise_refused(publication, answer)
+        assert isinstance(answer, Accepted)
+        published_ms = (published_s - began_s) * 1000
+        return Pong(answer.source, published_ms, answer.time_ms - publication.time_ms, whole_ms)
 
     async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
         """Says what a stream is, from its first events; None for one that is nothing yet."""
@@ -303,6 +313,12 @@ class Client:
                     yield entry
         finally:
             await reader.close()
+
+
+def _raise_refused(publication: Publication, answer: Accepted | Refused) -> None:
+    if isinstance(answer, Refused):
+        problem = Problem(code=answer.code, path=answer.path, message=answer.message)
+        raise RefusedError(publication.stream_id, problem)
 
 
 def _read(fields: Mapping[str, object]) -> SubmitTasks:

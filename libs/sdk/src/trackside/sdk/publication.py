@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
@@ -20,7 +20,10 @@ RECORD_OVERHEAD_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Where a command was published; its answer can't be before `events_from` in its stream's partition."""
+    """Where a command was published; its answer can't be before `events_from` in its stream's partition.
+
+    `time_ms` is the log's time for it.
+    """
 
     topic: str
     partition: int
@@ -28,6 +31,7 @@ class Publication:
     command_id: str
     stream_id: str
     events_from: int = 0
+    time_ms: int = field(default=0, compare=False)
 
     @property
     def source(self) -> Source:
@@ -37,10 +41,29 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The command was accepted; `offset` is its answer's in the stream's partition."""
+    """The command was accepted; `offset` is its answer's in the stream's partition.
+
+    `time_ms` is the log's time for the answer, `source` who gave it.
+    """
 
     command_id: str
     offset: int
+    time_ms: int = field(default=0, compare=False)
+    source: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to a Ping: who gave it, and what it took, in ms.
+
+    `published_ms` until the log had the command, `answered_ms` from there to the answer by the log's own
+    clock, `whole_ms` until the answer was here.
+    """
+
+    source: str
+    published_ms: float
+    answered_ms: int
+    whole_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,7 @@ def answered(publication: Publication, record: Record) -> Accepted | Refused | N
     if message.source != publication.source or record.envelope.stream != publication.stream_id:
         return None
     if isinstance(message, CommandAccepted):
-        return Accepted(message.command_id, record.offset)
+        return Accepted(message.command_id, record.offset, record.append_time_ms, record.envelope.source)
     return Refused(message.command_id, record.offset, message.code, message.path, message.message)
 
 

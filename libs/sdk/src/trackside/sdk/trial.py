@@ -25,9 +25,22 @@ def connect(channel: Channel) -> None:
     _next_point.clear()
 
 
-def parameters() -> dict[str, Any]:
-    """Gives the parameters of this trial."""
-    return _connected().parameters()
+def parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Gives the parameters of this trial, and the defaults of those that it was not given.
+
+    Outside of a search these are all, unless TRACKSIDE_PARAMETERS holds some as JSON.
+    """
+    return {**(defaults or {}), **_connected().parameters()}
+
+
+def task_id() -> str:
+    """Gives the id of the task that runs, such as `digits-1.7`; `alone` where no worker runs it."""
+    return os.environ.get("TRACKSIDE_TASK_ID") or "alone"
+
+
+def attempt() -> int:
+    """Gives which attempt of the task this is, from 1 on."""
+    return int(os.environ.get("TRACKSIDE_ATTEMPT") or 1)
 
 
 def report(value: float | Mapping[str, float], step: int | None = None) -> None:

@@ -2,10 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from trackside.cli.failures import Failure
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
+from trackside.replay.kept import Kept
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
@@ -30,6 +32,12 @@ class Addresses:
     def prefix(self) -> str:
         """What topic names begin with, most often nothing."""
         return os.environ.get(PREFIX, "")
+
+    @property
+    def kept(self) -> Kept:
+        """Where states of long streams are kept: in the user's cache."""
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Kept(Path(cache) / "trackside" / "states")
 
 
 def _found(variable: str) -> stack.Stack:

@@ -20,7 +20,7 @@ from trackside.replay.errors import LiveTargetError, NotRecordedError
 from trackside.replay.finding import find
 from trackside.replay.fork import fork_of, parse_changes
 from trackside.replay.moments import NOW, Moment, parse_moment
-from trackside.replay.rerun import SideBySide, rerun_of, side_by_side, status_of
+from trackside.replay.rerun import Pair, SideBySide, rerun_of, side_by_side, status_of
 from trackside.replay.timeline import find_live, past_at
 from trackside.sdk.client import Client
 from trackside.telemetry import context
@@ -43,7 +43,8 @@ def rerun(
 ) -> None:
     """Run the trials of a recorded search again as a new one: same parameters, order, seed; no tuner asked.
 
-    The recorded stream stays as it is. Compare them with `replay compare OLD NEW`.
+    The recorded stream stays as it is. With --wait the two are shown side by side at the end, trial by trial;
+    `replay compare OLD NEW` does it at any time.
 
     \b
     Examples:
@@ -54,7 +55,9 @@ def rerun(
     command = rerun_of(search, stream_id, offset, judged=not no_assessor)
     if not as_json:
         screen.complain(f"{stream_id} behind offset {offset}: {len(search.trials)} trials again")
-    _start(command, new_id, wait, timeout_s, as_json)
+    started = _start(command, new_id, wait, timeout_s, as_json)
+    if wait:
+        _show_both(stream_id, search, started, as_json)
 
 
 def fork(
@@ -102,7 +105,11 @@ def compare(
       trackside replay compare digits-1 digits-1-again
       trackside replay compare digits-1 digits-1-again --json
     """
-    found = side_by_side(run(_recorded(old, NOW))[0], run(_recorded(new, NOW))[0])
+    _show_both(old, run(_recorded(old, NOW))[0], new, as_json)
+
+
+def _show_both(old: str, search: Search, new: str, as_json: bool) -> None:
+    found = side_by_side(search, run(_recorded(new, NOW))[0])
     if as_json:
         screen.emit(found.as_json())
     else:
@@ -114,58 +121,61 @@ def show(old: str, new: str, found: SideBySide) -> None:
     columns = [
         Column("trial", right=True),
         Column("old"),
+        Column("steps", right=True),
         Column("value", right=True),
         Column("new"),
+        Column("steps", right=True),
         Column("value", right=True),
-        Column("difference", right=True),
-        Column("parameters", keep=True),
+        Column("differs", right=True),
+        Column("by step", right=True),
+        Column("same", right=True),
     ]
-    rows = []
-    for pair in found.pairs:
-        known, fresh = pair.old, pair.new
-        shown = known or fresh
-        parameters: object = None if shown is None else shown.parameters
-        if known is not None and fresh is not None and not pair.same_parameters:
-            parameters = "not the same"
-        rows.append(
-            [
-                pair.number,
-                status_of(known),
-                None if known is None else known.value,
-                status_of(fresh),
-                None if fresh is None else fresh.value,
-                pair.difference if pair.same_parameters else None,
-                parameters,
-            ]
-        )
-    screen.show_table(columns, rows)
+    screen.show_table(columns, [_cells(pair) for pair in found.pairs])
     whole = found.as_json()
     for name, side in ((old, whole["old"]), (new, whole["new"])):
         best = screen.number(side["best_value"])
         took = screen.duration(side["duration_s"])
         screen.say(f"{name} {side['status']}: best {best} of trial {screen.cell(side['best_trial'])}, {took}")
     mean, largest = screen.number(whole["mean_difference"]), screen.number(whole["largest_difference"])
-    screen.say(
-        f"{whole['same_parameters']} trials have the same parameters, {whole['compared']} of them values: "
-        f"mean difference {mean}, largest {largest}"
-    )
+    screen.say(f"{whole['same_parameters']} trials have the same parameters")
+    screen.say(f"{whole['compared']} of them came as far in both: mean difference {mean}, largest {largest}")
+    step = screen.number(whole["largest_difference_of_a_step"])
+    screen.say(f"{whole['steps_compared']} steps were reported by both: largest difference {step}")
+
+
+def _cells(pair: Pair) -> list[object]:
+    """Gives the row of a trial in both searches; `by step` is the largest difference at a common step.
+
+    `same` says whether both had the same parameters.
+    """
+    same = None
+    if pair.old is not None and pair.new is not None:
+        same = "yes" if pair.same_parameters else "no"
+    sides: list[object] = []
+    for trial in (pair.old, pair.new):
+        told = (None, None) if trial is None else (len(trial.reports), trial.value)
+        sides += [status_of(trial), *told]
+    difference = pair.difference if pair.same_parameters else None
+    return [pair.number, *sides, difference, max(pair.steps, key=abs, default=None), same]
 
 
 async def _recorded(stream_id: str, moment: Moment) -> tuple[Search, int]:
     """Gives a recorded search as it was, and the offset of the last record by then."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        past = await past_at(await find(log, Topics(prefix=addresses.prefix), stream_id), moment)
+        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
+        past = await past_at(history, moment, addresses.kept)
     if past.stream.search is None:
         raise NotRecordedError(f"{stream_id} has no search there")
     return past.stream.search, past.last.offset
 
 
-def _start(command: StartSearch, new_id: str, wait: bool, timeout_s: float, as_json: bool) -> None:
+def _start(command: StartSearch, new_id: str, wait: bool, timeout_s: float, as_json: bool) -> str:
     stream_id = new_id or submitting.made_up_id(command)
     if not is_identifier(stream_id):
         raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
     run(_submit(command, stream_id, wait, timeout_s, as_json))
+    return stream_id
 
 
 async def _submit(command: StartSearch, stream_id: str, wait: bool, timeout_s: float, as_json: bool) -> None:

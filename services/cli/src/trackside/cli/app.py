@@ -20,6 +20,7 @@ from trackside.cli import (
     services,
     stacking,
     submitting,
+    trading,
     verifying,
 )
 from trackside.cli.running import INTERRUPTED, explained
@@ -51,11 +52,13 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "update-space": changing.update_space,
         "request-trials": changing.request_trials,
         "add-trial": changing.add_trial,
-        "import-trials": changing.import_trials,
+        "import-trials": trading.import_trials,
+        "stop-trial": changing.stop_trial,
         "ping": changing.ping,
     },
     LOOK: {
         "ls": reading.ls,
+        "export-trials": trading.export_trials,
         "show": reading.show,
         "watch": looking.watch,
         "tasks": listing.tasks,

@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from trackside.cli import screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse
 from trackside.cli.running import run
@@ -17,15 +19,15 @@ from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
     AddTrial,
-    ImportTrials,
     PauseSearch,
-    Ping,
     RequestTrials,
     ResumeSearch,
+    StopTrial,
     UpdateSearch,
     UpdateSearchSpace,
 )
 from trackside.sdk.client import Client
+from trackside.sdk.publication import Pong
 from trackside.sdk.yaml_core import YamlError, read_yaml
 from trackside.telemetry import context
 
@@ -62,9 +64,7 @@ def update(
         "goal": goal,
         "remove": [name.replace("-", "_") for name in remove or []],
     }
-    _send(
-        stream_id, UpdateSearch, {k: v for k, v in given.items() if v not in (None, [])}, timeout_s, as_json
-    )
+    send(stream_id, UpdateSearch, {k: v for k, v in given.items() if v not in (None, [])}, timeout_s, as_json)
 
 
 def update_space(
@@ -84,7 +84,7 @@ def update_space(
     found = _read(file)
     if isinstance(found, dict) and isinstance(found.get("space"), dict) and "type" not in found["space"]:
         found = found["space"]
-    _send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json)
+    send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json)
 
 
 def request_trials(
@@ -99,7 +99,7 @@ def request_trials(
     Examples:
       trackside request-trials digits-1 3
     """
-    _send(stream_id, RequestTrials, {"count": count}, timeout_s, as_json)
+    send(stream_id, RequestTrials, {"count": count}, timeout_s, as_json)
 
 
 def add_trial(
@@ -117,25 +117,7 @@ def add_trial(
       trackside add-trial digits-1 lr=0.01 'layer={"_name": "conv", "kernel": 3}' --tell-tuner
     """
     body = {"parameters": assignments(parameters), "tell_tuner": tell_tuner}
-    _send(stream_id, AddTrial, body, timeout_s, as_json)
-
-
-def import_trials(
-    stream_id: SearchId,
-    file: Annotated[Path, typer.Argument(metavar="TRIALS", help="JSON or YAML; NNI's export too.")],
-    timeout_s: Timeout = 30.0,
-    as_json: AsJson = False,
-) -> None:
-    """Tell a search's tuner results from elsewhere: a list of parameters and value.
-
-    \b
-    Examples:
-      trackside import-trials digits-1 trials.json
-    """
-    found = _read(file)
-    if not isinstance(found, list):
-        raise Misuse(f"{file}: expected a list of {{parameters, value}}, got {type(found).__name__}")
-    _send(stream_id, ImportTrials, {"trials": [past_trial(past) for past in found]}, timeout_s, as_json)
+    send(stream_id, AddTrial, body, timeout_s, as_json)
 
 
 def pause(
@@ -155,7 +137,7 @@ def pause(
       trackside pause digits-1 --return --reason "the machine is needed"
     """
     running = "return" if give_back else "finish"
-    _send(stream_id, PauseSearch, {"running": running, "reason": reason}, timeout_s, as_json)
+    send(stream_id, PauseSearch, {"running": running, "reason": reason}, timeout_s, as_json)
 
 
 def resume(stream_id: SearchId, timeout_s: Timeout = 30.0, as_json: AsJson = False) -> None:
@@ -165,7 +147,22 @@ def resume(stream_id: SearchId, timeout_s: Timeout = 30.0, as_json: AsJson = Fal
     Examples:
       trackside resume digits-1
     """
-    _send(stream_id, ResumeSearch, {}, timeout_s, as_json)
+    send(stream_id, ResumeSearch, {}, timeout_s, as_json)
+
+
+def stop_trial(
+    stream_id: SearchId,
+    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="Its number.")],
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """End one trial of a search; the search goes on.
+
+    \b
+    Examples:
+      trackside stop-trial digits-1 7
+    """
+    send(stream_id, StopTrial, {"trial": trial}, timeout_s, as_json)
 
 
 def ping(
@@ -179,7 +176,15 @@ def ping(
     Examples:
       trackside ping --timeout 5
     """
-    _send(stream_id, Ping, {}, timeout_s, as_json)
+    check_id(stream_id)
+    pong = run(_ping(stream_id, timeout_s))
+    if as_json:
+        screen.emit_line({"stream": stream_id, **asdict(pong)})
+        return
+    screen.say(
+        f"{pong.source} answered in {pong.whole_ms:.0f} ms: {pong.published_ms:.0f} ms until the log had the "
+        f"question, {pong.answered_ms} ms from there to its answer"
+    )
 
 
 def seconds(text: str) -> float | None:
@@ -203,16 +208,6 @@ def assignments(parameters: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def past_trial(past: Any) -> Any:
-    """Reads a trial of a list, ours or NNI's: `parameter`, and a value as JSON text or an object."""
-    if not isinstance(past, dict):
-        return past
-    value = past.get("value")
-    value = _value(value) if isinstance(value, str) else value
-    value = value.get("default") if isinstance(value, dict) else value
-    return {"parameters": past.get("parameters", past.get("parameter")), "value": value}
-
-
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
@@ -229,7 +224,8 @@ def _read(file: Path) -> Any:
         raise Misuse(f"{file}:{error.line}: {error}") from error
 
 
-def _send(stream_id: str, kind: type[Command], body: dict[str, Any], timeout_s: float, as_json: bool) -> None:
+def send(stream_id: str, kind: type[Command], body: dict[str, Any], timeout_s: float, as_json: bool) -> None:
+    """Publishes a command and prints its answer; raises Misuse for what can't be right, or is refused."""
     check_id(stream_id)
     command = command_of(kind.wire_type(), body, (kind,))
     if isinstance(command, Problem):
@@ -242,3 +238,9 @@ async def _sent(stream_id: str, command: Command, timeout_s: float, as_json: boo
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         await print_answer(client, publication, timeout_s, as_json)
+
+
+async def _ping(stream_id: str, timeout_s: float) -> Pong:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        return await client.ping(stream_id, timeout_s)

@@ -13,6 +13,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.finding import find
+from trackside.replay.kept import Kept
 from trackside.replay.moments import Moment, parse_moment
 from trackside.replay.pictures import Change, Fields, Picture, changes, picture
 from trackside.replay.timeline import History, Past, past_at, pasts
@@ -67,7 +68,7 @@ async def _show(stream_id: str, moment: Moment, as_json: bool) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        past = await past_at(history, moment)
+        past = await past_at(history, moment, addresses.kept)
     if as_json:
         screen.emit(_place(history, past) | picture(past.stream).as_json())
     else:
@@ -78,7 +79,7 @@ async def _diff(stream_id: str, start: Moment | None, end: Moment, as_json: bool
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        taken = await pictures_at(history, [end] if start is None else [start, end])
+        taken = await pictures_at(history, [end] if start is None else [start, end], addresses.kept)
     last, after = taken[-1]
     first, before = taken[0] if start is not None else (None, None)
     found = changes(before, after)
@@ -91,9 +92,11 @@ async def _diff(stream_id: str, start: Moment | None, end: Moment, as_json: bool
             screen.say(line)
 
 
-async def pictures_at(history: History, moments: list[Moment]) -> list[tuple[Fields, Picture]]:
+async def pictures_at(
+    history: History, moments: list[Moment], kept: Kept | None = None
+) -> list[tuple[Fields, Picture]]:
     """Takes a picture at each moment, with its place."""
-    async with aclosing(pasts(history, moments)) as found:
+    async with aclosing(pasts(history, moments, kept)) as found:
         return [(_place(history, past), picture(past.stream)) async for past in found]
 
 

@@ -138,7 +138,7 @@ def _cells(row: Row, found: Comparison) -> list[object]:
         None if is_base else f"{row.makespan_saved:.0%}",
         screen.duration(outcome.device_ms / 1000),
         None if is_base else f"{row.device_saved:.0%}",
-        len(row.stopped),
+        row.stops,
         None if row.best is None else row.best.value,
         None if is_base or row.lost is None else f"{row.lost:.3g}",
         row.rank,

@@ -1,11 +1,13 @@
 """Asks tuners and assessors beside the loop; what they say comes back as a proposal that may lose."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
+from trackside.contracts.searches import Suggester
 from trackside.dispatcher import decide
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import TunerHistory
@@ -18,6 +20,7 @@ from trackside.dispatcher.lanes import (
     Setup,
     TunerLane,
 )
+from trackside.dispatcher.memory import TunerWaits
 from trackside.dispatcher.tuners import TUNERS
 from trackside.domain.objectives import directions_of
 from trackside.domain.search import Search
@@ -28,9 +31,6 @@ from trackside.telemetry import context
 from trackside.telemetry.metrics import gauge, histogram
 
 log = structlog.get_logger("trackside.dispatcher")
-
-TRIES = 3
-"""How often a tuner that raises, hangs or dies is asked for one trial before its search fails."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Advice:
             return
         known = self._known(search)
         number = search.next_trial
-        if number is not None and not known.asking:
+        if number is not None and not known.asking and not decide.has_failed(search):
             known.asking = True
             past = known.tuner_past.until(search, number)
             self._background.spawn(self._suggest(stream, search, known, past, number))
@@ -123,37 +123,41 @@ class Advice:
     async def _suggest(
         self, stream: Stream, search: Search, known: _Advised, past: list[HistoryItem], number: int
     ) -> None:
-        seen = search.opened[number]
-        events = None
-        for left in reversed(range(TRIES)):
-            began = monotonic_s()
-            try:
-                with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                    answer = await self._lane(search).suggest(search.search_id, known.setup, past, number)
-            except LaneClosed:
-                return
-            except LaneError as error:
-                log.warning(
-                    "tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error)
-                )
-                if left:
-                    continue
-                events = decide.failed(error.code, f"trial {number}, asked {TRIES} times: {error}")
-                break
-            histogram("trackside.dispatcher.suggestion.seconds").labels(search.spec.tuner.name).observe(
-                monotonic_s() - began
-            )
+        seen, by_chance = search.opened[number], decide.is_for_chance(search)
+        began = monotonic_s()
+        try:
+            with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
+                answer = await self._asked(search, known.setup, past, number, by_chance)
+        except LaneClosed:
+            return
+        except TunerWaits:
+            events = decide.deferred(search, number, seen)
+        except LaneError as error:
+            log.warning("tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error))
+            events = decide.failed(search, number, seen, f"tuner_{error.code}", str(error), error.traceback)
+        else:
+            took = histogram("trackside.dispatcher.suggestion.seconds")
+            took.labels(search.spec.tuner.name).observe(monotonic_s() - began)
             if answer is None:
                 events = decide.exhausted(search, seen)
             else:
-                events = decide.suggestion(search, number, answer, seen)
-            break
-        if events:
-            self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
+                source: Suggester = "fallback" if by_chance else "algorithm"
+                events = decide.suggestion(search, number, answer, seen, source)
+        self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
+
+    def _asked(
+        self, search: Search, setup: Setup, past: list[HistoryItem], number: int, by_chance: bool
+    ) -> Coroutine[Any, Any, dict[str, Any] | None]:
+        """Asks the search's tuner, or our random one in its place, which keeps a past of its own."""
+        if by_chance:
+            chance = {**setup, "tuner": {"name": "random", "options": {}}}
+            return self._tuner.suggest(_by_chance(search.search_id), chance, past, number)
+        return self._lane(search).suggest(search.search_id, setup, past, number)
 
     async def _dropped(self, search_id: str) -> None:
         try:
             await self._tuner.forget(search_id)
+            await self._tuner.forget(_by_chance(search_id))
             await self._own_tuner.forget(search_id)
             await self._judging.forget(search_id)
         except LaneError:
@@ -171,3 +175,8 @@ class Advice:
         if self._own_tuner is not self._tuner:
             backlog.labels("own-tuner").set(self._own_tuner.lane.backlog)
         backlog.labels("assessor").set(self._assessor.backlog)
+
+
+def _by_chance(search_id: str) -> str:
+    """Names the memory of chance in place of a search's tuner, in the advisor."""
+    return f"{search_id}/by-chance"

@@ -6,7 +6,8 @@ again.
 
     request  {"id": 7, "search": "s-1", "ops": [{"op": "tell", ...}, {"op": "ask", "number": 4}]}
     answer   {"id": 7, "result": <what the last op gave>}
-          or {"id": 7, "error": {"type": "ValueError", "message": "...", "op": 1}}
+          or {"id": 7, "waits": true}, if a tuner has to know the end of another trial before it answers
+          or {"id": 7, "error": {"type": "ValueError", "message": "...", "traceback": "...", "op": 1}}
 
 Ops of a search: `open` (kind tuner: space, tuner, seed, direction, and `directions` of several objectives;
 kind assessor: assessor, direction, seed), `close`; of a tuner `recall` (number, parameters), `ask` (number),
@@ -21,15 +22,21 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
+from itertools import dropwhile
 from typing import IO, Any
 
+from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX
+from trackside.dispatcher import own_tuners
 from trackside.dispatcher.assessment import Assessment
 from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Memory
+from trackside.dispatcher.memory import Memory, TunerWaits
 
 Op = Mapping[str, Any]
 _PR_SET_PDEATHSIG = 1
+_OURS = frozenset({__file__, own_tuners.__file__})
+"""Where a traceback of a user's code begins; nobody wants to read of these."""
 
 
 class Advisor:
@@ -49,10 +56,11 @@ class Advisor:
                 result = self._do(request["search"], op)
                 done += 1
             return {"id": request.get("id"), "result": result}
+        except TunerWaits:
+            return {"id": request.get("id"), "waits": True}
         except Exception as error:  # noqa: BLE001  (a tuner may raise anything; the asker gets it as a reply)
             self._open.pop(str(request.get("search")), None)
-            fault = {"type": type(error).__name__, "message": str(error), "op": done}
-            return {"id": request.get("id"), "error": fault}
+            return {"id": request.get("id"), "error": {**described(error), "op": done}}
 
     def _do(self, search: str, op: Op) -> Any:
         match op["op"]:
@@ -68,6 +76,21 @@ class Advisor:
                     return _assess(memory, name, op)
                 return _tune(memory, name, op)
         return None
+
+
+def described(error: BaseException) -> dict[str, str]:
+    """Says what was raised, where: its type, its message, and the end of its traceback."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001  (a user's own exception: its text is a method of theirs)
+        message = "(its text can't be had)"
+    theirs = dropwhile(lambda frame: frame.filename in _OURS, traceback.extract_tb(error.__traceback__))
+    told = "".join(traceback.format_list(list(theirs))) + f"{type(error).__name__}: {message}"
+    return {
+        "type": type(error).__name__[:200],
+        "message": message[:MESSAGE_MAX],
+        "traceback": told[-TRACEBACK_MAX:],
+    }
 
 
 def _request(line: bytes | str) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
+from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -23,6 +24,7 @@ from trackside.contracts.searches import (
     SearchStatus,
     StartSearch,
     StopSearch,
+    Suggester,
     TrialEnded,
     TrialStatus,
     TrialSuggested,
@@ -41,10 +43,13 @@ from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.objectives import names_of, values_of
 from trackside.domain.search import Search
+from trackside.domain.search_advice import waits_in_vain
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
+CHANCES = 3
+"""How often a trial may fail to be drawn by chance, where that stands in for a tuner."""
 _FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
 
 
@@ -71,6 +76,7 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
         lacking += _stopped_tasks(search, stream.tasks)
         lacking += _held_tasks(search, stream.tasks)
         lacking += _added_trial(search, stream.traceparent)
+        lacking += _failed_search(search, stream.traceparent)
         lacking += _ended_search(search, stream.traceparent)
     return lacking
 
@@ -80,7 +86,7 @@ def suggestion(
     number: int,
     parameters: dict[str, Any],
     seen: int,
-    source: Literal["algorithm", "customized"] = "algorithm",
+    source: Suggester = "algorithm",
 ) -> list[Event]:
     """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's."""
     spec = search.spec
@@ -107,9 +113,41 @@ def exhausted(search: Search, seen: int) -> list[Event]:
     return [SearchExhausted(trials=len(search.trials), seen=seen)]
 
 
-def failed(code: str, message: str) -> list[Event]:
-    """Gives the event of a search whose tuner can't go on."""
-    return [SearchFailed(code=code, message=message[:4_000])]
+def deferred(search: Search, number: int, seen: int) -> list[Event]:
+    """Gives the event of a tuner that waits for the end of a trial; a failure where there is none to come."""
+    if waits_in_vain(search, seen):
+        vain = "it waits for the end of a trial, and none runs"
+        return failed(search, number, seen, "tuner_waits_in_vain", vain)
+    return [SuggestionDeferred(trial=number, seen=seen)]
+
+
+def failed(
+    search: Search, number: int, seen: int, code: str, message: str, traceback: str = ""
+) -> list[Event]:
+    """Gives the event of a tuner that gave nothing of use for trial `number`."""
+    return [
+        SuggestionFailed(
+            trial=number,
+            failure=search.failures + 1,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def is_for_chance(search: Search) -> bool:
+    """Says whether the next trial is to be drawn by chance, since its tuner has failed too often."""
+    policy = search.spec.tuner.on_failure
+    return policy.then == "random" and search.failures > policy.retries
+
+
+def has_failed(search: Search) -> bool:
+    """Says whether a search can't go on: neither its tuner nor chance in its place gave the next trial."""
+    policy = search.spec.tuner.on_failure
+    tries = policy.retries + (CHANCES if policy.then == "random" else 0)
+    return search.next_trial is not None and search.failures > tries
 
 
 def early_stop(search: Search, trial: int, seen: int) -> list[Event]:
@@ -308,6 +346,13 @@ def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
         parameters = search.added[0].parameters
         events = suggestion(search, number, parameters, search.opened[number], "customized")
         yield Answer("add trial", events, traceparent)
+
+
+def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
+    if has_failed(search):
+        code, why = search.last_failure
+        message = f"trial {search.next_trial}, asked {search.failures} times: {why}"
+        yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
 
 
 def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trackside.dispatcher.memory import TunerWaits
+
 Op = dict[str, Any]
 Setup = Mapping[str, Any]
 Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
@@ -33,16 +35,20 @@ _REPLY_BYTES_MAX = 16 * 1024 * 1024
 class LaneError(Exception):
     """A lane could not answer; nothing of the search is lost, as its history can be sent again.
 
-    `code` is what a search fails with if this happens again and again.
+    `code` says how, `traceback` is what the tuner or assessor said of its error, if it could.
     """
 
-    code = "tuner_died"
+    code = "died"
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
 
 
 class LaneTimeout(LaneError):
     """The advisor was silent past the lane's limit and has been killed."""
 
-    code = "tuner_timed_out"
+    code = "timed_out"
 
 
 class LaneDied(LaneError):
@@ -56,7 +62,13 @@ class LaneClosed(LaneError):
 class AdviceFailed(LaneError):
     """The tuner or assessor itself raised; one of ours would raise again on the same history."""
 
-    code = "tuner_failed"
+    code = "failed"
+
+
+class AdviceIsNonsense(AdviceFailed):
+    """The tuner said something that can't be meant."""
+
+    code = "nonsense"
 
 
 def _advisor_argv() -> list[str]:
@@ -114,7 +126,7 @@ class Lane:
                     while part := list(itertools.islice(listed, ops_a_line)):
                         result = await self._exchange(child, search, part)
                     return result
-                except AdviceFailed:
+                except (AdviceFailed, TunerWaits):
                     raise
                 except BaseException:
                     # Also when cancelled: a reply still to come would be taken for the next one's.
@@ -181,14 +193,21 @@ class Lane:
             raise LaneDied(
                 f"lane {self.name}: answer {reply.get('id')!r} to request {number}; advisor killed"
             )
+        if reply.get("waits"):
+            raise TunerWaits
         fault = reply.get("error")
         if fault:
-            raise AdviceFailed(f"lane {self.name}, search {search}: {fault['type']}: {fault['message']}")
+            kind = AdviceIsNonsense if fault["type"] == "NonsenseError" else AdviceFailed
+            said = f"lane {self.name}, search {search}: {fault['type']}: {fault['message']}"
+            raise kind(said, fault.get("traceback", ""))
         return reply.get("result")
 
     async def _reply(self, child: asyncio.subprocess.Process) -> dict[str, Any]:
         assert child.stdout is not None
-        line = await child.stdout.readline()
+        try:
+            line = await child.stdout.readline()
+        except ValueError:
+            raise LaneDied(f"lane {self.name}: an answer longer than {_REPLY_BYTES_MAX:,} bytes") from None
         if not line.endswith(b"\n"):
             raise self._end(child)
         try:
@@ -251,7 +270,12 @@ class _Feed:
                 yield _op_of(item)
             yield question
 
-        result = await self._lane.request(search, ops)
+        try:
+            result = await self._lane.request(search, ops)
+        except TunerWaits:
+            taken.asked = None
+            self._sent[search] = taken
+            raise
         # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
         self._sent[search] = taken
         return result
@@ -305,6 +329,8 @@ class TunerLane:
         self, search_id: str, setup: Setup, history: History, number: int
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Asks for the parameters of trial `number`; None means that the space is exhausted.
+
+        Raises TunerWaits if the tuner waits for the end of another trial.
 
         `setup` holds space, tuner, seed and direction as plain JSON. `history` is the search's append-only
         list as it stood when the slot of this trial opened: its length is taken at the call, not when

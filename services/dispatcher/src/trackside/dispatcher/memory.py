@@ -14,6 +14,10 @@ EndState = Literal["complete", "pruned", "failed"]
 Key = tuple[Any, ...]
 
 
+class TunerWaits(Exception):
+    """A tuner can't suggest a trial until another one has ended."""
+
+
 def suggestion_seed(search_seed: int, number: int, redraw: int = 0) -> int:
     """Gives the 32-bit seed of trial `number`: the first 4 bytes, big-endian, of BLAKE2b("seed/number").
 
@@ -29,7 +33,8 @@ class Memory(Protocol):
     def ask(self, number: int) -> dict[str, Any] | None:
         """Suggests the parameters of trial `number`, or None when there are none that were not suggested yet.
 
-        The trial is part of the history from then on. Raises ValueError if a trial before it is unknown.
+        The trial is part of the history from then on. Raises ValueError if a trial before it is unknown, and
+        TunerWaits, after which the memory is as it was, if the tuner waits for the end of another.
         """
         ...
 

@@ -4,7 +4,9 @@ A class is made once for a search, with keyword arguments, and asked for each tr
 
     class Mine:
         def __init__(self, space, options, direction): ...     # ValueError: these options won't do
-        def suggest(self, history, number, seed): ...           # parameters, or None: nothing is left
+        def suggest(self, history, number, seed): ...           # parameters, None or "wait"
+
+None says that nothing is left to try, "wait" that it has to know the end of another trial first.
 
 `space` is the search's in our form. `history` lists the trials before this one, oldest first, each
 {"number", "parameters", "state": running|complete|pruned|failed, "value"}, and imported results, whose number
@@ -17,10 +19,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from trackside.dispatcher.axes import Space, axes_of, unfit
-from trackside.dispatcher.memory import Direction, EndState, Known, Value, suggestion_seed
+from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, Value, suggestion_seed
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
@@ -36,8 +38,10 @@ class NonsenseError(ValueError):
 class OwnTuner(Protocol):
     """What a class of the entry-point group is asked."""
 
-    def suggest(self, history: Sequence[Past], number: int, seed: int) -> Mapping[str, Any] | None:
-        """Gives the parameters of trial `number`, or None when there is nothing left to try."""
+    def suggest(
+        self, history: Sequence[Past], number: int, seed: int
+    ) -> Mapping[str, Any] | Literal["wait"] | None:
+        """Gives the parameters of trial `number`, None when nothing is left, or "wait"."""
         ...
 
 
@@ -77,8 +81,8 @@ class OwnMemory:
     def ask(self, number: int) -> dict[str, Any] | None:
         """Asks the tuner for trial `number`; None when it has nothing left.
 
-        Raises NonsenseError for parameters outside of the space or repeated again and again, and whatever
-        the tuner raises.
+        Raises NonsenseError for parameters outside of the space or repeated again and again,
+        TunerWaits, and whatever the tuner raises.
         """
         if number != len(self._known):
             raise ValueError(
@@ -89,6 +93,8 @@ class OwnMemory:
             suggested = self._tuner.suggest(list(self._history), number, seed)
             if suggested is None:
                 return None
+            if suggested == "wait":
+                raise TunerWaits
             fault = unfit(self._axes, suggested)
             if fault is not None:
                 raise NonsenseError(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -33,7 +34,7 @@ log = structlog.get_logger("trackside.dispatcher")
 
 _NOBODY_LOOKS = Signatures()
 _COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
-_CONCLUDES = (TrialSuggested, SearchExhausted, SearchFailed)
+_CONCLUDES = (TrialSuggested, SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed)
 
 
 class Dispatcher:

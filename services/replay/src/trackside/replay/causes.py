@@ -7,6 +7,7 @@ suggestion rests on what opened its slot, an assignment on what put the task int
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.batches import BatchEnded, BatchStarted, BatchStopRequested, GroupEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.ids import trial_task_id
@@ -165,6 +166,8 @@ class Causes:
             case TrialSuggested(trial=number):
                 return self._slot(number)
             case SearchExhausted(trials=number):
+                return self._slot(number)
+            case SuggestionFailed(trial=number) | SuggestionDeferred(trial=number):
                 return self._slot(number)
             case SearchFailed():
                 search = self.stream.search

@@ -58,12 +58,32 @@ class Pair:
         old, new = _value(self.old), _value(self.new)
         return None if old is None or new is None else new - old
 
+    @property
+    def alike(self) -> bool:
+        """Says whether both have the trial, with the same parameters, and it came as far in both."""
+        if self.old is None or self.new is None:
+            return False
+        far = [(trial.status, len(trial.reports)) for trial in (self.old, self.new)]
+        return self.same_parameters and far[0] == far[1]
+
+    @property
+    def steps(self) -> list[float]:
+        """New minus old at each step that both reported with a value, in the order of steps."""
+        if self.old is None or self.new is None or not self.same_parameters:
+            return []
+        old, new = _reported(self.old), _reported(self.new)
+        return [new[step] - old[step] for step in sorted(old.keys() & new.keys())]
+
     def as_json(self) -> dict[str, Any]:
         """Gives it for programs."""
+        steps = self.steps
         return {
             "trial": self.number,
             "same_parameters": self.same_parameters,
+            "alike": self.alike,
             "difference": self.difference,
+            "steps_compared": len(steps),
+            "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
             "old": _trial(self.old),
             "new": _trial(self.new),
         }
@@ -79,13 +99,18 @@ class SideBySide:
 
     @property
     def differences(self) -> list[float]:
-        """The differences of the trials that are the same in both and have values."""
-        same = [pair.difference for pair in self.pairs if pair.same_parameters]
+        """The differences of the trials that are the same in both, came as far in both, and have values."""
+        same = [pair.difference for pair in self.pairs if pair.alike]
         return [difference for difference in same if difference is not None]
+
+    @property
+    def steps(self) -> list[float]:
+        """The differences at all steps that both reported of the same trials."""
+        return [difference for pair in self.pairs for difference in pair.steps]
 
     def as_json(self) -> dict[str, Any]:
         """Gives it for programs."""
-        found = self.differences
+        found, steps = self.differences, self.steps
         return {
             "old": _search(self.old),
             "new": _search(self.new),
@@ -93,6 +118,8 @@ class SideBySide:
             "compared": len(found),
             "mean_difference": math.fsum(found) / len(found) if found else None,
             "largest_difference": max(found, key=abs) if found else None,
+            "steps_compared": len(steps),
+            "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
             "trials": [pair.as_json() for pair in self.pairs],
         }
 
@@ -112,6 +139,11 @@ def _value(trial: Trial | None) -> float | None:
     return None if trial is None or trial.value is None or not math.isfinite(trial.value) else trial.value
 
 
+def _reported(trial: Trial) -> dict[int, float]:
+    """Gives the finite values that a trial reported, by step; the last one of a step."""
+    return {step: value for step, value in trial.reports if value is not None and math.isfinite(value)}
+
+
 def status_of(trial: Trial | None) -> str | None:
     """Gives a trial's state, `open` while it has not ended."""
     if trial is None:
@@ -126,7 +158,7 @@ def _trial(trial: Trial | None) -> dict[str, Any] | None:
         "status": status_of(trial),
         "value": trial.value,
         "parameters": trial.parameters,
-        "reports": len(trial.reports),
+        "reports": [list(report) for report in trial.reports],
     }
 
 

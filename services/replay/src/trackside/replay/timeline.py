@@ -3,7 +3,7 @@
 import gc
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Record
@@ -14,12 +14,15 @@ from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.errors import BadRangeError, SilentLogError
+from trackside.replay.kept import EVERY_RECORDS, Kept, mark_of
 from trackside.replay.moments import NOW, Moment
 
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
 """How many are read at first: most often who looks for the first record of a stream needs no more."""
 SILENCE_LIMIT_S = 30.0
+WORTH_KEEPING = EVERY_RECORDS // 10
+"""How many records must have been folded for a state to be kept at the moment that was asked for."""
 Taken = tuple[Record, Entry]
 
 
@@ -52,12 +55,26 @@ class History:
 
 @dataclass(slots=True)
 class Past:
-    """A stream as it was behind `last`; `records` were written by then, of which `ignored` had no effect."""
+    """A stream as it was behind `last`; `records` were written by then, of which `ignored` had no effect.
+
+    `last` lies at `entry` of its topic. `known` of these records were in a state that had been kept;
+    `latest_ms` is the newest append time.
+    """
 
     stream: Stream
     last: Record
     records: int = 0
     ignored: int = 0
+    entry: int = -1
+    known: int = 0
+    latest_ms: int = 0
+
+    def fold(self, record: Record, entry: int) -> None:
+        """Folds the next record."""
+        self.last, self.entry = record, entry
+        self.records += 1
+        self.latest_ms = max(self.latest_ms, record.append_time_ms)
+        self.ignored += fold(self.stream, record) is not Outcome.APPLIED
 
 
 async def entries(
@@ -124,29 +141,56 @@ def _begins(record: Record) -> bool:
     return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
 
 
-async def pasts(history: History, moments: Sequence[Moment]) -> AsyncGenerator[Past, None]:
+async def pasts(
+    history: History, moments: Sequence[Moment], kept: Kept | None = None
+) -> AsyncGenerator[Past, None]:
     """Gives the stream at each of some moments, in their order; it is one object that goes on changing.
 
-    Raises BadRangeError if the stream hadn't begun, if the log isn't there yet, or if the order is wrong.
+    What was kept of a long stream is where it begins, and what is kept of it after that. Raises
+    BadRangeError if the stream hadn't begun, if the log isn't there yet, or if the order is wrong.
     """
     for moment in moments:
         if moment.offset is not None and moment.offset > history.last_offset:
             raise BadRangeError(f"the last offset of the partition is {history.last_offset}, not {moment}")
-    waiting, past = list(moments), None
-    async with aclosing(history.taken()) as records:
-        async for record, _ in records:
+    waiting, past, at = list(moments), None, history.begin
+    if kept is not None and (found := await _begun(history, waiting[0], kept)) is not None:
+        past, at = found
+    async with aclosing(replace(history, begin=at).taken()) as records:
+        async for record, entry in records:
             while waiting and not waiting[0].includes(record):
                 yield _stopped(past, waiting.pop(0), record)
             if not waiting:
                 return
             if past is None:
                 past = Past(Stream(history.stream_id, history.partition), record)
-            past.last = record
-            past.records += 1
-            past.ignored += fold(past.stream, record) is not Outcome.APPLIED
+            past.fold(record, entry.offset)
+            if kept is not None and past.records % EVERY_RECORDS == 0:
+                _keep(kept, history.place, past)
     for moment in waiting:
         if past is not None:
             yield _stopped(past, moment, past.last)
+
+
+async def _begun(history: History, moment: Moment, kept: Kept) -> tuple[Past, int] | None:
+    """Gives the nearest kept state of this very stream, and where the log goes on behind it."""
+    found = kept.nearest(history.place, history.stream_id, moment)
+    if found is None:
+        return None
+    mark, stream = found
+    at = mark.entry
+    if not history.begin <= at < history.end:
+        return None
+    async with aclosing(replace(history, begin=at, end=at + 1).taken()) as records:
+        async for record, _ in records:
+            if record.envelope.id == mark.record_id and record.offset == mark.offset:
+                past = Past(stream, record, mark.records, mark.ignored, at, mark.records, mark.latest_ms)
+                return past, at + 1
+    return None
+
+
+def _keep(kept: Kept, place: TopicPartition, past: Past) -> None:
+    mark = mark_of(past.last, past.entry, past.latest_ms, past.records, past.ignored)
+    kept.keep(place, mark, past.stream)
 
 
 def _stopped(past: Past | None, moment: Moment, beyond: Record) -> Past:
@@ -159,8 +203,11 @@ def _stopped(past: Past | None, moment: Moment, beyond: Record) -> Past:
     return past
 
 
-async def past_at(history: History, moment: Moment = NOW) -> Past:
+async def past_at(history: History, moment: Moment = NOW, kept: Kept | None = None) -> Past:
     """Gives the stream as it was at a moment; raises BadRangeError."""
     with uncollected():
-        async with aclosing(pasts(history, [moment])) as found:
-            return await anext(found)
+        async with aclosing(pasts(history, [moment], kept)) as found:
+            past = await anext(found)
+    if kept is not None and past.records > EVERY_RECORDS and past.records - past.known > WORTH_KEEPING:
+        _keep(kept, history.place, past)
+    return past

@@ -82,6 +82,15 @@ class Findings:
         at = where(place) if isinstance(place, Record) else place
         self.found.append(Finding(invariant, *at, message))
 
+    def illegal(self, record: Record, why: str) -> None:
+        """Notes an event that may not come now."""
+        self.add("INV-10", record, f"{type(record.message).__name__} is not legal now: {why}")
+
+    def at_once(self, number: int, limit: int, what: str, record: Record) -> None:
+        """Notes it if more go on at once than may."""
+        if number > limit:
+            self.add("INV-12", record, f"{number} {what} at once, the concurrency is {limit}")
+
     def sorted(self) -> list[Finding]:
         """Gives all findings in the order of the log, partition by partition."""
         return sorted(self.found, key=lambda f: (f.topic, f.partition, f.offset, f.invariant))

@@ -1,4 +1,4 @@
-"""INV-12, and INV-10 of roots: searches and batches stay within their limits and in their order."""
+"""INV-12, and INV-10 of roots: batches stay within their limits and in their order; searches too."""
 
 from dataclasses import dataclass, field
 
@@ -12,41 +12,15 @@ from trackside.contracts.batches import (
 )
 from trackside.contracts.ids import batch_task_id, trial_task_id
 from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import (
-    SearchEnded,
-    SearchExhausted,
-    SearchFailed,
-    SearchSpec,
-    SearchStarted,
-    SearchStopRequested,
-    TrialEnded,
-    TrialSuggested,
-)
+from trackside.contracts.searches import SearchEnded, SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.replay.verify_findings import Findings
-from trackside.replay.verify_tasks import At, TaskBook
+from trackside.replay.verify_searches import OF_SEARCHES, SearchBook, Searches, book_of
+from trackside.replay.verify_tasks import TaskBook
 
-OF_SEARCHES = (TrialSuggested, TrialEnded, SearchExhausted, SearchStopRequested, SearchFailed, SearchEnded)
 OF_BATCHES = (GroupEnded, BatchStopRequested, BatchEnded)
 STARTS = (SearchStarted, BatchStarted)
 ENDS = (SearchEnded, BatchEnded)
-
-
-@dataclass(slots=True)
-class SearchBook:
-    """What was seen of a search: how many trials, and which of them go on."""
-
-    search_id: str
-    spec: SearchSpec
-    suggested: int = 0
-    active: set[int] = field(default_factory=set)
-    exhausted: bool = False
-    stopping: bool = False
-
-    @property
-    def may_suggest(self) -> bool:
-        """Says whether trials are still to come."""
-        return not self.stopping and not self.exhausted and self.suggested < self.spec.max_trials
 
 
 @dataclass(slots=True)
@@ -74,6 +48,10 @@ class Roots:
     """Judges events of searches and batches, and what they submit."""
 
     findings: Findings
+    searches: Searches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.searches = Searches(self.findings)
 
     def started(self, root: Root, stream_id: str, event: Message, record: Record) -> Root:
         """Judges the start of a root, and gives its book."""
@@ -81,17 +59,17 @@ class Roots:
             self.findings.add("INV-10", record, f"{type(event).__name__} in a stream that has its root")
             return root
         if isinstance(event, SearchStarted):
-            return SearchBook(stream_id, event.search)
+            return book_of(stream_id, event, record)
         return BatchBook(stream_id, event.batch)
 
     def take(self, root: Root, tasks: dict[str, TaskBook], event: Message, record: Record) -> None:
         """Judges what happens to a root."""
         if isinstance(root, SearchBook) and isinstance(event, OF_SEARCHES):
-            self._of_search(root, tasks, event, record)
+            self.searches.take(root, tasks, event, record)
         elif isinstance(root, BatchBook) and isinstance(event, OF_BATCHES):
             self._of_batch(root, event, record)
         else:
-            self._illegal(record, "has no such root")
+            self.findings.illegal(record, "has no such root")
 
     def submitted(self, root: Root, event: TaskSubmitted, record: Record) -> None:
         """Judges whether it is the turn of a task."""
@@ -100,62 +78,19 @@ class Roots:
         elif isinstance(root, SearchBook):
             trial = root.suggested - 1
             if event.trial != trial or event.task_id != trial_task_id(root.search_id, trial):
-                self._illegal(record, f"task {event.task_id} is not that of the newest trial, {trial}")
+                self.findings.illegal(
+                    record, f"task {event.task_id} is not that of the newest trial, {trial}"
+                )
 
     def ended(self, root: Root, task_id: str) -> None:
         """Notes that a task has ended."""
         if isinstance(root, BatchBook):
             root.open.discard(task_id)
 
-    def _of_search(
-        self, book: SearchBook, tasks: dict[str, TaskBook], event: Message, record: Record
-    ) -> None:
-        match event:
-            case TrialSuggested():
-                self._suggested(book, event, record)
-            case TrialEnded():
-                self._trial_ended(book, tasks, event, record)
-            case SearchExhausted():
-                if not book.may_suggest or event.trials != book.suggested:
-                    self._illegal(record, f"{book.suggested} trials were suggested")
-                book.exhausted = True
-            case SearchStopRequested() | SearchFailed():
-                if book.stopping:
-                    self._illegal(record, "the search is stopping already")
-                book.stopping = True
-            case SearchEnded():
-                if book.active or book.may_suggest:
-                    said = ", ".join(str(trial) for trial in sorted(book.active)) or "none"
-                    self._illegal(record, f"trials that go on: {said}; more may come: {book.may_suggest}")
-
-    def _suggested(self, book: SearchBook, event: TrialSuggested, record: Record) -> None:
-        self.findings.checked["INV-12"] += 1
-        if book.stopping or book.exhausted:
-            self._illegal(record, "no more trials were to come")
-        if event.trial != book.suggested:
-            message = f"trial {event.trial} comes after {book.suggested} trials"
-            self.findings.add("INV-12", record, message)
-        book.suggested += 1
-        book.active.add(event.trial)
-        if book.suggested > book.spec.max_trials:
-            message = f"{book.suggested} trials, the limit is {book.spec.max_trials}"
-            self.findings.add("INV-12", record, message)
-        self._at_once(len(book.active), book.spec.concurrency, "trials", record)
-
-    def _trial_ended(
-        self, book: SearchBook, tasks: dict[str, TaskBook], event: TrialEnded, record: Record
-    ) -> None:
-        if event.trial not in book.active:
-            self.findings.add("INV-12", record, f"trial {event.trial} ends, and was not going on")
-        book.active.discard(event.trial)
-        task = tasks.get(trial_task_id(book.search_id, event.trial))
-        if task is None or task.at is not At.ENDED:
-            self._illegal(record, f"trial {event.trial} ends before its task")
-
     def _submitted_of_batch(self, book: BatchBook, event: TaskSubmitted, record: Record) -> None:
         self.findings.checked["INV-12"] += 1
         if book.stopping:
-            self._illegal(record, "the batch is being stopped")
+            self.findings.illegal(record, "the batch is being stopped")
         if event.group != book.group or book.submitted >= book.tasks_of_group:
             message = (
                 f"task {event.task_id} of group {event.group} is submitted while group {book.group} runs"
@@ -168,7 +103,7 @@ class Roots:
                 self.findings.add("INV-12", record, message)
         book.submitted += 1
         book.open.add(event.task_id)
-        self._at_once(len(book.open), book.spec.concurrency, "tasks", record)
+        self.findings.at_once(len(book.open), book.spec.concurrency, "tasks", record)
 
     def _of_batch(self, book: BatchBook, event: Message, record: Record) -> None:
         match event:
@@ -176,14 +111,14 @@ class Roots:
                 self._group_ended(book, event, record)
             case BatchStopRequested():
                 if book.stopping:
-                    self._illegal(record, "the batch is stopping already")
+                    self.findings.illegal(record, "the batch is stopping already")
                 book.stopping = True
             case BatchEnded():
                 if book.group < len(book.spec.groups) and (book.open or not book.stopping):
                     message = (
                         f"group {book.group} of {len(book.spec.groups)} runs, {len(book.open)} tasks go on"
                     )
-                    self._illegal(record, message)
+                    self.findings.illegal(record, message)
 
     def _group_ended(self, book: BatchBook, event: GroupEnded, record: Record) -> None:
         if event.group != book.group:
@@ -197,10 +132,3 @@ class Roots:
             self.findings.add("INV-12", record, message)
         book.group, book.submitted = event.group + 1, 0
         book.open.clear()
-
-    def _at_once(self, number: int, limit: int, what: str, record: Record) -> None:
-        if number > limit:
-            self.findings.add("INV-12", record, f"{number} {what} at once, the concurrency is {limit}")
-
-    def _illegal(self, record: Record, why: str) -> None:
-        self.findings.add("INV-10", record, f"{type(record.message).__name__} is not legal now: {why}")

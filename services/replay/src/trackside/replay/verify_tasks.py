@@ -16,10 +16,12 @@ from trackside.contracts.tasks import (
     Reservation,
     TaskAccepted,
     TaskAssigned,
+    TaskHeld,
     TaskInterrupted,
     TaskPreemptionRequested,
     TaskRecallRequested,
     TaskRefused,
+    TaskReleased,
     TaskReturned,
     TaskStatus,
     TaskStatusChanged,
@@ -67,7 +69,8 @@ class TaskBook:
     """What was seen of a task. `earliest_ms`: not before then may it be placed again.
 
     `interrupts` are those of the attempt, by resource; `ends` counts how its attempts ended. `asked` says
-    that its worker was told to end the placement, `exhausted` that its end allowed no other attempt.
+    that its worker was told to end the placement, `exhausted` that its end allowed no other attempt, `held`
+    that it may not be placed, for the time `holds`.
     """
 
     task_id: str
@@ -89,6 +92,8 @@ class TaskBook:
     final: bool = False
     stop: bool = False
     asked: bool = False
+    held: bool = False
+    holds: int = 0
     recalled: bool = False
     unschedulable: int = 0
     exhausted: bool = False
@@ -152,6 +157,8 @@ class Tasks:
                 self._interrupted(book, event, record)
             case TaskStopRequested():
                 self._stop_requested(book, record)
+            case TaskHeld() | TaskReleased():
+                self._held(book, event, record)
             case _:
                 self._by_scheduler(book, event, record)
         return book.has_ended
@@ -189,6 +196,8 @@ class Tasks:
         self.findings.checked["INV-3"] += 1
         self.lives.check_assigned(event.worker_id, event.incarnation, event.seen, record)
         self._in_line(book, event, record)
+        if book.held:
+            self._legal(False, book, event, record)
         if record.append_time_ms < book.earliest_ms:
             early_ms = book.earliest_ms - record.append_time_ms
             self._find("INV-10", record, f"task {book.task_id} is placed {early_ms} ms before it may be")
@@ -307,6 +316,16 @@ class Tasks:
         book.stop = True
         if book.at is At.QUEUED:
             self._end(book, record)
+
+    def _held(self, book: TaskBook, event: TaskHeld | TaskReleased, record: Record) -> None:
+        begins = isinstance(event, TaskHeld)
+        follows = event.hold == book.holds + int(begins)
+        self._legal(book.held is not begins and follows and not (begins and book.stop), book, event, record)
+        book.held, book.holds = begins, event.hold
+        if not begins:
+            book.earliest_ms = max(book.earliest_ms, record.append_time_ms)
+        elif book.at is not At.QUEUED:
+            book.asked = True
 
     def _time_limit(self, book: TaskBook, event: TimeLimitReached, record: Record) -> None:
         waits = book.at is At.QUEUED

@@ -52,6 +52,13 @@ class Row:
         """Says whether freed slots are used."""
         return "freed" if self.outcome.scenario.freed else "frozen"
 
+    @property
+    def stops(self) -> int:
+        """How many trials were stopped early: by its assessor, or without one as many as in the record."""
+        if self.outcome.scenario.assessor is not None:
+            return len(self.stopped)
+        return sum(fate.trace.status is TrialStatus.EARLY_STOPPED for fate in self.outcome.fates)
+
     def as_json(self) -> dict[str, Any]:
         """Gives it for programs."""
         scenario = self.outcome.scenario
@@ -66,6 +73,7 @@ class Row:
             "makespan_saved": self.makespan_saved,
             "device_s": self.outcome.device_ms / 1000,
             "device_saved": self.device_saved,
+            "stops": self.stops,
             "stopped_trials": list(self.stopped),
             "unknown_trials": self.unknown,
             "best_trial_killed": self.best_killed,

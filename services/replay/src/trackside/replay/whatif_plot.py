@@ -12,6 +12,7 @@ from trackside.replay.whatif_compare import Comparison, Row
 
 WIDTH = 960
 CURVES = 8
+NAME_LETTERS = 36
 COLORS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b")
 """Okabe and Ito's, which those who see fewer colours can tell apart."""
 GREY, LIGHT, RED = "#9a9a9a", "#e4e4e4", "#b3261e"
@@ -72,10 +73,14 @@ def _bars(found: Comparison) -> Iterator[Shape]:
     for at, row in enumerate(found.rows):
         y, outcome, left = _TOP + at * _ROW, row.outcome, _NAMES + 20
         color = _color(found.rows, row)
-        yield Label(20, y + 18, _title(row, at, 27), 11.5)
+        lines = _lines(_title(row, at, 66))
+        for number, line in enumerate(lines):
+            yield Label(
+                20, y + (18 if len(lines) == 1 else 11 + 13 * number), line, 11.5 if len(lines) == 1 else 10
+            )
         yield from _bar(left, y, outcome.device_ms, most_device, row.device_saved, color)
         yield from _bar(left + _BAR + 20, y, outcome.makespan_ms, most_span, row.makespan_saved, color)
-        yield Label(left + 2 * _BAR + 40, y + 18, str(len(row.stopped)), 11.5)
+        yield Label(left + 2 * _BAR + 40, y + 18, str(row.stops), 11.5)
         value = "none" if row.best is None or row.best.value is None else f"{row.best.value:.5g}"
         lost = "" if not row.lost else f"{row.lost:.3g} worse: "
         ink = RED if row.best_killed or row.lost else "#222222"
@@ -154,6 +159,14 @@ def _best_so_far(row: Row, direction: str) -> list[tuple[int, float]]:
 def _title(row: Row, at: int, longest: int) -> str:
     name = _cut(row.outcome.scenario.name, longest)
     return name if at == 0 else f"{name} ({row.mode})"
+
+
+def _lines(title: str) -> list[str]:
+    """Breaks a long title once, behind the comma that leaves most to the first line."""
+    if len(title) <= NAME_LETTERS:
+        return [title]
+    at = title.rfind(", ", 0, NAME_LETTERS)
+    return [title] if at < 0 else [title[: at + 1], title[at + 2 :]]
 
 
 def _cut(text: str, longest: int) -> str:

@@ -1,0 +1,80 @@
+"""Where a user's Python finds the platform and the names of tasks: the environment, and files near by."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from trackside.contracts.refusals import Problem
+from trackside.sdk.errors import ClientError, SpecError
+from trackside.sdk.task import Task
+from trackside.sdk.yaml_core import YamlError, read_yaml
+
+BOOTSTRAP, PREFIX = "TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_TOPIC_PREFIX"
+STACK = Path(".trackside") / "stack.json"
+CATALOGUE = "catalogue.yaml"
+
+
+def bootstrap() -> str:
+    """Gives Kafka's address: of the environment, else of the nearest stack that `trackside up` started.
+
+    Raises ClientError if neither says it.
+    """
+    given = os.environ.get(BOOTSTRAP, "")
+    if given:
+        return given
+    path = _nearest(STACK)
+    if path is None:
+        raise ClientError(
+            f"no {STACK} in {Path.cwd()} or above it, and {BOOTSTRAP} is not set: run `trackside up`, "
+            "or give the address of Kafka"
+        )
+    return str(json.loads(path.read_text("utf-8"))["bootstrap_servers"])
+
+
+def prefix() -> str:
+    """Gives what topic names begin with, most often nothing."""
+    return os.environ.get(PREFIX, "")
+
+
+def task_type_of(task: type[Task]) -> str:
+    """Gives the name that the nearest catalogue has for a class; raises SpecError if it has none.
+
+    A class of the script that runs is looked for under the name of its file.
+    """
+    entry, path = _entry(task), _nearest(Path(CATALOGUE))
+    line = f"tasks: {{{task.__qualname__.lower()}: {{entry: {entry!r}, path: .}}}}"
+    if path is None:
+        raise _unknown("", f"no {CATALOGUE} in {Path.cwd()} or above it; one with {line} makes it known")
+    try:
+        tasks = read_yaml(path.read_bytes()).value["tasks"]
+        entries = {name: task["entry"] for name, task in tasks.items() if "entry" in task}
+    except (OSError, YamlError, KeyError, TypeError, AttributeError) as error:
+        raise _unknown(str(path), f"can't be read as a catalogue: {error}") from error
+    for name, known in entries.items():
+        if known == entry:
+            return str(name)
+    raise _unknown(str(path), f"has no task with entry {entry!r}; add {line} and start the worker again")
+
+
+def _entry(task: type[Task]) -> str:
+    if task.__module__ != "__main__":
+        return f"{task.__module__}:{task.__qualname__}"
+    script = getattr(sys.modules["__main__"], "__file__", None) or "main"
+    return f"{Path(script).stem}:{task.__qualname__}"
+
+
+def _nearest(name: Path) -> Path | None:
+    here = Path.cwd()
+    found = (folder / name for folder in (here, *here.parents) if (folder / name).is_file())
+    return next(found, None)
+
+
+def _unknown(file: str, message: str) -> SpecError:
+    return SpecError(file or CATALOGUE, 0, Problem(code="unknown_task_type", path="$.task", message=message))
+
+
+def options(given: str | dict[str, Any] | None) -> dict[str, Any] | None:
+    """Gives a tuner or an assessor as a spec has it: a name alone becomes an object."""
+    return {"name": given} if isinstance(given, str) else given

@@ -1,0 +1,235 @@
+"""A search, defined, run, changed and looked at from Python."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackside.contracts.codec import command_of
+from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.message import Command, Json
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import (
+    AddTrial,
+    PauseSearch,
+    RequestTrials,
+    ResumeSearch,
+    SearchStatus,
+    StartSearch,
+    StopSearch,
+    StopTrial,
+    TrialEnded,
+    UpdateSearch,
+    UpdateSearchSpace,
+)
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.sdk import places, trial_lists
+from trackside.sdk.blocking import BlockingClient
+from trackside.sdk.client import Client
+from trackside.sdk.errors import ClientError, UnsendableError
+from trackside.sdk.publication import Pong
+from trackside.sdk.task import Task
+
+Connect = Callable[[], BlockingClient]
+
+
+class SearchFailedError(ClientError):
+    """A search ended because its tuner failed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """A trial as the log has it: its state as `trackside show` names it, its value None if it has none.
+
+    `reports` are (step, value); `duration_s` counts from the suggestion to the end, None before that.
+    """
+
+    number: int
+    status: str
+    parameters: Json
+    value: float | None
+    reports: tuple[tuple[int, float | None], ...]
+    duration_s: float | None
+    task_id: str
+
+
+class Search:
+    """A search over the parameters of a task: a name of the worker's catalogue, or the class itself.
+
+    `fields` are further fields of a search, as a spec file has them: objectives, concurrency, limits, seed,
+    resources, and also `past` and `first`. The platform is found as the command line finds it, or is that of
+    `connect`. Every call blocks; use Client for code with an event loop.
+    """
+
+    def __init__(
+        self,
+        task: str | type[Task],
+        space: Mapping[str, Any],
+        *,
+        max_trials: int,
+        tuner: str | dict[str, Any] = "tpe",
+        assessor: str | dict[str, Any] | None = None,
+        search_id: str = "",
+        connect: Connect | None = None,
+        **fields: Any,
+    ) -> None:
+        task_type = task if isinstance(task, str) else places.task_type_of(task)
+        policies = {"tuner": places.options(tuner), "assessor": places.options(assessor)}
+        body = {"task_type": task_type, "space": dict(space), "max_trials": max_trials, **policies, **fields}
+        self.command: StartSearch | None = _read(StartSearch, body)
+        self.id = search_id or new_id(task_type)
+        self._connect = connect or _connected
+
+    @classmethod
+    def open(cls, search_id: str, connect: Connect | None = None) -> "Search":
+        """Gives a search that somebody has submitted."""
+        found = cls.__new__(cls)
+        found.command, found.id, found._connect = None, search_id, connect or _connected
+        return found
+
+    def submit(self, timeout_s: float = 30.0) -> str:
+        """Submits it, waits for the answer and gives its id; raises what Client.send raises."""
+        if self.command is None:
+            raise ClientError(f"search {self.id} was opened, so it has been submitted")
+        self._send(self.command, timeout_s)
+        return self.id
+
+    def run(self, timeout_s: float | None = None) -> TrialView | None:
+        """Submits it, waits for its end and gives the best trial, None if none has a value."""
+        self.submit()
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float | None = None) -> TrialView | None:
+        """Waits for its end and gives the best trial; raises TimeoutError, or SearchFailedError."""
+        with self._connect() as client:
+            stream = client.wait(self.id, timeout_s)
+        search = stream.search
+        if search is not None and search.status is SearchStatus.ERROR:
+            raise SearchFailedError(f"search {self.id} failed: {search.failure}")
+        return _best(stream)
+
+    def watch(self) -> Iterator[TrialView]:
+        """Gives each trial when it ends, from the first on, until the search is over."""
+        streams = Streams()
+        with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
+            for record in records:
+                stream, outcome = streams.fold(record)
+                if isinstance(record.message, TrialEnded) and outcome is Outcome.APPLIED:
+                    yield _view(stream, record.message.trial)
+                if stream.closed:
+                    return
+
+    def status(self) -> SearchStatus:
+        """Gives its state now."""
+        search = self.state().search
+        assert search is not None
+        return search.status
+
+    def trials(self) -> list[TrialView]:
+        """Gives its trials, also those that have not ended."""
+        stream = self.state()
+        assert stream.search is not None
+        return [_view(stream, trial.number) for trial in stream.search.trials]
+
+    def best(self) -> TrialView | None:
+        """Gives the best trial so far, None if none has a value."""
+        return _best(self.state())
+
+    def state(self) -> Stream:
+        """Gives all that the log says of it now; raises ClientError if it isn't there."""
+        with self._connect() as client:
+            found = client.state(self.id)
+        if found is None or found.search is None:
+            raise ClientError(f"there is no search {self.id}; submit it first")
+        return found
+
+    def export_trials(self, path: Path | None = None, *, every: bool = False) -> list[Json]:
+        """Gives the trials that succeeded, or all, and writes them to a file, .csv or else JSON."""
+        rows = trial_lists.exported(self.state(), every)
+        if path is not None:
+            is_csv = path.suffix.lower() == ".csv"
+            path.write_text(trial_lists.as_csv(rows) if is_csv else trial_lists.as_json(rows), "utf-8")
+        return rows
+
+    def import_trials(self, trials: Path | Sequence[Mapping[str, Any]]) -> int:
+        """Tells the tuner results from elsewhere, of a file or a list; gives how many were sent."""
+        found = trial_lists.read_trials(trials) if isinstance(trials, Path) else trials
+        for command in trial_lists.imports([trial_lists.past_trial(dict(past)) for past in found]):
+            self._send(command)
+        return len(found)
+
+    def pause(self, *, give_back: bool = False, reason: str = "") -> None:
+        """Begins no trials until it is resumed; with `give_back` running ones give their devices back."""
+        self._send(PauseSearch(running="return" if give_back else "finish", reason=reason))
+
+    def resume(self) -> None:
+        """Lets it go on after a pause."""
+        self._send(ResumeSearch())
+
+    def update(self, **limits: Any) -> None:
+        """Changes limits, by the fields of UpdateSearch: concurrency, max_trials, goal, remove and so on."""
+        self._send(_read(UpdateSearch, limits))
+
+    def update_space(self, space: Mapping[str, Any]) -> None:
+        """Gives it another space, from the next suggestion on."""
+        self._send(_read(UpdateSearchSpace, {"space": dict(space)}))
+
+    def request_trials(self, count: int) -> None:
+        """Begins so many trials more, once, beyond the concurrency."""
+        self._send(_read(RequestTrials, {"count": count}))
+
+    def add_trial(self, parameters: Mapping[str, Any], *, tell_tuner: bool = False) -> None:
+        """Runs a trial with these parameters next."""
+        self._send(_read(AddTrial, {"parameters": dict(parameters), "tell_tuner": tell_tuner}))
+
+    def stop_trial(self, number: int) -> None:
+        """Ends one trial; the search goes on."""
+        self._send(_read(StopTrial, {"trial": number}))
+
+    def stop(self, reason: str = "") -> None:
+        """Suggests nothing more and ends what runs."""
+        self._send(StopSearch(reason=reason))
+
+    def ping(self, timeout_s: float = 30.0) -> Pong:
+        """Asks its dispatcher for an answer, and says what that took."""
+        with self._connect() as client:
+            return client.ping(self.id, timeout_s)
+
+    def _send(self, command: Command, timeout_s: float = 30.0) -> None:
+        with self._connect() as client:
+            client.send(command, self.id, timeout_s)
+
+
+def _connected() -> BlockingClient:
+    return Client.blocking(places.bootstrap(), places.prefix())
+
+
+def _read(kind: type[Command], body: Json) -> Any:
+    found = command_of(kind.wire_type(), body, (kind,))
+    if isinstance(found, Problem):
+        raise UnsendableError(found)
+    return found
+
+
+def _view(stream: Stream, number: int) -> TrialView:
+    search, task_id = stream.search, trial_task_id(stream.stream_id, number)
+    assert search is not None
+    trial, task = search.trials[number], stream.tasks.get(task_id)
+    reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
+    return TrialView(
+        number=number,
+        status=trial_lists.status_of(stream, trial).value,
+        parameters=trial.parameters,
+        value=trial.value,
+        reports=tuple((step, value) for step, value in reports),
+        duration_s=(trial.ended_ms - trial.suggested_ms) / 1000 if trial.ended_ms else None,
+        task_id=task_id,
+    )
+
+
+def _best(stream: Stream) -> TrialView | None:
+    best = None if stream.search is None else stream.search.best
+    return None if best is None else _view(stream, best)

@@ -1,0 +1,202 @@
+"""Lists of trials as files: what a search gives (export) and what a search may be told (import).
+
+A JSON file is a list of objects with `parameters` and `value`; NNI's names, `parameter` and a value as JSON
+text, are read too. A CSV file has a column `value` and one for each parameter, under its name or behind
+`parameters.`; a cell is JSON, else text, and an empty one says that the trial doesn't have that parameter.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trackside.contracts.codec import command_of
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Json
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import ImportTrials, TrialStatus
+from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.domain.search import Trial
+from trackside.domain.stream import Stream
+from trackside.domain.task import TaskState
+from trackside.sdk.errors import SpecError, UnsendableError
+from trackside.sdk.yaml_core import YamlError, read_yaml
+
+MARK = "parameters."
+AT_ONCE = 10_000
+"""As many trials as one ImportTrials may have."""
+ROOM_BYTES = MAX_COMMAND_BYTES // 2
+_ABOUT = ("trial", "status", "value", "task_id", "trialJobId", "trial_job_id", "intermediate", "reward")
+"""Columns of a CSV file that are no parameters, where parameters have no mark; those of NNI's among them."""
+
+
+def exported(stream: Stream, every: bool = False) -> list[Json]:
+    """Gives a search's trials that succeeded and have a value; with `every` all, with what they have."""
+    search = stream.search
+    trials = [] if search is None else search.trials
+    return [_row(stream, trial) for trial in trials if every or _is_result(trial)]
+
+
+def status_of(stream: Stream, trial: Trial) -> TrialStatus:
+    """Gives the state of a trial, also of one that has not ended."""
+    if trial.status is not None:
+        return trial.status
+    task = stream.tasks.get(trial_task_id(stream.stream_id, trial.number))
+    runs = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
+    return TrialStatus.RUNNING if runs else TrialStatus.WAITING
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Writes exported trials as CSV: a column for each parameter that any of them has."""
+    names = list(dict.fromkeys(name for row in rows for name in row["parameters"]))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", "status", "value", "task_id", *(f"{MARK}{name}" for name in names)])
+    for row in rows:
+        value = "" if row["value"] is None else _cell(row["value"])
+        cells = [_cell(row["parameters"][name]) if name in row["parameters"] else "" for name in names]
+        writer.writerow([row["trial"], row["status"], value, row["task_id"], *cells])
+    return text.getvalue()
+
+
+def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Writes exported trials as JSON, one a line."""
+    return "[" + ",\n ".join(json.dumps(row, allow_nan=False) for row in rows) + "]\n"
+
+
+def read_trials(path: Path) -> list[Json]:
+    """Reads a file of trials, CSV by its suffix, else JSON or YAML; raises SpecError.
+
+    Trials without a value, as an export of every trial has them, are left out.
+    """
+    try:
+        octets = path.read_bytes()
+    except OSError as error:
+        raise _fault(path, 0, "unreadable", f"cannot be read: {error.strerror or error}") from error
+    if path.suffix.lower() == ".csv":
+        return _read_csv(path, octets)
+    try:
+        found = json.loads(octets) if path.suffix.lower() == ".json" else read_yaml(octets).value
+    except json.JSONDecodeError as error:
+        raise _fault(path, error.lineno, "not_json", error.msg) from error
+    except UnicodeDecodeError as error:
+        raise _fault(path, 1, "not_utf8", f"byte {error.start} is not UTF-8") from error
+    except YamlError as error:
+        raise _fault(path, error.line, "not_yaml", str(error)) from error
+    if not isinstance(found, list):
+        given = type(found).__name__
+        raise _fault(path, 1, "not_object", f"expected a list of {{parameters, value}}, got {given}")
+    return [past for past in map(past_trial, found) if not _is_empty(past)]
+
+
+def past_trial(past: Any) -> Any:
+    """Reads a trial of a list, ours or NNI's: `parameter`, and a value as JSON text or an object."""
+    if not isinstance(past, dict):
+        return past
+    value = past.get("value")
+    value = _value(value) if isinstance(value, str) else value
+    value = value.get("default") if isinstance(value, dict) else value
+    return {"parameters": past.get("parameters", past.get("parameter")), "value": value}
+
+
+def imports(trials: Iterable[Any]) -> list[ImportTrials]:
+    """Makes commands of a list of trials, as few as their limits allow; raises UnsendableError."""
+    return [_import(group, first) for first, group in _groups(list(trials))]
+
+
+def _row(stream: Stream, trial: Trial) -> Json:
+    return {
+        "trial": trial.number,
+        "status": status_of(stream, trial).value,
+        "value": trial.value,
+        "parameters": trial.parameters,
+        "task_id": trial_task_id(stream.stream_id, trial.number),
+    }
+
+
+def _is_result(trial: Trial) -> bool:
+    return trial.status is TrialStatus.SUCCEEDED and trial.value is not None
+
+
+def _is_empty(past: Any) -> bool:
+    return isinstance(past, dict) and past["value"] is None and isinstance(past["parameters"], dict)
+
+
+def _cell(value: Any) -> str:
+    """Writes a value so that `_value` reads it back: text as it is, unless it reads like JSON."""
+    if isinstance(value, str) and value and _value(value) == value:
+        return value
+    return json.dumps(value, allow_nan=False)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _read_csv(path: Path, octets: bytes) -> list[Json]:
+    try:
+        lines = csv.reader(io.StringIO(octets.decode("utf-8-sig"), newline=""), strict=True)
+        head = next(lines, [])
+        _check_head(path, head)
+        names = _parameters(head)
+        found = []
+        for cells in lines:
+            if len(cells) != len(head) and cells:
+                message = f"{len(cells)} cells, the head has {len(head)}"
+                raise _fault(path, lines.line_num, "not_object", message)
+            row = dict(zip(head, cells, strict=False))
+            given = row.get("value") or row.get("reward")
+            if given:
+                parameters = {name: _value(row[column]) for column, name in names.items() if row[column]}
+                found.append({"parameters": parameters, "value": past_trial({"value": given})["value"]})
+    except UnicodeDecodeError as error:
+        raise _fault(path, 1, "not_utf8", f"byte {error.start} is not UTF-8") from error
+    except csv.Error as error:
+        raise _fault(path, lines.line_num, "not_csv", str(error)) from error
+    return found
+
+
+def _check_head(path: Path, head: Sequence[str]) -> None:
+    if len(set(head)) != len(head):
+        raise _fault(path, 1, "unknown_field", "a column is there twice")
+    if not {"value", "reward"} & set(head):
+        raise _fault(path, 1, "missing_field", f"no column 'value'; its columns are: {', '.join(head)}")
+    if not _parameters(head):
+        raise _fault(path, 1, "missing_field", "no column of a parameter")
+
+
+def _parameters(head: Sequence[str]) -> dict[str, str]:
+    """Gives the columns of parameters, and their names."""
+    marked = {column: column.removeprefix(MARK) for column in head if column.startswith(MARK)}
+    return marked or {column: column for column in head if column not in _ABOUT}
+
+
+def _groups(trials: list[Any]) -> Iterator[tuple[int, list[Any]]]:
+    """Cuts a list into what fits one command: where each part begins, and the part."""
+    first, size = 0, 0
+    for at, past in enumerate(trials):
+        octets = len(json.dumps(past, default=str)) + 2
+        if at > first and (at - first >= AT_ONCE or size + octets > ROOM_BYTES):
+            yield first, trials[first:at]
+            first, size = at, 0
+        size += octets
+    if trials:
+        yield first, trials[first:]
+
+
+def _import(group: list[Any], first: int) -> ImportTrials:
+    found = command_of(ImportTrials.wire_type(), {"trials": group}, (ImportTrials,))
+    if isinstance(found, Problem):
+        where = f" (of the part that begins with trial {first} of the list)" if first else ""
+        raise UnsendableError(found.model_copy(update={"message": found.message + where}))
+    assert isinstance(found, ImportTrials)
+    return found
+
+
+def _fault(path: Path, line: int, code: str, message: str) -> SpecError:
+    return SpecError(str(path), line, Problem(code=code, message=message))

@@ -1,0 +1,86 @@
+"""Commands that carry trials from one search to another: `export-trials`, `import-trials`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli import screen
+from trackside.cli.addresses import Addresses
+from trackside.cli.changing import SearchId
+from trackside.cli.failures import Failure
+from trackside.cli.running import run
+from trackside.cli.submitting import AsJson, Timeout, check_id, print_answer
+from trackside.contracts.searches import ImportTrials
+from trackside.domain.stream import Stream
+from trackside.sdk.client import Client
+from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
+from trackside.telemetry import context
+
+
+def export_trials(
+    stream_id: SearchId,
+    as_csv_file: Annotated[bool, typer.Option("--csv", help="As CSV, a column for each parameter.")] = False,
+    as_json_list: Annotated[bool, typer.Option("--json", help="As JSON, which is the default.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Those too that have not succeeded.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write there; .csv means --csv.")
+    ] = None,
+) -> None:
+    """Print the trials of a search that succeeded: parameters and value, as `import-trials` reads them.
+
+    \b
+    Examples:
+      trackside export-trials digits-1 > trials.json
+      trackside export-trials digits-1 --csv --all
+      trackside export-trials digits-1 --out trials.csv
+    """
+    check_id(stream_id)
+    rows = exported(run(_state(stream_id)), every)
+    wants_csv = as_csv_file or (not as_json_list and out is not None and out.suffix.lower() == ".csv")
+    text = as_csv(rows) if wants_csv else as_json(rows)
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{out}: {error.strerror or error}") from error
+    screen.complain(f"{out} written: {len(rows)} trials")
+
+
+def import_trials(
+    stream_id: SearchId,
+    file: Annotated[Path, typer.Argument(metavar="TRIALS", help="CSV, JSON or YAML; NNI's export too.")],
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Tell a search's tuner results from elsewhere: a list of parameters and value.
+
+    \b
+    Examples:
+      trackside import-trials digits-2 trials.json
+      trackside import-trials digits-2 trials.csv
+    """
+    check_id(stream_id)
+    run(_import(stream_id, imports(read_trials(file)), timeout_s, as_json))
+
+
+async def _state(stream_id: str) -> Stream:
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        found = await client.state(stream_id)
+    if found is None or found.search is None:
+        raise Failure(f"there is no search {stream_id}; see `trackside ls`")
+    return found
+
+
+async def _import(stream_id: str, commands: list[ImportTrials], timeout_s: float, as_json: bool) -> None:
+    if not commands:
+        raise Failure("no trial of the file has a value")
+    addresses = Addresses()
+    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
+        for command in commands:
+            publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+            await print_answer(client, publication, timeout_s, as_json)

@@ -1,0 +1,231 @@
+"""The commands that change a search, typed on a terminal, against services that run."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.integration.installed import changes, installation, variables_of
+from tests.stack import Servers
+from trackside.cli.app import call
+from trackside.contracts.message import Event, Record
+from trackside.contracts.searches import (
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
+    SearchUpdated,
+    TrialAdded,
+    TrialEnded,
+    TrialsImported,
+    TrialsRequested,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.tasks import TaskAccepted
+from trackside.domain.stream import Stream
+from trackside.eventlog.settings import StackSettings
+
+SPEC = """
+kind: search
+task_type: noop
+max_trials: 9
+seed: 3
+tuner: {name: random}
+space:
+  value: {type: uniform, low: 0, high: 1}
+  seconds: {type: constant, value: SECONDS}
+"""
+Tried = Callable[..., Awaitable[tuple[int, str, str]]]
+Typed = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture(scope="module")
+def settings(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackSettings]:
+    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
+        yield settings
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "waits.yaml").write_text(SPEC.replace("SECONDS", "3600"))
+    (tmp_path / "ends.yaml").write_text(SPEC.replace("SECONDS", "0").replace("9", "3"))
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def tried(capsysbinary: pytest.CaptureFixture[bytes]) -> Tried:
+    """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
+
+    async def run(*arguments: str) -> tuple[int, str, str]:
+        capsysbinary.readouterr()
+        code = await asyncio.to_thread(call, list(arguments))
+        said = capsysbinary.readouterr()
+        return code, said.out.decode(), said.err.decode()
+
+    return run
+
+
+@pytest.fixture
+def typed(tried: Tried) -> Typed:
+    """Gives a function that runs a command, which must end with 0, and gives what it printed."""
+
+    async def run(*arguments: str) -> str:
+        code, out, err = await tried(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+async def seen(settings: StackSettings, search: str, what: Callable[[Record, Stream], bool]) -> Record:
+    """Waits for the first event of a search that is so, and gives it."""
+    async with aclosing(changes(settings, search)) as followed:
+        async for record, stream in followed:
+            if what(record, stream):
+                return record
+    raise AssertionError("the search is over")
+
+
+def wrote(name: str, text: str) -> None:
+    Path(name).write_text(text)
+
+
+async def begun(settings: StackSettings, search: str, trial: int) -> None:
+    task = f"{search}.{trial}"
+    await seen(
+        settings, search, lambda r, _: isinstance(r.message, TaskAccepted) and r.message.task_id == task
+    )
+
+
+def is_a(kind: type[Event]) -> Callable[[Record, Stream], bool]:
+    return lambda record, _: isinstance(record.message, kind)
+
+
+async def test_a_search_is_changed_by_every_command_while_it_goes_on(
+    settings: StackSettings, tried: Tried, typed: Typed
+) -> None:
+    """D10, D12, D13, D14, D25, D26: and a trial that a user stops is USER_CANCELED (D22)."""
+    search = f"life-{secrets.token_hex(3)}"
+    await typed("submit", "waits.yaml", "--id", search)
+    await begun(settings, search, 0)
+
+    assert f"{search} accepted" in await typed("pause", search, "--reason", "lunch")
+    paused = await seen(settings, search, is_a(SearchPaused))
+    assert paused.message.reason == "lunch"  # type: ignore[attr-defined]
+    await typed("stop-trial", search, "0")
+    ended = (await seen(settings, search, is_a(TrialEnded))).message
+    assert isinstance(ended, TrialEnded) and ended.status is TrialStatus.USER_CANCELED
+    await typed("resume", search)
+    resumed = await seen(settings, search, is_a(SearchResumed))
+    await begun(settings, search, 1)
+
+    await typed("update", search, "--max-trials", "20", "--goal", "0.99", "--max-duration", "2h")
+    updated = (await seen(settings, search, is_a(SearchUpdated))).message
+    assert isinstance(updated, SearchUpdated)
+    assert (updated.max_trials, updated.goal, updated.max_duration_s) == (20, 0.99, 7200.0)
+
+    space = {
+        "value": {"_type": "uniform", "_value": [2, 3]},
+        "seconds": {"_type": "choice", "_value": [3600]},
+    }
+    wrote("space.json", json.dumps(space))
+    await typed("update-space", search, "space.json")
+    spaced = (await seen(settings, search, is_a(SearchSpaceUpdated))).message
+    assert isinstance(spaced, SearchSpaceUpdated) and spaced.space_version == 2
+
+    wrote("past.csv", "value,parameters.value,parameters.seconds\n0.5,2.5,3600\n")
+    await typed("import-trials", search, "past.csv")
+    imported = (await seen(settings, search, is_a(TrialsImported))).message
+    assert isinstance(imported, TrialsImported)
+    assert imported.trials[0].parameters == {"value": 2.5, "seconds": 3600}
+
+    await typed("add-trial", search, "value=7", "seconds=3600")
+    await seen(settings, search, is_a(TrialAdded))
+    await typed("request-trials", search, "1")
+    await seen(settings, search, is_a(TrialsRequested))
+    await begun(settings, search, 2)  # beside trial 1, which still runs: the concurrency is 1
+    second = (await seen(settings, search, lambda r, s: _suggests(r, 2))).message
+    assert isinstance(second, TrialSuggested)
+    assert (second.source, second.parameters["value"]) == ("customized", 7)
+    assert resumed.offset < (await seen(settings, search, lambda r, _: _suggests(r, 1))).offset
+
+    await typed("stop", search, "--wait")
+    shown = await typed("show", search)
+    assert "STOPPED" in shown and "USER_CANCELED" in shown
+    for verb in ("pause", "resume", "request-trials"):
+        code, _, err = await tried(verb, search, *(["1"] if verb == "request-trials" else []))
+        assert code == 2 and "already_terminal" in err, verb
+
+
+def _suggests(record: Record, trial: int) -> bool:
+    return isinstance(record.message, TrialSuggested) and record.message.trial == trial
+
+
+REFUSED = (
+    (("pause", "nobody"), "nobody refused: unknown_search"),
+    (("stop-trial", "SEARCH", "99"), "unknown_trial at $.trial"),
+    (("update-space", "SEARCH", "grid.json"), "bad_search_space at $.space.value"),
+    (("import-trials", "SEARCH", "odd.json"), "bad_parameters at $.trials[0].parameters"),
+    (("update", "SEARCH", "--goal", "1", "--remove", "goal"), "unknown_value at $.remove"),
+    (("update", "SEARCH", "--max-duration", "soon"), "expected a number of seconds"),
+)
+
+
+async def test_what_is_refused_is_said_in_one_line_and_exits_with_2(tried: Tried, typed: Typed) -> None:
+    search = f"refused-{secrets.token_hex(3)}"
+    await typed("submit", "waits.yaml", "--id", search)
+    wrote("grid.json", '{"value": {"type": "uniform", "low": 2, "high": 1}}')
+    wrote("odd.json", '[{"parameters": {"lr": 1}, "value": 1}]')
+    for arguments, said in REFUSED:
+        asked = [search if word == "SEARCH" else word for word in arguments]
+        code, out, err = await tried(*asked)
+        assert (code, out) == (2, "")
+        assert said in err and err.startswith("trackside: ") and err.count("\n") == 1
+        assert (await tried(*asked, "--json"))[0] == 2
+    await typed("stop", search, "--wait")
+
+
+async def test_a_ping_is_answered_with_times(typed: Typed) -> None:
+    """D21: nothing but an answer."""
+    text = await typed("ping")
+    assert text.startswith("trackside/dispatcher/") and " answered in " in text
+    found = json.loads(await typed("ping", "any-stream", "--json"))
+    assert found["stream"] == "any-stream"
+    assert 0 < found["published_ms"] <= found["whole_ms"] < 60_000 and found["answered_ms"] >= 0
+
+
+async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_search(
+    settings: StackSettings, typed: Typed
+) -> None:
+    """D38: what one search exports another one imports, as JSON and as CSV, and as NNI writes it."""
+    search = f"old-{secrets.token_hex(3)}"
+    await typed("submit", "ends.yaml", "--id", search, "--wait")
+    rows = json.loads(await typed("export-trials", search))
+    assert [row["status"] for row in rows] == ["SUCCEEDED"] * 3
+    await typed("export-trials", search, "--out", "trials.csv")
+    for name, text in (("a.json", await typed("export-trials", search)), ("c.csv", "")):
+        new = f"new-{secrets.token_hex(3)}"
+        file = name if text else "trials.csv"
+        if text:
+            wrote(name, text)
+        await typed("submit", "waits.yaml", "--id", new)
+        space = {
+            "value": {"type": "uniform", "low": 0, "high": 1},
+            "seconds": {"type": "choice", "values": [0, 3600]},
+        }
+        wrote("both.json", json.dumps(space))
+        await typed("update-space", new, "both.json")
+        await typed("import-trials", new, file)
+        imported = (await seen(settings, new, is_a(TrialsImported))).message
+        assert isinstance(imported, TrialsImported)
+        told = [(past.parameters, past.value) for past in imported.trials]
+        assert told == [(row["parameters"], row["value"]) for row in rows]
+        await typed("stop", new, "--wait")

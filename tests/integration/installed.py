@@ -1,0 +1,78 @@
+"""An installation that runs: dispatcher, scheduler and a worker as processes, and the command line to it."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, aclosing, contextmanager
+from pathlib import Path
+
+from tests.processes import service
+from tests.stack import Servers
+from trackside.cli.setup import prepare
+from trackside.contracts.fleet import WorkerJoined
+from trackside.contracts.message import Record
+from trackside.domain.stream import Stream
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk.client import Client
+
+NOOP = Path("deploy/examples/noop/catalogue.yaml").absolute()
+
+
+def variables_of(settings: StackSettings) -> dict[str, str]:
+    """Gives the environment that finds an installation."""
+    return {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+    }
+
+
+@contextmanager
+def installation(
+    stack: Servers, database: str, folder: Path, catalogue: Path = NOOP
+) -> Iterator[StackSettings]:
+    """Starts the services over a prefix and a database, gives where they are, and ends them."""
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, prepare(settings)).result()
+    variables = {
+        **variables_of(settings),
+        "TRACKSIDE_WORKER_ID": "w1",
+        "TRACKSIDE_WORKER_CATALOGUE": str(catalogue),
+        "TRACKSIDE_WORKER_CPU_SLOTS": "2",
+        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
+    }
+    with ExitStack() as running:
+        for name in ("dispatcher", "scheduler", "worker"):
+            running.enter_context(service(name, variables, folder))
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _worker_there(settings)).result(60)
+        yield settings
+
+
+async def changes(settings: StackSettings, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
+    """Gives each event of a stream with the state it led to, for at most a minute."""
+    async with (
+        asyncio.timeout(60),
+        Client(settings.kafka_bootstrap, settings.topic_prefix) as client,
+        aclosing(client.follow(stream_id)) as followed,
+    ):
+        async for record, stream in followed:
+            yield record, stream
+
+
+async def _worker_there(settings: StackSettings) -> None:
+    """Waits until the worker is in the log: a search of an unknown task type is refused."""
+    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+        reader = log.reader({(settings.topics.fleet.name, 0): 0})
+        while True:
+            entries = await reader.read(1.0)
+            if any(isinstance(r.message, WorkerJoined) for e in entries if (r := decode(e)) is not None):
+                return

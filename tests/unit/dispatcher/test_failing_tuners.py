@@ -1,0 +1,179 @@
+"""What a dispatcher makes of a tuner that fails, waits or is exhausted: events first, then the policy."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import Told, finish, search_running
+from trackside.contracts.advice import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.contracts.message import Event
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchExhausted,
+    SearchFailed,
+    SearchStatus,
+    TrialSuggested,
+    Tuner,
+    TunerFailure,
+)
+from trackside.dispatcher import decide
+from trackside.dispatcher.advice import Advice
+from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneTimeout
+from trackside.dispatcher.memory import TunerWaits
+from trackside.dispatcher.offer import Offer
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import dump, load
+from trackside.eventlog.background import Background
+
+RAISED = AdviceFailed("RuntimeError: no license", "x" * (TRACEBACK_MAX + 9))
+LATE = LaneTimeout("no answer in 30 s")
+
+
+class Scripted(Lane):
+    """Answers with what a test says, in its order; an exception is raised."""
+
+    def __init__(self, name: str, *answers: Any) -> None:
+        super().__init__(name)
+        self.generation = 1
+        self.answers = list(answers)
+        self.asked: list[tuple[str, str]] = []
+
+    async def request(self, search: str, ops: Any, ops_a_line: int = 0) -> Any:
+        """Answers the next thing."""
+        listed: Iterable[dict[str, Any]] = list(ops(self.generation))
+        opened = [op["tuner"]["name"] for op in listed if op["op"] == "open"]
+        self.asked.append((search, "".join(opened)))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Played:
+    """A search with a user's tuner and its dispatcher, which may be replaced by another at any time."""
+
+    def __init__(self, policy: TunerFailure, *own: Any, ours: Iterable[Any] = (), **changed: Any) -> None:
+        tuner = Tuner(name="mine", on_failure=policy)
+        self.told: Told = search_running(tuner=tuner, **changed)
+        self.own, self.ours = Scripted("own-tuner", *own), Scripted("tuner", *ours)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins with a new dispatcher that knows the state only."""
+        self.background = Background()
+        self.advice = Advice(self.ours, Scripted("assessor"), self.background, self.own)
+
+    async def turn(self) -> list[Event]:
+        """Asks if there is something to ask, tells what comes of it and what follows from that at once."""
+        stream = load(dump(self.told.stream))
+        ready = asyncio.Event()
+        self.advice.ready = ready.set
+        self.advice.look_at(stream)
+        asked = self.told.search.next_trial is not None and not decide.has_failed(self.told.search)
+        if asked:
+            async with asyncio.timeout(60):
+                await ready.wait()
+        events = [event for _, answer in self.advice.answers for event in answer.events]
+        if events:
+            assert set(self.told.tell(*events)) == {Outcome.APPLIED}
+        self.advice.answers.clear()
+        self.advice.concluded(stream.stream_id)
+        for answer in decide.react(self.told.stream, Offer()):
+            self.told.tell(*answer.events, role="dispatcher")
+            events += answer.events
+        return events
+
+
+async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit() -> None:
+    played = Played(TunerFailure(retries=1), RAISED, LATE)
+    [first] = await played.turn()
+    assert isinstance(first, SuggestionFailed)
+    assert (first.trial, first.failure, first.code) == (0, 1, "tuner_failed")
+    assert first.message == "RuntimeError: no license"
+    assert len(first.traceback) == TRACEBACK_MAX
+    second, failed, ended = [*await played.turn(), *decided(played.told)]
+    assert isinstance(second, SuggestionFailed)
+    assert (second.failure, second.code) == (2, "tuner_timed_out")
+    assert isinstance(failed, SearchFailed)
+    assert (failed.code, failed.message) == ("tuner_timed_out", "trial 0, asked 2 times: no answer in 30 s")
+    assert isinstance(ended, SearchEnded)
+    assert ended.status is SearchStatus.ERROR
+
+
+def decided(told: Told) -> list[Event]:
+    """Lets the dispatcher react once more."""
+    return [event for answer in decide.react(told.stream, Offer()) for event in answer.events]
+
+
+async def test_a_new_dispatcher_goes_on_counting_where_the_old_one_was_killed() -> None:
+    played = Played(TunerFailure(retries=1), RAISED, RAISED)
+    await played.turn()
+    played.restart()
+    assert SearchFailed in [type(event) for event in await played.turn()]
+
+
+async def test_a_tuner_that_fails_twice_and_then_answers_goes_on_with_a_clean_slate() -> None:
+    played = Played(TunerFailure(), RAISED, RAISED, {"lr": 0.5}, RAISED)
+    for _ in range(2):
+        await played.turn()
+    suggested, *_ = await played.turn()
+    assert isinstance(suggested, TrialSuggested)
+    assert suggested.source == "algorithm"
+    [failure] = await played.turn()
+    assert isinstance(failure, SuggestionFailed)
+    assert (failure.trial, failure.failure) == (1, 1)
+
+
+async def test_chance_stands_in_for_one_trial_and_the_tuner_is_asked_for_the_next() -> None:
+    policy = TunerFailure(retries=0, then="random")
+    played = Played(policy, RAISED, {"lr": 0.75}, ours=[{"lr": 0.25}])
+    await played.turn()
+    drawn, *_ = await played.turn()
+    assert isinstance(drawn, TrialSuggested)
+    assert (drawn.source, drawn.parameters) == ("fallback", {"lr": 0.25})
+    assert played.ours.asked == [("digits-1/by-chance", "random")]
+    after, *_ = await played.turn()
+    assert isinstance(after, TrialSuggested)
+    assert (after.trial, after.source) == (1, "algorithm")
+
+
+async def test_a_search_fails_when_chance_fails_too() -> None:
+    policy = TunerFailure(retries=0, then="random")
+    played = Played(policy, RAISED, ours=[RAISED] * decide.CHANCES)
+    events: list[Event] = []
+    for _ in range(1 + decide.CHANCES):
+        events += await played.turn()
+    assert [type(event) for event in events] == [SuggestionFailed] * (1 + decide.CHANCES) + [SearchFailed]
+    assert played.told.search.status is SearchStatus.STOPPING
+
+
+async def test_d11_waiting_and_being_exhausted_are_two_events() -> None:
+    played = Played(TunerFailure(), {"lr": 0.5}, TunerWaits(), None)
+    await played.turn()
+    [waits] = await played.turn()
+    assert isinstance(waits, SuggestionDeferred)
+    assert (waits.trial, played.told.search.status) == (1, SearchStatus.RUNNING)
+    assert await played.turn() == [], "it isn't asked again until something has ended"
+    finish(played.told, 0, 0.5)
+    exhausted, *_ = await played.turn()
+    assert isinstance(exhausted, SearchExhausted)
+    assert (exhausted.trials, exhausted.seen) == (1, played.told.search.opened[1])
+
+
+async def test_d11_a_tuner_that_waits_while_nothing_runs_has_failed() -> None:
+    played = Played(TunerFailure(retries=0), TunerWaits())
+    failure, failed = await played.turn()
+    assert isinstance(failure, SuggestionFailed)
+    assert failure.code == "tuner_waits_in_vain"
+    assert isinstance(failed, SearchFailed)
+
+
+@pytest.mark.parametrize("retries", [0, 5])
+async def test_no_more_is_asked_of_a_search_that_has_failed(retries: int) -> None:
+    played = Played(TunerFailure(retries=retries), *[RAISED] * (retries + 1))
+    for _ in range(retries + 1):
+        await played.turn()
+    assert played.own.answers == []
+    assert played.told.search.status is SearchStatus.STOPPING

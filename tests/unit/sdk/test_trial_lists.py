@@ -1,0 +1,103 @@
+"""Lists of trials: what is written is read back, NNI's files are read, and what is wrong is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trackside.sdk.errors import SpecError, UnsendableError
+from trackside.sdk.trial_lists import as_csv, as_json, imports, read_trials
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)
+)
+VALUES = SCALARS | st.fixed_dictionaries({"_name": st.just("conv"), "kernel": st.integers(1, 9)})
+PARAMETERS = st.dictionaries(st.sampled_from(["lr", "value", "trial", "a,b", 'say "x"']), VALUES, min_size=1)
+TRIALS = st.lists(st.tuples(PARAMETERS, st.floats(allow_nan=False, allow_infinity=False)), max_size=4)
+
+
+def rows_of(trials: list[tuple[dict[str, Any], float]]) -> list[dict[str, Any]]:
+    return [
+        {"trial": at, "status": "SUCCEEDED", "value": value, "parameters": parameters, "task_id": f"s.{at}"}
+        for at, (parameters, value) in enumerate(trials)
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(trials=TRIALS)
+def test_d38_what_is_exported_is_read_back_as_it_was(
+    trials: list[tuple[dict[str, Any], float]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """D38: as JSON and as CSV; a parameter may have any name and any value of a space."""
+    wanted = [{"parameters": parameters, "value": value} for parameters, value in trials]
+    folder = tmp_path_factory.getbasetemp()
+    for name, text in (("t.json", as_json(rows_of(trials))), ("t.csv", as_csv(rows_of(trials)))):
+        if not trials and name == "t.csv":
+            continue  # there is no parameter to name a column after
+        (folder / name).write_text(text, "utf-8")
+        assert read_trials(folder / name) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nni.json", '[{"parameter": {"lr": 0.1, "opt": "adam"}, "value": "0.5", "trialJobId": "a"}]'),
+        ("nni.csv", "trialJobId,lr,opt,reward\na,0.1,adam,0.5\n"),
+        ("mine.csv", "value,lr,opt\r\n0.5,0.1,adam\r\n,0.2,sgd\r\n"),
+        ("excel.csv", "\ufeffvalue,lr,opt\n0.5,0.1,adam\n"),
+        ("ours.yaml", "- parameters: {lr: 0.1, opt: adam}\n  value: 0.5\n"),
+        (
+            "all.json",
+            '[{"parameters": {"lr": 1}, "value": null},\n'
+            ' {"parameters": {"lr": 0.1, "opt": "adam"}, "value": 0.5}]',
+        ),
+    ],
+)
+def test_lists_of_others_are_read_and_trials_without_a_value_are_left_out(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    """D13, D38."""
+    (tmp_path / name).write_text(text, "utf-8")
+    assert read_trials(tmp_path / name) == [{"parameters": {"lr": 0.1, "opt": "adam"}, "value": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "lr,opt\n1,adam\n", "no column 'value'"),
+        ("a.csv", "value,trial\n1,2\n", "no column of a parameter"),
+        ("a.csv", "value,lr,lr\n1,2,3\n", "twice"),
+        ("a.csv", "value,lr\n1,2,3\n", "a.csv:2"),
+        ("a.json", '[{"value": 1},\n 2', "a.json:2"),
+        ("a.json", '{"value": 1}', "expected a list"),
+        ("a.yaml", "- &a 1\n- *a\n", "a.yaml:2"),
+    ],
+)
+def test_a_list_that_can_t_be_read_is_named_with_its_line(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SpecError) as raised:
+        read_trials(tmp_path / name)
+    assert said in str(raised.value)
+
+
+def test_a_long_list_becomes_as_many_commands_as_it_needs() -> None:
+    trials = [{"parameters": {"x": at, "text": "t" * 80}, "value": at} for at in range(25_000)]
+    commands = imports(trials)
+    assert [past.value for command in commands for past in command.trials] == list(range(25_000))
+    assert len(commands) > 3
+    assert max(len(json.dumps(command.model_dump(mode="json"))) for command in commands) < 2**20
+    assert imports([]) == []
+
+
+def test_a_trial_that_is_none_is_named() -> None:
+    with pytest.raises(UnsendableError, match=r"\$\.trials\[1\]\.parameters"):
+        imports([{"parameters": {"x": 1}, "value": 1}, {"parameters": [], "value": 1}])
