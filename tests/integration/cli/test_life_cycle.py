@@ -160,6 +160,7 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
     await typed("stop", search, "--wait")
     shown = await typed("show", search)
     assert "STOPPED" in shown and "USER_CANCELED" in shown
+    assert "20 trials, 1 at once, 2 h 00 min of running, until 0.99 is reached" in shown
     for verb in ("pause", "resume", "request-trials"):
         code, _, err = await tried(verb, search, *(["1"] if verb == "request-trials" else []))
         assert code == 2 and "already_terminal" in err, verb
@@ -203,7 +204,7 @@ async def test_a_ping_is_answered_with_times(typed: Typed) -> None:
 
 
 async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_search(
-    settings: StackSettings, typed: Typed
+    settings: StackSettings, tried: Tried, typed: Typed
 ) -> None:
     """D38: what one search exports another one imports, as JSON and as CSV, and as NNI writes it."""
     search = f"old-{secrets.token_hex(3)}"
@@ -211,6 +212,10 @@ async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_searc
     rows = json.loads(await typed("export-trials", search))
     assert [row["status"] for row in rows] == ["SUCCEEDED"] * 3
     await typed("export-trials", search, "--out", "trials.csv")
+    code, _, err = await tried("export-trials", "no-such")
+    assert code == 1 and "there is no stream 'no-such'" in err
+    code, _, err = await tried("importances", search)
+    assert code == 1 and f"{search} has 3 trials with a value; importances need 10" in err
     for name, text in (("a.json", await typed("export-trials", search)), ("c.csv", "")):
         new = f"new-{secrets.token_hex(3)}"
         file = name if text else "trials.csv"

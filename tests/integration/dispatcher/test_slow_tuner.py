@@ -16,7 +16,7 @@ from tests.unit.dispatcher import playing
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import AttemptEnded
-from trackside.dispatcher import own_tuners
+from trackside.dispatcher import installed
 from trackside.dispatcher.lanes import Lane
 from trackside.eventlog.decode import decode
 
@@ -48,9 +48,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (metadata / "entry_points.txt").write_text("[trackside.tuners]\nslow = slow:Slow\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
-    own_tuners.names.cache_clear()
+    installed.names.cache_clear()
     yield
-    own_tuners.names.cache_clear()
+    installed.names.cache_clear()
 
 
 def ends(stream: str, record: Record) -> bool:

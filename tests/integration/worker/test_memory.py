@@ -21,6 +21,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topics
+from trackside.worker.cgroups import cgroups_of
 from trackside.worker.journal import Placement
 
 MIB = 2**20
@@ -176,6 +177,21 @@ async def test_a_type_has_no_more_memory_than_its_catalogue_allows(rig: Rig) -> 
     await rig.run("a", {}, task_type="modest", reserved=Reservation(memory_bytes=2**31))
     refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
     assert refused.code == "out_of_memory" and "modest" in refused.message
+
+
+async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgroup(rig: Rig) -> None:
+    probe = cgroups_of("probe", 0)
+    for folder in set(probe.folders.values()):
+        folder.rmdir()
+    if "memory" not in probe.folders:
+        pytest.skip("this host has no memory cgroup that may be written to")
+    await rig.run("a", {"train": ["much"]}, task_type="capped")
+    await rig.run("b", {"train": ["much", "ok"]}, task_type="hungry", device="cpu-1")
+    end = await rig.end("a")
+    assert (end.end, end.exit_code) == (AttemptEnd.OOM_HOST, -9)
+    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    await rig.run("c", {}, task_type="capped")
+    assert (await rig.end("c")).end is AttemptEnd.FINISHED
 
 
 async def test_t18_what_does_not_fit_on_the_host_is_refused(rig: Rig) -> None:

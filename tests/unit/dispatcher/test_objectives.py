@@ -17,10 +17,10 @@ from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher import several
 from trackside.dispatcher.advisor import Advisor
-from trackside.dispatcher.decide import trial_ended
 from trackside.dispatcher.history import ended as ended_item
 from trackside.dispatcher.memories import opened
 from trackside.dispatcher.memory import suggestion_seed
+from trackside.dispatcher.trial_ends import trial_ended
 from trackside.domain.search import Trial
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]

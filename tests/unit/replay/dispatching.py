@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 from tests.unit.domain import plausible_changes
 from tests.unit.replay.installation import Installation
@@ -27,6 +26,7 @@ from trackside.contracts.searches import (
     SearchStatus,
     SearchStopRequested,
     SearchTimeLimitReached,
+    Suggester,
     TrialEnded,
     TrialStatus,
     TrialSuggested,
@@ -118,7 +118,8 @@ def start(world: Installation, stream_id: str, command_id: str) -> Message:
         spec = {"groups": groups, "concurrency": random.randint(2, 3), **asked}
         return BatchStarted(command_id=command_id, batch=BatchSpec.model_validate(spec))
     limits = {"max_trials": random.randint(3, 6), "concurrency": random.randint(1, 3)}
-    plain = {"task_type": "digits", "space": SPACE, **limits, **asked}
+    tuner = {"name": "random", "on_failure": {"retries": random.randrange(2), "then": "random"}}
+    plain = {"task_type": "digits", "space": SPACE, "tuner": tuner, **limits, **asked}
     return SearchStarted(command_id=command_id, search=SearchSpec.model_validate(plain), seed=7)
 
 
@@ -138,6 +139,8 @@ def of_search(world: Installation, stream: Stream) -> list[Move]:
     if search.next_added is not None:
         found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, len(search.trials)))] * 4
     if number is not None:
+        advised = plausible_changes.advice(world.random, search, number) if search.opened[number:] else []
+        found += [partial(say, "dispatcher", stream.stream_id, *said) for said in advised]
         found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, number))] * 4
     for active in sorted(search.active):
         task = stream.tasks.get(trial_task_id(stream.stream_id, active))
@@ -174,7 +177,9 @@ def trial(stream: Stream, number: int) -> list[Message]:
     task_id, needs = trial_task_id(stream.stream_id, number), search.spec.needs
     by_user = search.next_added is not None
     parameters = search.added[0].parameters if by_user else {"lr": 0.5}
-    source: Literal["customized", "algorithm"] = "customized" if by_user else "algorithm"
+    policy = search.spec.tuner.on_failure
+    by_chance = policy.then == "random" and search.failures > policy.retries
+    source: Suggester = "customized" if by_user else "fallback" if by_chance else "algorithm"
     return [
         TrialSuggested(trial=number, parameters=parameters, seen=max(0, search.moved_at), source=source),
         TaskSubmitted(task_id=task_id, task_type="digits", parameters={}, trial=number, needs=needs),

@@ -48,11 +48,16 @@ def fill_disk() -> None:
         file.write("checkpoint")
 
 
+def take_half_a_gib() -> None:
+    sys.stdout.write(f"{len(bytes(1) * 2**29)}\n")
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), 9)
 
 
 RAISES = {
+    "much": take_half_a_gib,
     "host": exhaust_host,
     "device": exhaust_device,
     "text": exhaust_device_by_text,

@@ -18,10 +18,12 @@ from trackside.cli import (
     replaying,
     screen,
     services,
+    simulating,
     stacking,
     submitting,
     trading,
     verifying,
+    weighing,
 )
 from trackside.cli.running import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
@@ -59,6 +61,7 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     LOOK: {
         "ls": reading.ls,
         "export-trials": trading.export_trials,
+        "importances": weighing.importances,
         "show": reading.show,
         "watch": looking.watch,
         "tasks": listing.tasks,
@@ -69,7 +72,12 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "logs": logs.logs,
         "dead-letters": reading.dead_letters,
     },
-    LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": verifying.verify_log},
+    LOG: {
+        "events": looking.events,
+        "schemas": looking.schemas,
+        "verify-log": verifying.verify_log,
+        "simulate": simulating.simulate,
+    },
     SERVE: {
         "dispatcher": services.dispatcher,
         "scheduler": services.scheduler,

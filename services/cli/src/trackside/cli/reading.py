@@ -157,6 +157,7 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
         ),
         ("best", _best(search)),
         ("policy", f"{search['tuner']}, {search['assessor'] or 'no assessor'}, {search['direction']}"),
+        ("limits", limits(search["spec"])),
         ("started", search["started_at"]),
         ("ended", search["ended_at"]),
     ]
@@ -202,6 +203,18 @@ def _trial_cells(trial: Row) -> list[object]:
     """Gives the cells of a trial but its parameters; one without a final value shows its last one."""
     value = trial["value"] if trial["value"] is not None else trial["last_value"]
     return [trial["trial"], trial["status"], value, trial["reports"], screen.duration(trial["duration_s"])]
+
+
+def limits(spec: Row) -> str:
+    """Says in a line what a search may take, as it holds now."""
+    found = [f"{spec['max_trials']} trials", f"{spec['concurrency']} at once"]
+    if spec.get("max_duration_s") is not None:
+        found.append(f"{screen.duration(spec['max_duration_s'])} of running")
+    if spec.get("max_trial_duration_s") is not None:
+        found.append(f"{screen.duration(spec['max_trial_duration_s'])} a trial")
+    if spec.get("goal") is not None:
+        found.append(f"until {screen.number(spec['goal'])} is reached")
+    return ", ".join(found)
 
 
 def _status(search: Row) -> str:

@@ -1,13 +1,18 @@
 """What the dispatcher decides, from the state of a stream alone: pure, no clock, no clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import (
+    FAILURES_MAX,
+    MESSAGE_MAX,
+    TRACEBACK_MAX,
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -25,13 +30,9 @@ from trackside.contracts.searches import (
     StartSearch,
     StopSearch,
     Suggester,
-    TrialEnded,
-    TrialStatus,
     TrialSuggested,
 )
 from trackside.contracts.tasks import (
-    AttemptEnd,
-    NonFinite,
     TaskHeld,
     TaskReleased,
     TaskStopRequested,
@@ -40,14 +41,14 @@ from trackside.contracts.tasks import (
 from trackside.dispatcher import assessors, batches, changes, origins, several, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
+from trackside.dispatcher.over import over_in
+from trackside.dispatcher.trial_ends import trial_ended
 from trackside.domain.command import Publication, ReceivedCommand
-from trackside.domain.objectives import names_of, values_of
 from trackside.domain.search import Search
 from trackside.domain.search_advice import waits_in_vain
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
-NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
 CHANCES = 3
 """How often a trial may fail to be drawn by chance, where that stands in for a tuner."""
 _FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
@@ -62,8 +63,11 @@ class Answer:
     traceparent: str = ""
 
 
-def react(stream: Stream, offer: Offer) -> list[Answer]:
-    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end."""
+def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> list[Answer]:
+    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end.
+
+    `over` are the open trials whose task has ended, if that is known; else they are looked for.
+    """
     lacking = []
     answer = _answer(stream, offer)
     if answer is not None:
@@ -72,7 +76,7 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
         lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
     if search is not None and not stream.closed:
-        lacking += _ended_trials(search, stream.tasks)
+        lacking += _ended_trials(search, stream.tasks, over)
         lacking += _stopped_tasks(search, stream.tasks)
         lacking += _held_tasks(search, stream.tasks)
         lacking += _added_trial(search, stream.traceparent)
@@ -135,6 +139,32 @@ def failed(
             seen=seen,
         )
     ]
+
+
+def no_verdict(
+    failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
+) -> list[Event]:
+    """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
+    rows, in_a_row, trial = failure
+    return [
+        AssessmentFailed(
+            rows=rows,
+            failure=in_a_row,
+            trial=trial,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def assessor_is_given_up(search: Search) -> bool:
+    """Says whether an assessor has failed too often to be asked again."""
+    known, assessor = search.verdictless, search.spec.assessor
+    return assessor is not None and (
+        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
+    )
 
 
 def is_for_chance(search: Search) -> bool:
@@ -231,7 +261,7 @@ def _start(
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:
-        fault = assessors.problem(plain["assessor"])
+        fault = assessors.problem(plain["assessor"], offer.assessors)
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     unfit = several.problem(wanted)
@@ -256,59 +286,10 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
-    for number in sorted(search.active):
-        task = tasks.get(trial_task_id(search.search_id, number))
-        if task is not None and task.state is TaskState.ENDED:
-            yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
-
-
-def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
-    """Gives the state and the value of a trial whose task has ended.
-
-    The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
-    stopped after its FINAL value has done what it was for.
-    """
-    last = task.reports[-1][1] if task.reports else None
-    match task.end:
-        case AttemptEnd.FINISHED:
-            return TrialStatus.SUCCEEDED, task.final if task.has_final else last
-        case AttemptEnd.CANCELLED if task.has_final:
-            return TrialStatus.SUCCEEDED, task.final
-        case AttemptEnd.CANCELLED if task.stop_reason in ("assessor", "max_trial_duration"):
-            return TrialStatus.EARLY_STOPPED, last
-        case AttemptEnd.CANCELLED if task.stop_reason == "user":
-            return TrialStatus.USER_CANCELED, None
-        case AttemptEnd.CANCELLED:
-            return TrialStatus.SYS_CANCELED, None
-        case _:
-            return TrialStatus.FAILED, None
-
-
-def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:
-    """Gives the event of a trial whose task has ended: its state, and its value for each objective.
-
-    A trial that said numbers, but not those that the search asks for, has failed whatever its task did.
-    """
-    status, value = trial_end(task)
-    ended = TrialEnded(trial=number, status=status, value=value)
-    if status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
-        return ended
-    deciding = NON_FINITE.validate_python(task.non_finite) if task.non_finite else value
-    if deciding is None and not task.others:
-        return ended
-    names = names_of(spec)
-    values = values_of(names, deciding, task.others)
-    missing = [name for name, found in zip(names, values, strict=True) if found is None]
-    first = values[0]
-    return TrialEnded(
-        trial=number,
-        status=TrialStatus.FAILED if missing and status is TrialStatus.SUCCEEDED else status,
-        value=first if isinstance(first, float) else None,
-        non_finite=first if isinstance(first, str) else None,
-        values=values if len(names) > 1 else [],
-        missing=missing,
-    )
+def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
+    for number in sorted(over_in(search, tasks) if over is None else over):
+        task = tasks[trial_task_id(search.search_id, number)]
+        yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
 
 
 def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
@@ -349,7 +330,13 @@ def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
 
 
 def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
-    if has_failed(search):
+    assessor = search.spec.assessor
+    if assessor is not None and assessor.on_failure.then == "stop" and assessor_is_given_up(search):
+        if search.status is not SearchStatus.STOPPING:
+            code, why = search.verdictless.last
+            message = f"its assessor failed {search.verdictless.count} times: {why}"
+            yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
+    elif has_failed(search):
         code, why = search.last_failure
         message = f"trial {search.next_trial}, asked {search.failures} times: {why}"
         yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)

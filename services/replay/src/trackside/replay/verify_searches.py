@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import (
@@ -45,6 +46,8 @@ OF_SEARCHES = (
     | SearchStopRequested
     | SearchFailed
     | SearchEnded
+    | SuggestionFailed
+    | SuggestionDeferred
     | Change
 )
 
@@ -54,7 +57,8 @@ class SearchBook:
     """What was seen of a search: how many trials, which of them go on, and what commands have changed.
 
     `slots` is how many trials may go on at once: the concurrency, and what was requested beyond it or goes
-    on from before the concurrency fell, until as many trials have ended.
+    on from before the concurrency fell, until as many trials have ended. `failures` are the tuner's for the
+    next trial; while `deferred` it waits for more to learn from than it had at offset `learnt_at`.
     """
 
     search_id: str
@@ -73,6 +77,9 @@ class SearchBook:
     paused_ms: int = 0
     time_is_up: bool = False
     best: float | None = None
+    failures: int = 0
+    deferred: bool = False
+    learnt_at: int = -1
 
     @property
     def is_full(self) -> bool:
@@ -85,6 +92,12 @@ class SearchBook:
         if self.stopping or self.paused:
             return self.paused and not self.stopping
         return not self.is_full and (not self.exhausted or bool(self.added))
+
+    @property
+    def waits_for_the_tuner(self) -> bool:
+        """Says whether it is for the tuner to say what is tried next."""
+        waits = self.goes_on and not self.paused and not self.exhausted
+        return waits and not self.added and not self.deferred
 
     @property
     def due_ms(self) -> int | None:
@@ -138,6 +151,8 @@ class Searches:
                     said = ", ".join(str(trial) for trial in sorted(book.active)) or "none"
                     message = f"trials that go on: {said}; more may come: {book.goes_on}"
                     self.findings.illegal(record, message)
+            case SuggestionFailed() | SuggestionDeferred():
+                self._advised(book, event, record)
             case _:
                 self._changed(book, event, record)
 
@@ -146,6 +161,12 @@ class Searches:
         by_user = event.source == "customized"
         if not book.goes_on or book.paused or (book.exhausted and not by_user):
             self.findings.illegal(record, "no more trials were to come")
+        if book.deferred and not by_user:
+            self.findings.illegal(record, "the tuner waits for more to learn from")
+        policy = book.spec.tuner.on_failure
+        if event.source == "fallback" and (policy.then != "random" or book.failures <= policy.retries):
+            self.findings.illegal(record, f"drawn by chance after {book.failures} failures of the tuner")
+        book.failures = 0
         if by_user != bool(book.added) or (by_user and event.parameters != book.added[0]):
             self.findings.illegal(record, f"{len(book.added)} trials that users added wait, in their order")
         if event.trial != book.suggested:
@@ -166,6 +187,7 @@ class Searches:
             self.findings.add("INV-12", record, f"trial {event.trial} ends, and was not going on")
         book.active.discard(event.trial)
         book.slots = max(book.spec.concurrency, book.slots - 1)
+        self._learnt(book, record)
         value = event.value if event.status is TrialStatus.SUCCEEDED else None
         if value is not None and (book.best is None or book.is_as_good(value, book.best)):
             book.best = value
@@ -180,19 +202,46 @@ class Searches:
         match event:
             case TrialsRequested():
                 book.slots += event.count
+            case TrialsImported():
+                self._learnt(book, record)
             case TrialAdded():
                 book.added.append(event.parameters)
             case SearchSpaceUpdated():
                 if event.space_version != book.space_version + 1:
                     self.findings.illegal(record, f"the space is in version {book.space_version}")
                 book.space_version, book.exhausted = event.space_version, False
+                self._asked_anew(book)
             case SearchUpdated():
                 self._updated(book, event, record)
             case SearchPaused() if not book.paused:
                 book.paused, book.paused_at_ms = True, record.append_time_ms
-            case SearchResumed() if book.paused:
+            case SearchResumed():
+                if book.paused:
+                    book.paused_ms += record.append_time_ms - book.paused_at_ms
                 book.paused = False
-                book.paused_ms += record.append_time_ms - book.paused_at_ms
+                self._asked_anew(book)
+
+    def _advised(
+        self, book: SearchBook, event: SuggestionFailed | SuggestionDeferred, record: Record
+    ) -> None:
+        if not book.waits_for_the_tuner or event.trial != book.suggested:
+            self.findings.illegal(record, f"no tuner was asked for trial {event.trial}")
+        if isinstance(event, SuggestionFailed):
+            if event.failure != book.failures + 1:
+                self.findings.illegal(record, f"it comes after {book.failures} failures")
+            book.failures = event.failure
+            return
+        if not book.active and book.learnt_at <= event.seen:
+            self.findings.illegal(record, "nothing goes on that the tuner could wait for")
+        book.deferred, book.failures = book.learnt_at <= event.seen, 0
+
+    def _learnt(self, book: SearchBook, record: Record) -> None:
+        book.learnt_at = record.offset
+        if book.deferred:
+            self._asked_anew(book)
+
+    def _asked_anew(self, book: SearchBook) -> None:
+        book.deferred, book.failures = False, 0
 
     def _updated(self, book: SearchBook, event: SearchUpdated, record: Record) -> None:
         more = event.concurrency - book.spec.concurrency
@@ -201,3 +250,4 @@ class Searches:
         book.spec = book.spec.model_copy(update={name: getattr(event, name) for name in _LIMITS})
         if book.due_ms is None or record.append_time_ms < book.due_ms:
             book.time_is_up = False
+        self._asked_anew(book)

@@ -74,8 +74,11 @@ def fixed_device(text: str) -> tuple[str, str]:
 
 def waiting_since_ms(task: Task) -> int:
     """Gives since when a task has waited; one that was pushed aside waits anew, or it would push back."""
-    pushed_ms = max((past.ended_ms for past in task.attempt.past if past.end == "preempted"), default=0)
-    return max(task.queued_at[0], task.not_before_ms, pushed_ms)
+    since_ms = max(task.queued_at[0], task.not_before_ms)
+    for past in task.attempt.past:
+        if past.end == "preempted" and past.ended_ms > since_ms:
+            since_ms = past.ended_ms
+    return since_ms
 
 
 def level_of(priority: int, waited_ms: int, ageing_ms: int) -> int:

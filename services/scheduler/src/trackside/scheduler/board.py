@@ -14,7 +14,7 @@ from trackside.scheduler.asks import Asks, level_of, waiting_since_ms
 from trackside.scheduler.estimates import Peaks, Want, want_of
 from trackside.scheduler.hosts import Hosts
 from trackside.scheduler.lines import Line, Lines
-from trackside.scheduler.occupancy import Booking, Host, booking_of
+from trackside.scheduler.occupancy import Booking, Host, booking_of, kept_up
 from trackside.scheduler.placement import Rules, Spot
 from trackside.scheduler.timers import Timers
 from trackside.scheduler.unschedulable import most_of, never_fits
@@ -203,7 +203,9 @@ class Board:
             self.owing[task_id] = task
         else:
             self.owing.pop(task_id, None)
-        self._book(task_id, worker_id, booking_of(task, self.policy.ageing_ms))
+        known_worker, known = self.bookings.get(task_id, ("", None))
+        if known is None or known_worker != worker_id or not kept_up(known, task, self.policy.ageing_ms):
+            self._book(task_id, worker_id, booking_of(task, self.policy.ageing_ms))
         self._count(task_id, task.needs.queue, stream_id)
         if (
             attempt.behind
@@ -223,12 +225,6 @@ class Board:
             return
         if known.token in ((0, 0), booking.token):  # the same placement: what was seen of it still holds
             booking.memory, booking.cuda = max(booking.memory, known.memory), max(booking.cuda, known.cuda)
-        if known_worker == worker_id and known.place == booking.place:
-            gone_soon = booking.stopping and not known.stopping
-            if known.training == booking.training and not gone_soon:
-                _become(known, booking)
-                self.bookings[task_id] = (worker_id, known)
-                return
         self.hosts.unbook(known_worker, task_id)
         self.hosts.book(worker_id, booking)
 
@@ -287,10 +283,3 @@ class Board:
                 for line in lines.by_asks.values():
                     if line.asks.task_type == task.task_type:
                         line.want, line.fresh = None, True
-
-
-def _become(known: Booking, booking: Booking) -> None:
-    """Takes over what doesn't change how much is taken."""
-    known.token, known.accepted, known.recalled = booking.token, booking.accepted, booking.recalled
-    known.stopping, known.level, known.assigned_ms = booking.stopping, booking.level, booking.assigned_ms
-    known.priority = booking.priority

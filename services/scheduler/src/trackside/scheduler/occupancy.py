@@ -81,6 +81,28 @@ def booking_of(task: Task, ageing_ms: int) -> Booking:
     )
 
 
+def kept_up(known: Booking, task: Task, ageing_ms: int) -> bool:
+    """Brings a booking up to date where a task takes what it took before; says whether it does."""
+    attempt = task.attempt
+    token = (attempt.number, attempt.placement)
+    stopping = bool(task.stop_reason) or attempt.stopping is not None
+    if (
+        known.token not in ((0, 0), token)
+        or known.behind != attempt.behind
+        or known.training != (attempt.status >= TaskStatus.TRAINING)
+        or (stopping and not known.stopping)
+        or known.memory < attempt.reserved.memory_bytes
+        or known.cuda < attempt.reserved.cuda_memory_bytes
+        or known.device_ids != tuple(attempt.device_ids)
+    ):
+        return False
+    known.token, known.stopping, known.recalled = token, stopping, attempt.recalled
+    known.accepted = task.state is TaskState.ACTIVE
+    known.priority, known.assigned_ms = task.needs.priority, attempt.assigned_ms
+    known.level = level_of(known.priority, attempt.assigned_ms - waiting_since_ms(task), ageing_ms)
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class Slot:
     """A device and who has it; `waiting` is the task behind the others."""
@@ -111,6 +133,10 @@ class Slot:
 
     def refresh(self) -> None:
         """Counts anew after a booking came, went or changed."""
+        if not self.bookings:
+            self.is_whole, self.waiting = False, None
+            self.free, self.room = self.device.memory_bytes - self.foreign, MAX_BYTES
+            return
         shadows: list[Booking] = []
         late: list[Booking] = []
         real: list[Booking] = []
@@ -131,7 +157,7 @@ class Slot:
                 self.waiting = booking
         self.free = free - sum([booking.cuda for booking in shadows])
         total = self.device.memory_bytes
-        all_free = not self.bookings or total == 0 or self.free >= total
+        all_free = total == 0 or self.free >= total
         self.room = -1 if self.is_whole else MAX_BYTES if all_free else self.free
 
     def _shuts_out(self, booking: Booking, others: list[Booking]) -> bool:
@@ -143,7 +169,8 @@ class Openings:
     """The devices of a host that may take one more task: found once after each change, read by all lines.
 
     `idle` (CPU slots) and `gpus` may take it at once; `taken` have somebody, and nobody behind.
-    `room` is the most that a GPU has, `lowest` the lowest priority of those who wait behind others.
+    `room` is the most that a GPU has, `lowest` the lowest priority of those who wait behind others,
+    `taken_kinds` the kinds of `taken`.
     """
 
     idle: tuple[Slot, ...]
@@ -151,6 +178,7 @@ class Openings:
     taken: tuple[Slot, ...]
     room: int
     lowest: int
+    taken_kinds: frozenset[str]
 
     def may_suit(self, asks: Asks, least: int, look_ahead: int) -> bool:
         """Says whether a task that needs at least so much of a GPU could find a place, free or behind."""
@@ -158,7 +186,7 @@ class Openings:
             return True
         if asks.kind != "cpu" and self.room >= least:
             return True
-        return asks.may_wait and look_ahead > 0 and any(slot.device.kind in asks.kinds for slot in self.taken)
+        return asks.may_wait and look_ahead > 0 and not self.taken_kinds.isdisjoint(asks.kinds)
 
     def free(self, asks: Asks, least: int) -> list[Slot]:
         """Gives the devices that may have room for a task that needs at least so much of a GPU."""
@@ -183,14 +211,16 @@ def openings_of(slots: Iterable[Slot]) -> Openings:
     """Finds what devices have to give."""
     working = [slot for slot in slots if slot.healthy]
     gpus = tuple([slot for slot in working if slot.is_gpu and slot.room >= 0])
+    taken = tuple([slot for slot in working if slot.bookings and slot.waiting is None])
     return Openings(
         idle=tuple([slot for slot in working if not slot.is_gpu and not slot.bookings]),
         gpus=gpus,
-        taken=tuple([slot for slot in working if slot.bookings and slot.waiting is None]),
+        taken=taken,
         room=max([slot.room for slot in gpus], default=-1),
         lowest=min(
             [slot.waiting.priority for slot in working if slot.waiting is not None], default=ABOVE_ALL
         ),
+        taken_kinds=frozenset([slot.device.kind for slot in taken]),
     )
 
 
@@ -314,9 +344,12 @@ class Host:
 
     def _count(self) -> None:
         self._openings = None
-        bookings = self.bookings.values()
-        self.used = sum([booking.memory for booking in bookings])
-        self.loading = sum([not booking.training for booking in bookings])
+        used = loading = 0
+        for booking in self.bookings.values():
+            used += booking.memory
+            if not booking.training:
+                loading += 1
+        self.used, self.loading = used, loading
 
 
 def host_of(worker: Worker, rank: int) -> Host:

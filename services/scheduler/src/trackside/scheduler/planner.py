@@ -90,15 +90,16 @@ class Planner:
         board = self._board
         if not board.hosts.gained:
             return
-        gained = [(name, host) for name in board.hosts.gained if (host := board.hosts.by_id[name]).open]
+        hosts = [(name, board.hosts.by_id[name]) for name in board.hosts.gained]
+        gained = [(name, host, host.openings) for name, host in hosts if host.open]
         board.hosts.gained.clear()
         for lines, look_ahead in ((board.waiting, board.policy.look_ahead), (board.behind, 0)):
             for line in lines.by_asks.values():
                 if line.fresh:
                     continue
                 least = least_on_gpu(line.asks, board.want(line))
-                for name, host in gained:
-                    if host.openings.may_suit(line.asks, least, look_ahead) and host.serves(line.asks):
+                for name, host, openings in gained:
+                    if openings.may_suit(line.asks, least, look_ahead) and host.serves(line.asks):
                         line.pending[name] = None
 
     def _note_overtaken(self, now_ms: int) -> None:

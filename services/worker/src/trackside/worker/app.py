@@ -22,6 +22,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
 from trackside.worker import catalogue as catalogues
 from trackside.worker.catalogue import Catalogue, CatalogueError
+from trackside.worker.cgroups import cgroups_of
 from trackside.worker.devices import Place, discover
 from trackside.worker.incarnation import Incarnation
 from trackside.worker.journal import Journal
@@ -116,6 +117,7 @@ class Worker:
                 host=dict(os.environ),
                 stop_grace_s=settings.stop_grace_s,
                 pressure=Pressure(),
+                cgroups=cgroups_of(settings.id, settings.max_processes),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # torch takes seconds to import: meanwhile, debts

@@ -49,6 +49,12 @@ class WorkerSettings(BaseSettings):
     max_tasks: int = Field(
         0, ge=0, le=10_000, description="How many tasks may have a process at once; 0 for no limit."
     )
+    max_processes: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Processes and threads a task may have, where cgroups can be made; 0 for no limit.",
+    )
     host_reserve: Memory = Field(
         bytes_of("1GiB"),
         description="Memory of the host that tasks don't get, in bytes or as 2GiB; of more than half, half.",

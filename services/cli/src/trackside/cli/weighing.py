@@ -1,0 +1,33 @@
+"""The command `importances`: which parameters of a search mattered."""
+
+from dataclasses import asdict
+
+from trackside.cli import screen
+from trackside.cli.changing import SearchId
+from trackside.cli.running import run
+from trackside.cli.screen import Column
+from trackside.cli.submitting import AsJson
+from trackside.cli.trading import state_of
+from trackside.replay.importances import importances as weighed
+
+BAR = 30
+
+
+def importances(stream_id: SearchId, as_json: AsJson = False) -> None:
+    """Show which parameters of a search mattered for being among its best tenth, by Optuna's PED-ANOVA.
+
+    \b
+    Examples:
+      trackside importances digits-1
+      trackside importances digits-1 --json
+    """
+    search = run(state_of(stream_id)).search
+    assert search is not None
+    found, count = weighed(search)
+    if as_json:
+        screen.emit({"search_id": stream_id, "trials": count, "importances": [asdict(one) for one in found]})
+        return
+    columns = [Column("parameter", keep=True), Column("share", right=True), Column("")]
+    bars = [[one.parameter, f"{one.share:.1%}", "█" * round(one.share * BAR) or " "] for one in found]
+    screen.show_table(columns, bars)
+    screen.say(f"of {count} trials that succeeded")

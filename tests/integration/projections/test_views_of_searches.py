@@ -1,0 +1,74 @@
+"""What dashboards read of searches beside their rows: the best so far, and what parameters explain."""
+
+import json
+from random import Random
+
+import asyncpg
+import pytest
+
+from tests.integration.projections.following import query
+from trackside.projections.migrate import migrate
+from trackside.projections.postgres import database as opened_database
+
+SEARCH = """
+INSERT INTO trackside.searches VALUES
+    ($1, '', 'DONE', 't', 'tpe', NULL, $2, 9, 1, 'default', 1, 0, 0, NULL, NULL, NULL, 0, 1, '', '', '{}')
+"""
+TRIAL = """
+INSERT INTO trackside.trials
+    (search_id, trial, task_id, status, value, parameters, suggested_ms, ended_ms, report_steps,
+     report_values)
+VALUES ($1, $2, $3, $4, $5, $6, 0, $7, '{}', '{}')
+"""
+
+
+@pytest.fixture
+async def written(database: str) -> str:
+    """Gives a database with two searches that have the same trials and look for the other end."""
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+    connection = await asyncpg.connect(database)
+    random = Random(7)
+    try:
+        for search, direction in (("up", "maximize"), ("down", "minimize")):
+            await connection.execute(SEARCH, search, direction)
+            for at, value in enumerate([3.0, float("nan"), 1.0, 4.0, None, 1.5]):
+                status = "FAILED" if value is None else "SUCCEEDED"
+                row = (search, at, f"{search}.{at}", status, value, json.dumps({"x": 1}), 100 - at)
+                await connection.execute(TRIAL, *row)
+        await connection.execute(SEARCH, "many", "maximize")
+        for at in range(200):
+            x, kind = random.uniform(0, 1), random.choice("ab")
+            given = {"x": x, "idle": random.uniform(0, 1), "kind": kind, "sub": {"_name": kind, "n": at}}
+            value = x**2 + (0.2 if kind == "a" else 0)
+            await connection.execute(
+                TRIAL, "many", at, f"many.{at}", "SUCCEEDED", value, json.dumps(given), at
+            )
+    finally:
+        await connection.close()
+    return database
+
+
+async def test_the_best_so_far_only_gets_better(written: str) -> None:
+    rows = await query(
+        written,
+        "SELECT search_id, trial, best_value FROM dashboards.best_so_far WHERE search_id <> 'many' "
+        "ORDER BY search_id, finished",
+    )
+    assert rows == [
+        *(("down", trial, best) for trial, best in ((5, 1.5), (3, 1.5), (2, 1.0), (0, 1.0))),
+        *(("up", trial, best) for trial, best in ((5, 1.5), (3, 4.0), (2, 4.0), (0, 4.0))),
+    ], "in the order in which they ended, without those that failed or have no number"
+
+
+async def test_an_effect_is_the_part_of_the_variance_that_a_parameter_explains(written: str) -> None:
+    rows = await query(
+        written, "SELECT parameter, effect, trials FROM dashboards.parameter_effects WHERE search_id = 'many'"
+    )
+    effects = {parameter: float(str(effect)) for parameter, effect, _ in rows}
+    assert {trials for *_, trials in rows} == {200}
+    assert effects["x"] > 0.8 and effects["idle"] < 0.1
+    assert 0.03 < effects["kind"] < 0.3
+    assert effects["sub"] == pytest.approx(effects["kind"]), "a sub-space is its name"
+    few = await query(written, "SELECT parameter FROM dashboards.parameter_effects WHERE search_id = 'up'")
+    assert few == [], "of one value nothing can be said"

@@ -1,0 +1,64 @@
+"""Which parameters mattered: what made the value comes first, what did nothing last."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from trackside.contracts.search_space import Choice, Space
+from trackside.contracts.searches import SearchSpec, TrialStatus
+from trackside.domain.search import Search, Trial
+from trackside.replay.importances import TooFewTrialsError, flattened, importances
+
+pytestmark = pytest.mark.thorough  # Optuna takes seconds to be imported
+
+
+def search_of(trials: Sequence[tuple[dict[str, Any], float | None]]) -> Search:
+    space: Space = {"x": Choice(type="choice", values=[1])}
+    spec = SearchSpec(task_type="t", max_trials=1_000, space=space)
+    search = Search("s", spec, 1, 0)
+    for number, (parameters, value) in enumerate(trials):
+        status = TrialStatus.FAILED if value is None else TrialStatus.SUCCEEDED
+        search.trials.append(Trial(number, parameters, 0, 0, 1, 1, status, value))
+    return search
+
+
+def drawn(random: Random) -> tuple[dict[str, Any], float]:
+    parameters: dict[str, Any] = {
+        "x": random.uniform(-1, 1),
+        "idle": random.uniform(0, 1),
+        "kind": random.choice(["a", "b", True, None]),
+        "fixed": 5,
+        "layer": {"_name": "conv", "kernel": random.randrange(1, 9)},
+    }
+    return parameters, -(parameters["x"] ** 2)
+
+
+def test_what_made_the_value_comes_first() -> None:
+    random = Random(7)
+    trials = [drawn(random) for _ in range(120)]
+    found, count = importances(search_of([*trials, ({"x": 1.0}, None), ({"x": 0.0}, float("inf"))]))
+    assert count == 120
+    assert found[0].parameter == "x" and found[0].share > 0.5
+    assert {one.parameter for one in found} == {"x", "idle", "kind", "fixed", "layer", "layer.kernel"}
+    assert {one.parameter: one.share for one in found}["fixed"] == 0
+    assert sum(one.share for one in found) == pytest.approx(1, abs=1e-4)
+
+
+def test_ten_values_are_enough_and_nine_are_not() -> None:
+    random = Random(7)
+    trials = [drawn(random) for _ in range(10)]
+    assert len(importances(search_of(trials))[0]) == 6
+    with pytest.raises(TooFewTrialsError, match="s has 9 trials with a value"):
+        importances(search_of(trials[1:]))
+
+
+def test_a_search_over_nothing_has_no_shares() -> None:
+    found, _ = importances(search_of([({"x": 1}, float(at)) for at in range(12)]))
+    assert [(one.parameter, one.share) for one in found] == [("x", 0.0)]
+
+
+def test_parameters_of_sub_spaces_stand_beside_the_others() -> None:
+    given = {"a": 1, "b": {"_name": "n", "c": {"_name": "m", "d": 2}}}
+    assert flattened(given) == {"a": 1, "b": "n", "b.c": "m", "b.c.d": 2}

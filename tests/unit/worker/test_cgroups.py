@@ -1,0 +1,112 @@
+"""Cgroups of tasks' processes: on real ones where the host lets us, and on folders that look like some."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trackside.worker.cgroups import Cgroups, cgroups_of
+
+MIB = 2**20
+NAME = f"test-{os.getpid()}"
+WAITS = "import sys; sys.stdin.readline(); bytearray(int(sys.argv[1])); print('fits')"
+
+
+def host(root: Path, cgroup: str, *folders: str) -> Path:
+    """Makes a root folder with these cgroups."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(cgroup)
+    for folder in folders:
+        (root / "sys/fs/cgroup" / folder).mkdir(parents=True)
+    return root
+
+
+def made(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("trackside-*"))
+
+
+def test_a_host_without_cgroups_runs_tasks_without(tmp_path: Path) -> None:
+    for number, cgroup in enumerate(("", "0::/\n", "3:cpu:/\n")):
+        root = host(tmp_path / str(number), cgroup)
+        assert cgroups_of("w1", 10, root).folders == {}
+    assert cgroups_of("w1", 10, tmp_path / "nothing").folders == {}
+
+
+def test_a_folder_that_nobody_may_write_to_is_no_error(tmp_path: Path) -> None:
+    root = host(tmp_path, "4:memory:/x\n", "memory")
+    (root / "sys/fs/cgroup/memory/x").write_text("no folder")
+    (root / "sys/fs/cgroup/memory/trackside-w1").write_text("in the way")
+    assert cgroups_of("w1", 10, root).folders == {}
+
+
+def test_the_cgroup_of_this_process_is_the_parent_where_it_can_be_seen(tmp_path: Path) -> None:
+    root = host(tmp_path, "4:memory:/a/b\n8:pids:/of/the/host\n", "memory/a/b", "pids")
+    found = cgroups_of("w1", 10, root)
+    base = root / "sys/fs/cgroup"
+    assert found.folders == {"memory": base / "memory/a/b/trackside-w1", "pids": base / "pids/trackside-w1"}
+    assert made(root) == ["trackside-w1", "trackside-w1"]
+
+
+def test_a_delegated_cgroup_of_version_2_has_its_controllers_on(tmp_path: Path) -> None:
+    root = host(tmp_path, "0::/mine\n", "mine/trackside-w1")
+    base = root / "sys/fs/cgroup"
+    (base / "cgroup.controllers").write_text("memory pids")
+    for folder in (base / "mine", base / "mine/trackside-w1"):
+        (folder / "cgroup.subtree_control").write_text("")
+    found = cgroups_of("w1", 10, root)
+    assert (found.version, set(found.folders.values())) == (2, {base / "mine/trackside-w1"})
+    assert (base / "mine/trackside-w1/cgroup.subtree_control").read_text() == "+memory +pids"
+
+
+@pytest.fixture
+def real() -> Iterator[Cgroups]:
+    found = cgroups_of(NAME, 64)
+    if "memory" not in found.folders:
+        pytest.skip("this host has no memory cgroup that may be written to")
+    yield found
+    found.clear()
+    for folder in set(found.folders.values()):
+        folder.rmdir()
+
+
+def waiting(size: int) -> subprocess.Popen[str]:
+    """Starts a process that takes so many bytes once it is told to."""
+    command = [sys.executable, "-S", "-c", WAITS, str(size)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real: Cgroups) -> None:
+    exits: list[int] = []
+    for size in (400 * MIB, 4 * MIB):
+        with waiting(size) as process:
+            exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            await real.enter(process.pid, exited, 100 * MIB)
+            folders = [folder / str(process.pid) for folder in real.folders.values()]
+            assert all(str(process.pid) in (folder / "cgroup.procs").read_text() for folder in folders)
+            await asyncio.to_thread(process.communicate, "\n", 60)
+            exits.append(process.returncode)
+            exited.set_result(process.returncode)
+        await asyncio.sleep(0)
+        assert not any(folder.exists() for folder in folders), "its cgroup goes with it"
+    assert exits == [-9, 0]
+
+
+async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups) -> None:
+    with waiting(1) as process:
+        await real.enter(process.pid, asyncio.get_running_loop().create_future(), None)
+        again = cgroups_of(NAME, 64)
+        assert await asyncio.to_thread(process.wait, 60) == -9
+        assert process.stdin is not None
+        process.stdin.close()
+    again.clear()
+    assert not any((folder / str(process.pid)).exists() for folder in real.folders.values())
+
+
+async def test_a_task_without_limits_has_no_cgroup(real: Cgroups) -> None:
+    real.max_processes = 0
+    await real.enter(os.getpid(), asyncio.get_running_loop().create_future(), None)
+    assert not any((folder / str(os.getpid())).exists() for folder in real.folders.values())
