@@ -106,7 +106,7 @@ async def dispatcher(log: MemoryLog, own: Lane | None = None) -> AsyncIterator[N
         service,
         starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
         raw=await from_start(log, TOPICS.commands),
-        partitions={TOPICS.events.name: TOPICS.event_partitions},
+        partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
         health=Health("dispatcher"),
         background=background,
     )

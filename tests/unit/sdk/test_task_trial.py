@@ -101,6 +101,7 @@ def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: Wo
 
 def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(worker: Worker) -> None:
     trial.result({"accuracy": 0.5, "latency": math.inf})
+    worker.channel.flush()
     assert worker.next() == {"final": {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}}
 
 
