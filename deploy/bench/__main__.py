@@ -21,6 +21,7 @@ from bench import (
     rebuilds,
     replays,
     scheduling,
+    simulations,
     suggestions,
     table,
     trials,
@@ -31,7 +32,18 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling", "suggestions", "verdicts", "replay")
+PARTS = (
+    "idle",
+    "trials",
+    "answers",
+    "rebuild",
+    "points",
+    "scheduling",
+    "suggestions",
+    "verdicts",
+    "replay",
+    "simulation",
+)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -73,6 +85,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
             found.append(await replays.measured(log))
+        if "simulation" in parts:
+            console.print("searches of 30 trials with faults, in virtual time")
+            found.append(await asyncio.to_thread(simulations.measured))
         if "points" in parts:
             console.print(f"{asked.points:,} metric points")
             found.append(await points.measured(log, stack.postgres_dsn, asked.points))
