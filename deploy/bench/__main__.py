@@ -21,17 +21,22 @@ from bench import (
     rebuilds,
     replays,
     scheduling,
+    slots,
+    starts,
     suggestions,
     table,
     trials,
     verdicts,
 )
-from bench.figures import Figure, Findings, Goal, MissingError
+from bench.figures import Figure, Findings, Goal, MissingError, percentile
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
 
-PARTS = ("idle", "trials", "answers", "rebuild", "points", "scheduling", "suggestions", "verdicts", "replay")
+PARTS = (
+    *("idle", "trials", "slots", "starts", "answers", "rebuild"),
+    *("points", "scheduling", "suggestions", "verdicts", "replay"),
+)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -39,6 +44,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
     parser.add_argument("--trials", type=int, default=300, help="trials of the no-op search (300)")
+    parser.add_argument("--paced", type=int, default=80, help="trials of 0.25 s, four times (80)")
+    parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
     parser.add_argument(
         "--events", type=int, default=200_000, help="events of the rebuild, at least (200000)"
@@ -55,7 +62,10 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
     parts = asked.only or PARTS
     found: list[Findings] = []
     async with KafkaLog(stack.bootstrap_servers, client_id="bench") as log:
+        console.print(f"{trials.WARM_UP} trials that nobody counts, to warm the broker up")
+        await trials.warm_up(log)
         append_ms = await answers.appends(log, asked.commands)
+        beside_ms = percentile(append_ms, 50)
         if "idle" in parts:
             console.print(f"an idle worker, {asked.idle:g} s")
             found.append(await idle.measured(stack, log, asked.idle))
@@ -63,6 +73,12 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
             console.print(f"{asked.trials} no-op trials, and as many bare forks")
             ceiling = await asyncio.to_thread(forks.measured, asked.trials)
             found.append(await trials.measured(stack, log, asked.trials, ceiling, append_ms))
+        if "slots" in parts:
+            console.print(f"slots: {asked.trials} no-op trials, {asked.paced} of 0.25 s")
+            found.append(await slots.measured(log, asked.trials, asked.paced, beside_ms))
+        if "starts" in parts:
+            console.print(f"{asked.starts} starts of new processes and of a warm one")
+            found.append(await starts.measured(stack, log, asked.starts, beside_ms))
         if "answers" in parts:
             console.print(f"{asked.commands} commands")
             found.append(await answers.measured(log, asked.commands, searches=20))

@@ -29,11 +29,11 @@ async def publish(log: Log, command: Command, stream_id: str, command_id: str) -
     await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
 
 
-def search(trials: int, concurrency: int) -> StartSearch:
-    """Gives the command of a search whose tasks do nothing."""
+def search(trials: int, concurrency: int, task_type: str = TASK_TYPE) -> StartSearch:
+    """Gives the command of a search whose tasks do nothing, unless others are asked for."""
     return StartSearch(
         name="bench",
-        task_type=TASK_TYPE,
+        task_type=task_type,
         space={"x": Uniform(type="uniform", low=0.0, high=1.0)},
         tuner=Tuner(name="random"),
         max_trials=trials,

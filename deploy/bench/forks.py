@@ -53,6 +53,8 @@ def _assignment(folder: Path) -> dict[str, Any]:
         "parameters": {},
         "interrupts": 0,
         "interrupted": 0,
+        "outputs": 0,
+        "stays": None,
         "workdir": str(folder),
         "environment": environment,
     }
@@ -106,8 +108,7 @@ class _Server:
         if task is not None:
             ending = Path(task["workdir"]) / f"{number}.json"
             words = spoken(Word("LOAD")) + spoken(Word("TRAIN", "cpu"))
-            files = {"journal": str(ending), "ending": str(ending)}
-            socket.send_fds(ours, [line(task | files) + words], [nothing])
+            socket.send_fds(ours, [line(task | {"ending": str(ending)}) + words], [nothing])
         with suppress(OSError):
             ours.shutdown(socket.SHUT_WR)
         os.close(nothing)

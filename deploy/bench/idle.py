@@ -5,27 +5,16 @@ what the broker and the worker use is measured for some seconds without it and f
 """
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from bench.figures import Figure, Findings
-from bench.place import SLOTS, TASKS, TOPICS
+from bench.place import TOPICS
 from bench.processor import tree_ms, used_ms
-from bench.watching import watched
-from trackside.contracts.fleet import WorkerJoined, WorkerLeft
-from trackside.contracts.message import Record
+from bench.second import worker
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
-
-WORKER = "idle"
-LIMIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +29,8 @@ class _Use:
 async def measured(stack: Stack, log: Log, seconds: float) -> Findings:
     """Measures the stack without and with one more worker, each for so many seconds."""
     without = await _use(stack, None, seconds)
-    async with _idle_worker(stack, log) as pid:
-        beside = await _use(stack, pid, seconds)
+    async with worker(stack, log, TOPICS) as joined:
+        beside = await _use(stack, joined.pid, seconds)
     more = beside.bytes - without.bytes
     figures = [
         Figure("-", "idle worker, on the wire", more / 1000, "kB/s", without.bytes / 1000, "idle stack"),
@@ -69,35 +58,3 @@ def _loopback_bytes() -> float:
         if name.strip() == "lo":
             return float(counts.split()[0])
     return 0.0
-
-
-@asynccontextmanager
-async def _idle_worker(stack: Stack, log: Log) -> AsyncIterator[int]:
-    """Gives the pid of a worker that has joined."""
-    with TemporaryDirectory(prefix="trackside-bench-idle-") as folder:
-        variables = {
-            **os.environ,
-            "TRACKSIDE_KAFKA_BOOTSTRAP": stack.bootstrap_servers,
-            "TRACKSIDE_POSTGRES_DSN": stack.postgres_dsn,
-            "TRACKSIDE_WORKER_ID": WORKER,
-            "TRACKSIDE_WORKER_CATALOGUE": str(TASKS),
-            "TRACKSIDE_WORKER_CPU_SLOTS": str(SLOTS),
-            "TRACKSIDE_WORKER_DATA_DIR": folder,
-        }
-        async with watched(log, TOPICS.fleet) as watch:
-            process = subprocess.Popen(  # noqa: ASYNC220
-                [sys.executable, "-m", "trackside.worker"], env=variables, stderr=subprocess.DEVNULL
-            )
-            try:
-                await watch.until(lambda record: _is(record, WorkerJoined), LIMIT_S)
-                yield process.pid
-                process.terminate()
-                await watch.until(lambda record: _is(record, WorkerLeft), LIMIT_S)
-            finally:
-                process.kill()
-                process.wait()
-
-
-def _is(record: Record, kind: type[WorkerJoined] | type[WorkerLeft]) -> bool:
-    message = record.message
-    return isinstance(message, kind) and message.worker_id == WORKER

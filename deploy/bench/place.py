@@ -14,6 +14,7 @@ from trackside.eventlog.clock import monotonic_s
 
 TASKS = Path(__file__).parent / "tasks" / "catalogue.yaml"
 TASK_TYPE = "stamp"
+WARM_TYPE = "stamp-warm"
 SLOTS = 2
 TOPICS = Topics()
 

@@ -1,4 +1,4 @@
-"""A task that does nothing but say when it ran and in which process."""
+"""Tasks that do nothing but say when they ran and in which process."""
 
 import os
 import time
@@ -8,12 +8,27 @@ from trackside.sdk import Task
 
 
 class Stamp(Task):
-    """Returns its pid, and when its code began and ended: s of the clock that all processes share."""
+    """Returns its pid, and when its code began, trained and ended: s of the clock that all share."""
+
+    pause_s = 0.0
 
     def load(self) -> None:
         """Notes the beginning."""
         self.began_s = time.monotonic()
 
     def train(self, device: str) -> dict[str, Any]:
-        """Notes the end."""
-        return {"pid": os.getpid(), "began_s": self.began_s, "ended_s": time.monotonic()}
+        """Notes when it is called, waits, and notes the end."""
+        trains_s = time.monotonic()
+        time.sleep(self.pause_s)
+        return {
+            "pid": os.getpid(),
+            "began_s": self.began_s,
+            "trains_s": trains_s,
+            "ended_s": time.monotonic(),
+        }
+
+
+class Paced(Stamp):
+    """Takes a quarter of a second and no processor time, so that the cores are not what limits."""
+
+    pause_s = 0.25

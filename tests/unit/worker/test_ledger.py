@@ -105,7 +105,7 @@ def test_only_so_many_tasks_have_a_process() -> None:
     put(known, "a", claim("cpu-0"), Stage.LOADED)
     refusal = known.on_host(claim("cpu-1"), HAS_PROCESS)
     assert refusal is not None and refusal.code == "too_many_tasks"
-    assert known.on_host(claim("cpu-0"), HAS_PROCESS, but="a") is None
+    assert known.on_host(claim("cpu-0"), HAS_PROCESS, but={"a"}) is None
 
 
 @pytest.mark.parametrize(

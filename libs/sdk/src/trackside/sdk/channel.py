@@ -105,6 +105,7 @@ class WorkerChannel:
         self._points: list[tuple[str, int, int, float | str]] = []
         self._sent_at_s = -math.inf
         self._sender: threading.Thread | None = None
+        self._closed = False
         self._stop = StopRequest()
         self.said: list[tuple[int, float | str, int]] = []
         self.final_value: float | str | None = None
@@ -158,6 +159,15 @@ class WorkerChannel:
             self._send_waiting()
             self._write(word)
 
+    def close(self) -> None:
+        """Sends what waits and ends the thread; what the trial says from now on is sent by the next call."""
+        with self._lock:
+            self._send_waiting()
+            self._closed = True
+            self._lock.notify()
+        if self._sender is not None:
+            self._sender.join()
+
     def should_stop(self) -> bool:
         """Says whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
@@ -176,11 +186,11 @@ class WorkerChannel:
 
     def _send_for_ever(self) -> None:
         with self._lock:
-            while True:
-                while not (self._reports or self._points):
+            while not self._closed:
+                while not (self._reports or self._points or self._closed):
                     self._lock.wait()
                 # Sleeps without the lock, so that what comes meanwhile goes along.
-                self._lock.wait_for(lambda: False, timeout=REPORT_EVERY_S)
+                self._lock.wait_for(lambda: self._closed, timeout=REPORT_EVERY_S)
                 self._send_waiting()
 
     def _send_waiting(self) -> None:

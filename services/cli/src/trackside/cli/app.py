@@ -18,6 +18,7 @@ from trackside.cli import (
     replaying,
     screen,
     services,
+    simulating,
     stacking,
     submitting,
     trading,
@@ -71,7 +72,12 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "logs": logs.logs,
         "dead-letters": reading.dead_letters,
     },
-    LOG: {"events": looking.events, "schemas": looking.schemas, "verify-log": verifying.verify_log},
+    LOG: {
+        "events": looking.events,
+        "schemas": looking.schemas,
+        "verify-log": verifying.verify_log,
+        "simulate": simulating.simulate,
+    },
     SERVE: {
         "dispatcher": services.dispatcher,
         "scheduler": services.scheduler,

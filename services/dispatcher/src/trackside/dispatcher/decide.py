@@ -1,11 +1,18 @@
 """What the dispatcher decides, from the state of a stream alone: pure, no clock, no clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import (
+    FAILURES_MAX,
+    MESSAGE_MAX,
+    TRACEBACK_MAX,
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -31,6 +38,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskSt
 from trackside.dispatcher import assessors, batches, changes, origins, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
+from trackside.dispatcher.over import over_in
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
 from trackside.domain.search_advice import waits_in_vain
@@ -51,8 +59,11 @@ class Answer:
     traceparent: str = ""
 
 
-def react(stream: Stream, offer: Offer) -> list[Answer]:
-    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end."""
+def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> list[Answer]:
+    """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end.
+
+    `over` are the open trials whose task has ended, if that is known; else they are looked for.
+    """
     lacking = []
     answer = _answer(stream, offer)
     if answer is not None:
@@ -61,7 +72,7 @@ def react(stream: Stream, offer: Offer) -> list[Answer]:
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
         lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
     if search is not None and not stream.closed:
-        lacking += _ended_trials(search, stream.tasks)
+        lacking += _ended_trials(search, stream.tasks, over)
         lacking += _stopped_tasks(search, stream.tasks)
         lacking += _held_tasks(search, stream.tasks)
         lacking += _added_trial(search, stream.traceparent)
@@ -124,6 +135,32 @@ def failed(
             seen=seen,
         )
     ]
+
+
+def no_verdict(
+    failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
+) -> list[Event]:
+    """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
+    rows, in_a_row, trial = failure
+    return [
+        AssessmentFailed(
+            rows=rows,
+            failure=in_a_row,
+            trial=trial,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def assessor_is_given_up(search: Search) -> bool:
+    """Says whether an assessor has failed too often to be asked again."""
+    known, assessor = search.verdictless, search.spec.assessor
+    return assessor is not None and (
+        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
+    )
 
 
 def is_for_chance(search: Search) -> bool:
@@ -220,7 +257,7 @@ def _start(
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:
-        fault = assessors.problem(plain["assessor"])
+        fault = assessors.problem(plain["assessor"], offer.assessors)
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     behind = origins.known_from_the_start(wanted, command.command_id)
@@ -240,13 +277,11 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
-    for number in sorted(search.active):
-        task = tasks.get(trial_task_id(search.search_id, number))
-        if task is not None and task.state is TaskState.ENDED:
-            status, value = trial_end(task)
-            event = TrialEnded(trial=number, status=status, value=value)
-            yield Answer("end trial", [event], task.traceparent)
+def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
+    for number in sorted(over_in(search, tasks) if over is None else over):
+        task = tasks[trial_task_id(search.search_id, number)]
+        status, value = trial_end(task)
+        yield Answer("end trial", [TrialEnded(trial=number, status=status, value=value)], task.traceparent)
 
 
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
@@ -309,7 +344,13 @@ def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
 
 
 def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
-    if has_failed(search):
+    assessor = search.spec.assessor
+    if assessor is not None and assessor.on_failure.then == "stop" and assessor_is_given_up(search):
+        if search.status is not SearchStatus.STOPPING:
+            code, why = search.verdictless.last
+            message = f"its assessor failed {search.verdictless.count} times: {why}"
+            yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
+    elif has_failed(search):
         code, why = search.last_failure
         message = f"trial {search.next_trial}, asked {search.failures} times: {why}"
         yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)

@@ -1,14 +1,15 @@
 """What a simulated log says about a fleet: throughput, queue times, utilisation, growth of topics. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskSubmitted
-from trackside.domain.outcome import Outcome
-from trackside.domain.streams import Streams
 from trackside.eventlog.log import Entry, TopicPartition
+from trackside.replay.virtual_shelf import Shelf, size_of
+
+Entries = Mapping[TopicPartition, list[Entry] | Shelf]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +59,7 @@ class Times:
             self.used_ms += time_ms - self._begun.pop(event.task_id, time_ms)
 
 
-def times_of(records: Iterable[Record]) -> Times:
-    """Folds the records of one partition, and notes the times of those that count."""
-    streams, times = Streams(), Times()
-    for record in records:
-        if streams.fold(record)[1] is Outcome.APPLIED:
-            times.note(record)
-    return times
-
-
-def figures_of(
-    times: Times, entries: Mapping[TopicPartition, list[Entry]], devices: int, trials: int
-) -> Figures:
+def figures_of(times: Times, entries: Entries, devices: int, trials: int) -> Figures:
     """Gives the figures of a run on so many devices."""
     seconds = max(0.001, (times.last_ms - times.first_ms) / 1000)
     queued = sorted(times.queued_ms)
@@ -83,20 +73,15 @@ def figures_of(
     )
 
 
-def growth_of(entries: Mapping[TopicPartition, list[Entry]]) -> dict[str, Growth]:
+def growth_of(entries: Entries) -> dict[str, Growth]:
     """Counts records, and octets of keys, values and headers, by topic; the topics of devices are one."""
     records: dict[str, int] = defaultdict(int)
     octets: dict[str, int] = defaultdict(int)
     for (topic, _), found in entries.items():
         name = topic.rpartition("trackside.")[2].split(".")[0]
         records[name] += len(found)
-        octets[name] += sum(map(_size, found))
+        octets[name] += found.octets if isinstance(found, Shelf) else sum(map(size_of, found))
     return {name: Growth(records[name], octets[name]) for name in sorted(records) if records[name]}
-
-
-def _size(entry: Entry) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in entry.headers)
-    return len(entry.key or b"") + len(entry.value or b"") + headers
 
 
 def _share(ordered: list[int], share: float) -> int:

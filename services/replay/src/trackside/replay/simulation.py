@@ -18,17 +18,16 @@ from trackside.contracts.fleet import Device
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnded
-from trackside.contracts.topics import partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.author import Author
 from trackside.eventlog.log import Outgoing
-from trackside.replay.simulated_figures import Figures, figures_of, times_of
+from trackside.replay.simulated_figures import Figures, Times, figures_of
 from trackside.replay.simulated_journal import Work
 from trackside.replay.simulated_services import dispatcher, drawn, scheduler, shipped_settings
 from trackside.replay.simulated_worker import SimulatedWorker
-from trackside.replay.verify import verify
+from trackside.replay.verify import Told, examine
 from trackside.replay.virtual_log import CALM, FixedTopics, VirtualLog, Weather
 from trackside.replay.virtual_loop import Process, State, VirtualLoop
 
@@ -112,15 +111,25 @@ class _Supervised:
 
 
 class Simulation:
-    """One run of a scene; everything that is drawn by chance is drawn from the seed."""
+    """One run of a scene; everything that is drawn by chance is drawn from the seed.
 
-    def __init__(self, seed: int, scene: Scene) -> None:
+    A `frugal` one keeps no more of the log than is needed; `told` hears how many trials have ended,
+    `verifying` how much of the log is verified.
+    """
+
+    def __init__(self, seed: int, scene: Scene, *, frugal: bool = False) -> None:
         self.scene = scene
         self.outcome = Outcomes(seed, again=f"trackside simulate --seed {seed}")
         self.chance = random.Random(seed)
         self.topics = FixedTopics(event_partitions=3)
         self.loop = VirtualLoop(self._struck)  # type: ignore[abstract]  # what asyncio needs of it is there
-        self.log = VirtualLog(self.loop, self.chance, scene.weather)
+        self.log = VirtualLog(
+            self.loop,
+            self.chance,
+            scene.weather,
+            frugal=frugal,
+            forgets=frozenset({self.topics.heartbeats.name}),
+        )
         self.log.create(self.topics.shared)
         self.log.written = self._written
         self.ends: Counter[int] = Counter()
@@ -130,6 +139,8 @@ class Simulation:
         self._published = False
         self.ended = 0
         self.told: Callable[[int], None] = lambda _: None
+        self.verifying: Told = lambda _read, _total: None
+        self.times = Times()
         self._by_process: dict[str, _Supervised] = {}
         self._broken: list[str] = []
 
@@ -151,13 +162,9 @@ class Simulation:
         return self.loop.run_until(limit_s, STEPS_A_TRIAL * scene.trials + STEPS_A_WORKER * scene.workers)
 
     def figures(self) -> Figures:
-        """Gives what the log says about the fleet."""
-        topic = self.topics.events
-        place = (topic.name, partition_of(STREAM, topic.partitions))
-        records = (self.log.decoded(entry) for entry in self.log.entries[place])
-        times = times_of(record for record in records if record is not None)
+        """Gives what the log says about the fleet, after `run`."""
         devices = self.scene.workers * self.scene.slots
-        return figures_of(times, self.log.entries, devices, self.scene.trials)
+        return figures_of(self.times, self.log.entries, devices, self.scene.trials)
 
     def _set_up(self) -> None:
         scene = self.scene
@@ -290,8 +297,8 @@ class Simulation:
             wrong.append(f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps")
             return
         anew = Streams()
-        found = self.loop.run_until_complete(verify(self.log, self.topics, fold=partial(self._fold, anew)))
-        wrong += [str(finding) for finding in found]
+        work = examine(self.log, self.topics, fold=partial(self._fold, anew), told=self.verifying)
+        wrong += [str(finding) for finding in self.loop.run_until_complete(work).findings]
         wrong += self._wrong_ends(anew)
         wrong += self._wrong_states(anew)
 
@@ -299,6 +306,7 @@ class Simulation:
         stream, outcome = anew.fold(record)
         if outcome is Outcome.APPLIED:
             self.outcome.applied += 1
+            self.times.note(record)
             if isinstance(record.message, TrialEnded):
                 self.ends[record.message.trial] += 1
             elif isinstance(record.message, AttemptEnded):
@@ -359,21 +367,23 @@ def sweep(seeds: Iterable[int], scene: Scene | None = None) -> Iterator[Outcomes
             gc.enable()
 
 
-def fleet(seed: int, scene: Scene, told: Callable[[int], None]) -> tuple[Outcomes, Figures]:
-    """Simulates a fleet without judging its log; `told` hears how many trials have ended.
+def fleet(
+    seed: int, scene: Scene, told: Callable[[int], None], verifying: Told
+) -> tuple[Outcomes, Figures | None]:
+    """Simulates a fleet and verifies its log; the figures are None if the search didn't end.
 
     The collector rests meanwhile: a fleet is one long run that leaves little behind.
     """
-    simulation = Simulation(seed, scene)
-    simulation.told = told
+    simulation = Simulation(seed, scene, frugal=True)
+    simulation.told, simulation.verifying = told, verifying
+    was_on = gc.isenabled()
     gc.disable()
     try:
-        with simulation.loop:
-            if not simulation.search():
-                simulation.outcome.wrong.append("the search did not end")
-            return simulation.outcome, simulation.figures()
+        outcome = simulation.run()
+        return outcome, simulation.figures() if outcome.applied else None
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
 def calm(scene: Scene) -> Scene:

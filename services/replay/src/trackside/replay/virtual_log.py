@@ -19,6 +19,7 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
 from trackside.replay.virtual_loop import PROCESS, State, VirtualLoop
+from trackside.replay.virtual_shelf import FRESH, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,26 @@ class FixedTopics(Topics):
 
 
 class VirtualLog:
-    """Topics as lists of entries, on the network of a virtual loop; `faults` counts what went wrong."""
+    """Topics as lists of entries, on the network of a virtual loop; `faults` counts what went wrong.
 
-    def __init__(self, loop: VirtualLoop, chance: Random, weather: Weather = CALM) -> None:
+    A `frugal` one packs what is old, and forgets the old entries of the topics in `forgets`.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        chance: Random,
+        weather: Weather = CALM,
+        *,
+        frugal: bool = False,
+        forgets: frozenset[str] = frozenset(),
+    ) -> None:
         self.weather = weather
         self.faults: Counter[str] = Counter()
         self.written: Callable[[str, Outgoing], None] | None = None
-        self.entries: dict[TopicPartition, list[Entry]] = {}
+        self.entries: dict[TopicPartition, list[Entry] | Shelf] = {}
+        self._frugal = frugal
+        self._forgets = forgets
         self._loop = loop
         self._chance = chance
         self._topics: dict[str, Topic] = {}
@@ -130,7 +144,10 @@ class VirtualLog:
             self._topics[topic.name] = topic
             self._limits[topic.name] = min(int(topic.settings["max.message.bytes"]), MAX_RECORD_BYTES)
             for partition in range(topic.partitions):
-                self.entries[topic.name, partition] = []
+                place = (topic.name, partition)
+                self.entries[place] = (
+                    Shelf(place, forgets=topic.name in self._forgets) if self._frugal else []
+                )
                 self._records[topic.name, partition] = []
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
@@ -145,6 +162,8 @@ class VirtualLog:
     def decoded(self, entry: Entry) -> Record | None:
         """Decodes an entry, as all readers do; what one has read needn't be decoded for the next."""
         records = self._records[entry.topic, entry.partition]
+        if self._frugal and entry.offset < len(records) - FRESH:
+            return decode(entry)
         found = records[entry.offset]
         if found is None:
             found = records[entry.offset] = decode(entry)
@@ -177,6 +196,8 @@ class VirtualLog:
             entry = Entry(*place, at, time_ms, record.key, record.value, record.headers)
             entries.append(entry)
             records.append(None)
+            if self._frugal and at >= FRESH:
+                records[at - FRESH] = None
             if self.written is not None:
                 self.written(place[0], record)
         if answer is not None and not answer.done():

@@ -69,6 +69,7 @@ class Scheduler:
         self._strays: list[DeviceCommand] = []
         self._over: set[str] = set()
         self._unready: set[str] = set()
+        self._aged = True
         self._beat_due_ms = 0
         self._measure_due_ms = 0
         self._resend_due_ms: int | None = None
@@ -85,6 +86,7 @@ class Scheduler:
         elif record.topic == self._topics.fleet.name:
             if fleet.evolve(self._fleet, record) is not Outcome.APPLIED:
                 return
+            self._aged = True
             current = {worker.incarnation for worker in self._fleet.workers.values()}
             self._leases.keep(current)
             self._over &= current
@@ -101,10 +103,12 @@ class Scheduler:
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
         """Gives lost workers, attempts that are over, limits that are reached, and moves of tasks."""
-        if not facts.busy(self._topics.fleet.name, ""):
+        if self._aged and not facts.busy(self._topics.fleet.name, ""):
+            self._aged = False
             for lost in decide.lost_workers(self._fleet, self._leases, int(self._settings.lease_s * 1000)):
                 counter("trackside.scheduler.lost.workers").inc()
                 log.warning("worker lost", worker=lost.worker_id, silent_ms=lost.silent_ms)
+                self._aged = True  # until it is in the log
                 yield Decision(self._topics.fleet.name, lost.worker_id, (lost,), "lose worker")
         yield from self._ends(facts)
         if self._unready and self._unready != self._not_ready():
@@ -231,6 +235,7 @@ class Scheduler:
         if isinstance(message, SchedulerHeartbeat):
             if message.instance == self._author.instance:
                 self._leases.own(record.append_time_ms)
+                self._aged = True
         elif isinstance(message, WorkerHeartbeat):
             self._leases.heard(message.incarnation)
             self._board.hosts.heard(message)

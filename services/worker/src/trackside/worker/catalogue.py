@@ -15,8 +15,8 @@ A command carries a task's type and parameters; code, folders and environment co
         max_memory: 8GiB                 what one task may ask for at most; max_cuda_memory per GPU.
                                          Where cgroups can be made, what uses more than max_memory is killed
         runner: warm                     classes only: one process runs many tasks, one after another,
-        max_tasks: 100                   at most so many,
-        max_growth: 512MiB               and until it has grown by so much
+        max_tasks: 100                   at most so many, 1,000 if not given,
+        max_growth: 512MiB               and until it has grown by so much, which is the default
 
 A program is started as it is listed, never by a shell. Within its items only `{parameters_file}`,
 `{workdir}` and `{device}` are replaced; an item that begins with `./` or `../` is found from `path`.
@@ -39,12 +39,14 @@ from pydantic_core import PydanticCustomError
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.memory import Memory
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import field_names, nearest, problem_of
+from trackside.contracts.refusals import field_names, problem_of
 from trackside.worker.schemas import BadSchemaError, check_schema, violation
 
 ENTRY_POINTS = "trackside.tasks"
 PLACEHOLDERS = ("parameters_file", "workdir", "device")
 MAX_ITEMS = 1_000
+WARM_TASKS = 1_000
+WARM_GROWTH_BYTES = 536_870_912
 _ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SERVICE_VARIABLE = re.compile(r"(TRACKSIDE|PG|POSTGRES|KAFKA)_?.*|.*(SECRET|PASSWORD|TOKEN).*")
@@ -61,7 +63,8 @@ class TaskType:
     `path` is the folder that either is found in, `environment` the variables of the host it may see.
     `parameters` is the JSON Schema of what a command may give, None for anything. `max_memory_bytes` and
     `max_cuda_memory_bytes` (per device) are what one task may ask for at most, None for no limit. A warm
-    runner ends after `max_tasks`, or once its memory has grown by `max_growth_bytes`.
+    process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
+    first task.
     """
 
     name: str
@@ -76,6 +79,13 @@ class TaskType:
     max_tasks: int | None = None
     max_growth_bytes: int | None = None
 
+    @property
+    def stays(self) -> Mapping[str, int] | None:
+        """Gives how many tasks a process may run, and by how many bytes it may grow; None if only one."""
+        if self.max_tasks is None or self.max_growth_bytes is None:
+            return None
+        return {"tasks": self.max_tasks, "growth_bytes": self.max_growth_bytes}
+
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
@@ -83,11 +93,6 @@ class Catalogue:
 
     tasks: Mapping[str, TaskType] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
-
-    def refusal_of(self, task_type: str) -> str:
-        """Says in a sentence that a type is unknown here."""
-        known = sorted(self.tasks)
-        return f"task type {task_type!r} is not in this worker's catalogue{nearest(task_type, known)}"
 
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
         """Says in a sentence what a known type's schema has against these parameters; None if nothing."""
@@ -233,8 +238,8 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
         max_memory_bytes=task.max_memory,
         max_cuda_memory_bytes=task.max_cuda_memory,
         runner=task.runner,
-        max_tasks=task.max_tasks,
-        max_growth_bytes=task.max_growth,
+        max_tasks=(task.max_tasks or WARM_TASKS) if task.runner == "warm" else None,
+        max_growth_bytes=(task.max_growth or WARM_GROWTH_BYTES) if task.runner == "warm" else None,
     )
 
 

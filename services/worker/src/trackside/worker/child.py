@@ -7,18 +7,22 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
 from trackside.worker import leftovers, phases
 from trackside.worker.lifeline import die_with
 from trackside.worker.orders import Orders, WorkerGoneError
+from trackside.worker.own_memory import OwnMemory
+from trackside.worker.slate import Slate
 
 
 def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
-    """Runs one task and ends the process; `parent` is the forkserver's pid, the rest are descriptors."""
+    """Runs one task, or many one after another, and ends the process.
+
+    `parent` is the forkserver's pid, the rest are descriptors.
+    """
     os.setsid()
     die_with(parent)
     leftovers.adopt_orphans()
@@ -36,11 +40,26 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
 
 
 def _run(connection: socket.socket, orders: Orders) -> None:
-    assignment = orders.assignment() | {"locks": orders.locks}
-    _settle(assignment)
-    sink = WorkerChannel(connection, assignment["parameters"])
-    trial.connect(sink)
-    phases.run(assignment, sink, orders)
+    """Runs tasks until one has gone wrong, has left what can't be taken away, or was the last."""
+    memory = OwnMemory()
+    slate = Slate(memory)
+    while True:
+        assignment = orders.assignment() | {"locks": orders.locks}
+        for descriptor, target in zip(orders.outputs(assignment["outputs"]), (1, 2), strict=False):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        slate.settle(assignment)
+        sink = WorkerChannel(connection, assignment["parameters"])
+        trial.connect(sink)
+        went_well = phases.run(assignment, sink, orders, memory)
+        limits = assignment["stays"]
+        if not went_well or limits is None:
+            return
+        sink.close()
+        if slate.wiped(limits["tasks"], limits["growth_bytes"]) is not None:
+            return
+        orders.anew()
+        sink.tell({"free": memory.now()})
 
 
 def _redirect(stdout: int, stderr: int) -> None:
@@ -52,15 +71,3 @@ def _redirect(stdout: int, stderr: int) -> None:
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=2)
-
-
-def _settle(assignment: Mapping[str, Any]) -> None:
-    os.environ.clear()
-    os.environ.update(assignment["environment"])
-    os.chdir(assignment["workdir"])
-    if assignment["path"]:
-        sys.path.insert(0, assignment["path"])
-    sys.argv = [assignment["entry"]] if assignment["entry"] else assignment["program"]
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:  # else all tasks would draw the numbers that the forkserver's state holds
-        numpy_random.seed()

@@ -1,5 +1,6 @@
 """The devices of this host: NVIDIA GPUs where the driver answers, and slots of the CPU."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -54,6 +55,11 @@ def cpu_places(count: int, memory_bytes: int) -> list[Place]:
         )
         for slot in range(count)
     ]
+
+
+def cuda_visible_devices(places: Iterable[Place]) -> str:
+    """Gives what CUDA may see with these devices; nothing with slots of the CPU."""
+    return ",".join(filter(None, (place.cuda_visible_devices for place in places)))
 
 
 def _gpu_place(gpu: Gpu) -> Place:

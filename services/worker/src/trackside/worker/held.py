@@ -8,6 +8,7 @@ from trackside.contracts.tasks import AttemptEnd, RecallTask, Reservation, RunTa
 from trackside.worker.catalogue import TaskType
 from trackside.worker.journal import Placement
 from trackside.worker.ledger import Claim, Holding, Stage
+from trackside.worker.processes import Process
 from trackside.worker.reporter import Reporter
 from trackside.worker.runner import Run
 from trackside.worker.tokens import Refusal
@@ -34,7 +35,8 @@ Turn = Begin | GiveBack | AttemptEnd
 class Held:
     """One placement here; `claim` is what it wants, its holding in the ledger what it has.
 
-    `blocked_s` is since when nothing of ours keeps it from its turn, by the monotonic clock.
+    `process` is one that waited for it, `blocked_s` since when nothing of ours keeps it from its turn, by the
+    monotonic clock.
     """
 
     placement: Placement
@@ -46,6 +48,7 @@ class Held:
     turn: asyncio.Future[Turn]
     reserved: Reservation
     interrupts: int = 0
+    process: Process | None = None
     run: Run | None = None
     asked: tuple[AttemptEnd, float | None] | None = None
     blocked_s: float | None = None

@@ -127,6 +127,7 @@ class Incarnation:
         )
         self._voice.outbox.event(self._voice.topics.fleet, self._voice.author.single(worker_id, failed))
         self.placements.give_back(device_id)
+        self.placements.warm.end_on(device_id)
         for held in list(self.placements.here.values()):
             if device_id in held.placement.device_ids:
                 held.stop(AttemptEnd.LOST, 0)

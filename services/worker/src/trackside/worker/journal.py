@@ -3,7 +3,7 @@
 The file goes when the placement's end is in the log. What is found at a start is what an earlier
 incarnation owes the log. A file is written and renamed: the death of the worker can't take it. A power cut
 can, and takes the process with it, so the placement is lost either way, unless an ending is on the disk; so
-the file is synced before an ending is, by the process that leaves one.
+the file is synced before an ending is, where the log is slow to take that.
 """
 
 import asyncio
@@ -12,10 +12,14 @@ import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside.worker.synced import write_whole
+from trackside.worker.synced import sync, write_whole
+
+SYNC_AFTER_S = 0.1
+"""How long the log may take to take an ending before the disk shall have it for sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Journal:
         self._endings = data_dir / "endings"
         self._workdirs = data_dir / "tasks"
         self.home = data_dir / "home"
+        self._syncs: dict[str, asyncio.TimerHandle] = {}
         for folder in (self._entries, self._endings, self._workdirs, self.home):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -92,8 +97,22 @@ class Journal:
                 found.append(Placement(**fields | {"device_ids": tuple(fields["device_ids"])}))
         return found
 
+    def sync_soon(self, placement: Placement) -> None:
+        """Brings an ending to the disk in 0.1 s, unless the placement is forgotten by then."""
+        loop = asyncio.get_running_loop()
+        work = partial(loop.run_in_executor, None, self.sync, placement)
+        self._syncs[placement.key] = loop.call_later(SYNC_AFTER_S, work)
+
+    def sync(self, placement: Placement) -> None:
+        """Brings an ending to the disk, and the entry before it: without that it would be nobody's."""
+        with contextlib.suppress(OSError):
+            sync(self.entry_file(placement))
+            sync(self.ending_file(placement))
+
     async def forget(self, placement: Placement, keep_workdir: bool = False) -> None:
         """Removes a placement whose end is in the log."""
+        if placement.key in self._syncs:
+            self._syncs.pop(placement.key).cancel()
         await asyncio.to_thread(self._forget, placement, keep_workdir)
 
     def _forget(self, placement: Placement, keep_workdir: bool) -> None:

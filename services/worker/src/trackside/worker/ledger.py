@@ -26,6 +26,8 @@ class Stage(Enum):
     """It has its devices."""
     GOING = auto()
     """The log has its end; its process is still there."""
+    IDLE = auto()
+    """No placement but a process that waits for the next one of its kind: it ends when others need room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ HAS_DEVICES = frozenset({Stage.TRAINING, Stage.GOING})
 AHEAD_ON_DEVICES = frozenset({Stage.HELD, Stage.COMING, Stage.LOADED, Stage.TRAINING})
 """Those that a newcomer must leave room for: not those that will be gone in a moment."""
 AHEAD_ON_HOST = frozenset({Stage.COMING, Stage.LOADED, Stage.TRAINING})
+IDLE = frozenset({Stage.IDLE})
 
 
 @dataclass(slots=True)
@@ -134,11 +137,13 @@ class Ledger:
                 return _shortage(device_id, claim.cuda_memory_bytes, total)
         return _shortage("the host", claim.memory_bytes, self.memory_bytes) if self.memory_bytes else None
 
-    def on_devices(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
+    def on_devices(
+        self, claim: Claim, stages: Collection[Stage], but: Collection[str] = ()
+    ) -> Refusal | None:
         """Says why a claim has no room on its devices beside holdings in those stages; None if it has."""
         for device_id in claim.device_ids:
             there = self._on.get(device_id, {})
-            others = [each for key, each in there.items() if key != but and each.stage in stages]
+            others = [each for key, each in there.items() if key not in but and each.stage in stages]
             refusal = self._on_device(device_id, claim, others)
             if refusal is not None:
                 return refusal
@@ -155,9 +160,9 @@ class Ledger:
         left = self.devices[device_id].memory_bytes - taken
         return _shortage(device_id, claim.cuda_memory_bytes, left)
 
-    def on_host(self, claim: Claim, stages: Collection[Stage], but: str = "") -> Refusal | None:
+    def on_host(self, claim: Claim, stages: Collection[Stage], but: Collection[str] = ()) -> Refusal | None:
         """Says why a claim has no room on the host beside holdings in those stages; None if it has."""
-        others = [each for key, each in self.holdings.items() if key != but and each.stage in stages]
+        others = [each for key, each in self.holdings.items() if key not in but and each.stage in stages]
         if self.max_tasks and len(others) >= self.max_tasks:
             return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
         if not self.memory_bytes:

@@ -46,15 +46,27 @@ def end_descendants() -> list[str]:
     What ends by itself within GRACE_S isn't named, nor is what Python itself ends with a program: daemonic
     processes of multiprocessing, such as those of a pool, and trackers of shared memory.
     """
-    if not _below(()):
+    if not descendants():
         return []
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a DataLoader's handler raises when its workers end
     _end_pools()
-    _wait_while(lambda: bool(_below(())), GRACE_S)
-    found = named(_below(()))
-    _wait_while(lambda: kill(_below(())), KILL_S)
+    _wait_while(lambda: bool(descendants()), GRACE_S)
+    found = named(descendants())
+    _wait_while(lambda: kill(descendants()), KILL_S)
     return found
+
+
+def descendants() -> list[int]:
+    """Lists all processes below this one that are there."""
+    return _below(())
+
+
+def reap() -> None:
+    """Asks of every child of this process that has ended how it has, so that none stays as a zombie."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _end_pools() -> None:
@@ -167,7 +179,8 @@ def _open_files(pid: int) -> set[str]:
     found = set()
     with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
         for entry in (_PROC / str(pid) / "fd").iterdir():
-            found.add(os.readlink(entry))  # noqa: PTH115
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found.add(os.readlink(entry))  # noqa: PTH115
     return found
 
 

@@ -71,7 +71,13 @@ def kill_holders(path: Path) -> list[int]:
 
 
 def _has_open(process: Path, wanted: str) -> bool:
+    with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+        return any(_target(entry) == wanted for entry in (process / "fd").iterdir())
+    return False
+
+
+def _target(entry: Path) -> str:
     try:
-        return any(os.readlink(entry) == wanted for entry in (process / "fd").iterdir())  # noqa: PTH115
-    except OSError:  # it has ended, or belongs to somebody else
-        return False
+        return os.readlink(entry)  # noqa: PTH115
+    except OSError:  # closed meanwhile: the others count all the same
+        return ""

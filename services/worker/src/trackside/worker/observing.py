@@ -44,7 +44,7 @@ class Observing:
         return beat.model_copy(
             update={
                 "devices": tuple(snapshot.devices.values()),
-                "available_bytes": snapshot.host.available_bytes,
+                "available_bytes": snapshot.host.available_bytes + self._placements.warm.memory_bytes,
                 "cpu_percent": round(snapshot.cpu_percent, 1),
             }
         )
@@ -57,9 +57,11 @@ class Observing:
         self._looks = {key: looks for key, looks in self._looks.items() if key in snapshot.tasks}
         for key, use in snapshot.tasks.items():
             held = self._placements.here.get(key)
+            holding = held.holding if held is not None else ledger.holdings.get(key)
+            if holding is not None:
+                holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
             if held is not None:
                 self._tell(held, use.usage, _busy(held, snapshot))
-                held.holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
         self._gauges.set(snapshot, ledger, {key: use.usage for key, use in snapshot.tasks.items()})
         self._placements.advance()
 

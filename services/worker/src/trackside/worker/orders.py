@@ -33,6 +33,11 @@ class Orders:
         self._rest = b""
         self._obeyed: list[Word] = []
 
+    def outputs(self, count: int) -> list[int]:
+        """Gives the first descriptors that came along, which are no locks: the task's output goes there."""
+        found, self.locks[:count] = self.locks[:count], []
+        return found
+
     def assignment(self) -> dict[str, Any]:
         """Waits for what this process shall run; raises WorkerGoneError if there is nothing to run."""
         while b"\n" not in self._rest:
@@ -56,6 +61,13 @@ class Orders:
         """
         self._take_what_is_there()
         self._guard.interrupted()
+        while self.locks:
+            os.close(self.locks.pop())
+
+    def anew(self) -> None:
+        """Is ready for another assignment; devices and whatever came for the last one are given up."""
+        self._guard, self._rest = Guard(), b""
+        self._obeyed.clear()
         while self.locks:
             os.close(self.locks.pop())
 

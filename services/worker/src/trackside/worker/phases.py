@@ -5,10 +5,7 @@ is told; so a worker that is killed in between finds it when it comes back. A tr
 memory is no end while the attempt may be interrupted: what was loaded stays, and it trains again.
 """
 
-import contextlib
-import gc
 import importlib
-import resource
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -22,12 +19,12 @@ from trackside.sdk.channel import WorkerChannel
 from trackside.worker import leftovers
 from trackside.worker.causes import chain, out_of_memory
 from trackside.worker.orders import Orders
+from trackside.worker.own_memory import OwnMemory, give_memory_back
 from trackside.worker.program import Program, ending_of
 from trackside.worker.protocol import Word
 from trackside.worker.reportable import described, reportable
-from trackside.worker.synced import sync, write_whole
+from trackside.worker.synced import write_whole
 
-KIB = 1_024
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
 
 
@@ -38,12 +35,13 @@ class _Failure(Exception):
         self.cause = cause
 
 
-def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -> None:
+def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, memory: OwnMemory) -> bool:
     """Runs the task to its end and leaves its ending in the assignment's `ending` file.
 
-    A process that is told to exit before it has trained leaves none. Raises WorkerGoneError.
+    A process that is told to exit before it has trained leaves none. Says whether all went well: then the
+    process may run another one. Raises WorkerGoneError.
     """
-    attempt = _Attempt(assignment, channel, orders)
+    attempt = _Attempt(assignment, channel, orders, memory)
     try:
         result = attempt.result()
     except _Failure as failure:
@@ -51,21 +49,21 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -
         sys.stderr.write(ending["error"]["traceback"])
     else:
         if result is None:
-            return
+            return False
         ending = {"end": AttemptEnd.FINISHED, "result": result}
     channel.flush()
     orders.over()
     ending["leftovers"] = leftovers.end_descendants()
-    ending |= attempt.times | peaks() | {"interrupts": attempt.interrupts}
-    _leave(assignment, ending, channel)
+    ending |= attempt.times | memory.peaks() | {"interrupts": attempt.interrupts}
+    left = _leave(assignment, ending, channel)
+    return left and ending["end"] == AttemptEnd.FINISHED and not attempt.was_interrupted
 
 
-def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: WorkerChannel) -> None:
+def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: WorkerChannel) -> bool:
     """Writes the ending down and says so; where the disk has no room, the channel carries it.
 
-    A death of the worker can't take what was renamed. A power cut can, until it is synced: by then the log
-    has the end, or the attempt is lost with its worker and tried again. So nobody waits for the disk. The
-    journal comes first: an ending without its entry would be nobody's.
+    A death of the worker can't take what was renamed. A power cut can, until the worker syncs it, which it
+    does when the log is slow to take the end. Says whether it could be written.
     """
     path = Path(assignment["ending"])
     try:
@@ -73,15 +71,17 @@ def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: Worke
     except OSError as error:
         sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
         channel.tell({"ended": True, "ending": ending})
-        return
+        return False
     channel.tell({"ended": True})
-    with contextlib.suppress(OSError):
-        sync(Path(assignment["journal"]))
-        sync(path)
+    return True
 
 
 class _Attempt:
-    def __init__(self, assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders) -> None:
+    def __init__(
+        self, assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, memory: OwnMemory
+    ) -> None:
+        self._memory = memory
+        self.was_interrupted = False
         self._assignment = assignment
         self._channel = channel
         self._orders = orders
@@ -116,7 +116,7 @@ class _Attempt:
             found = out_of_memory(error)
             if found is None or self._left == 0:
                 raise _Failure("TRAIN", error) from error
-            said = {"resource": found, "error": described("TRAIN", error)} | peaks()
+            said = {"resource": found, "error": described("TRAIN", error)} | self._memory.peaks()
             for each in chain(error):  # what the training had is in the frames that the exceptions remember
                 traceback.clear_frames(each.__traceback__)
                 each.__traceback__ = None
@@ -129,6 +129,7 @@ class _Attempt:
 
     def _interrupted(self, said: dict[str, Any]) -> None:
         """Gives back the memory of a training that failed, and what it reported; then says so."""
+        self.was_interrupted = True
         self._left -= 1
         self.interrupts += 1
         give_memory_back()
@@ -170,28 +171,3 @@ def _made(entry: str) -> Any:
 
 def _ms_since(began_s: float) -> int:
     return round((monotonic_s() - began_s) * 1000)
-
-
-def give_memory_back() -> None:
-    """Frees what nothing refers to, on the host and, if torch is there, on the device."""
-    gc.collect()
-    cuda = _cuda()
-    if cuda is not None:
-        cuda.empty_cache()
-
-
-def peaks() -> dict[str, int]:
-    """Gives the most memory that this process, or one that it has waited for, ever had; per device too."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cuda = _cuda()
-    devices = range(cuda.device_count()) if cuda is not None else ()
-    return {
-        "peak_memory_bytes": max(own.ru_maxrss, others.ru_maxrss) * KIB,
-        "peak_cuda_memory_bytes": max((cuda.max_memory_reserved(each) for each in devices), default=0),
-    }
-
-
-def _cuda() -> Any:
-    """Gives torch.cuda if this process has used it, else None; never imports it."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    return cuda if cuda is not None and cuda.is_initialized() else None

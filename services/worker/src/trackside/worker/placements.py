@@ -28,15 +28,17 @@ from trackside.worker.ledger import (
     AHEAD_ON_DEVICES,
     AHEAD_ON_HOST,
     HAS_DEVICES,
-    HAS_PROCESS,
     Holding,
     Ledger,
     Stage,
 )
+from trackside.worker.processes import Process
 from trackside.worker.reporter import Reporter, Voice
+from trackside.worker.room import Room
 from trackside.worker.runner import Ears, Job, Run, Workshop
 from trackside.worker.tokens import Refusal, Tokens
 from trackside.worker.usage import Usage
+from trackside.worker.warm import WarmProcesses
 from trackside.worker.watch import Owned
 
 log = structlog.get_logger("trackside.worker")
@@ -71,6 +73,8 @@ class Placements:
     ) -> None:
         self.here: dict[str, Held] = {}
         self.ledger = ledger
+        self.warm = WarmProcesses(ledger, shop.forkserver, self.advance)
+        self._room = Room(ledger, self.warm, places)
         self.peak: Callable[[str], Usage] = lambda _: Usage()
         self._places = places
         self._tokens = tokens
@@ -85,9 +89,9 @@ class Placements:
         return [held.told() for held in self.here.values() if held.holding.stage is not Stage.GOING]
 
     def owned(self) -> list[Owned]:
-        """Lists the tasks that have processes now."""
+        """Lists the tasks that have processes now, and processes that wait for one."""
         there = [held for held in self.here.values() if held.key in self.ledger.holdings]
-        return [found for held in there if (found := held.owned()) is not None]
+        return [*(found for held in there if (found := held.owned()) is not None), *self.warm.owned()]
 
     def of_task(self, task_id: str) -> Held | None:
         """Gives the newest placement of a task that is here."""
@@ -157,6 +161,7 @@ class Placements:
             held.stop(AttemptEnd.LOST, grace_s)
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await self.warm.end_all()
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Runs something until it is done; `end_all` waits for it."""
@@ -170,23 +175,15 @@ class Placements:
         waiting = [held for held in self.here.values() if held.waits]
         for held in sorted(waiting, key=lambda held: held.holding.stage is not Stage.LOADED):
             devices = set(held.placement.device_ids)
-            if not devices & awaited and self._has_room(held):
+            if not devices & awaited and self._room.to_train(held):
                 self._begin(held)
             else:
                 awaited |= devices
         self._load_early()
         self._give_up_waiting()
 
-    def _has_room(self, held: Held) -> bool:
-        claim = self.ledger.cut(held.claim)
-        if self.ledger.on_devices(claim, HAS_DEVICES, held.key) is not None:
-            return False
-        has = held.holding
-        if has.stage is Stage.LOADED and claim.memory_bytes <= has.claim.memory_bytes:
-            return True
-        return self.ledger.on_host(claim, HAS_PROCESS, held.key) is None
-
     def _begin(self, held: Held) -> None:
+        self._room.take_process(held)
         holding = held.holding
         holding.claim, holding.stage = self.ledger.cut(held.claim), Stage.TRAINING
         held.blocked_s = None
@@ -201,8 +198,9 @@ class Placements:
             if loaded >= self._terms.load_early:
                 return
             if held.waits and not held.begun:
-                if self.ledger.on_host(held.claim, HAS_PROCESS) is not None:
+                if not self._room.to_load(held):
                     return
+                self._room.take_process(held)
                 held.holding.stage = Stage.LOADED
                 held.decide(Begin(trains=False))
                 loaded += 1
@@ -218,7 +216,7 @@ class Placements:
                 held.blocked_s = None
             return
         loaded = [held for held in waiting if held.holding.stage is Stage.LOADED]
-        if len(loaded) > 1 and any(self._would_fit_alone(held) for held in waiting):
+        if len(loaded) > 1 and any(self._room.alone(held) for held in waiting):
             log.warning("tasks wait for each other's memory: the last one makes room", task=loaded[-1].key)
             self._yield(loaded[-1])
             return
@@ -227,11 +225,6 @@ class Placements:
             if monotonic_s() - held.blocked_s > PATIENCE_S:
                 log.warning("a task waits for memory that others have: given back", task=held.key)
                 self._yield(held)
-
-    def _would_fit_alone(self, held: Held) -> bool:
-        claim = self.ledger.cut(held.claim)
-        on_devices = self.ledger.on_devices(claim, HAS_DEVICES, held.key)
-        return on_devices is None and self.ledger.on_host(claim, ()) is None
 
     def _yield(self, held: Held) -> None:
         if not held.begun:
@@ -261,7 +254,9 @@ class Placements:
             held.reporter.begin_anew(held.interrupts)
             self._tokens.begun(placement.task_id, placement.token)
             self._tokens.answered(placement.task_id, placement.token, held.reporter.accepted())
-            ears = Ears(partial(self._interrupted, held), partial(self._gone, held))
+            ears = Ears(
+                partial(self._interrupted, held), partial(self._gone, held), partial(self._stays, held)
+            )
             held.run = run = Run(self._shop, self._job(held), held.reporter, ears, traceparent)
             if held.asked is not None:
                 run.stop(*held.asked)
@@ -275,6 +270,7 @@ class Placements:
             self._end(placement, held.reporter, self._with_peaks(held, ending))
             self._count()
             await process
+            held.reporter.flush()  # what was said after the end: nobody sends it once the worker has left
         self.here.pop(held.key, None)
 
     def _job(self, held: Held) -> Job:
@@ -286,6 +282,7 @@ class Placements:
             parameters=held.command.parameters,
             interrupts=held.command.interrupts,
             interrupted=held.command.interrupted,
+            process=held.process,
             shared=not held.command.whole_device and all(place.device.kind == "gpu" for place in places),
         )
 
@@ -326,6 +323,13 @@ class Placements:
         """Frees what a placement had, the instant that its process is gone."""
         self.ledger.drop(held.key)
         held.holding.stage = Stage.GOING
+        self.advance()
+
+    def _stays(self, held: Held, process: Process, memory: Json) -> None:
+        """Frees what a placement had, the instant that its process waits for another one."""
+        self.ledger.drop(held.key)
+        held.holding.stage = Stage.GOING
+        self.warm.park(self._room.kind(held), process, held.placement.device_ids, memory)
         self.advance()
 
     def _leave(self, held: Held) -> None:

@@ -17,6 +17,7 @@ from trackside.worker.forkserver import PACKET_BYTES
 
 log = structlog.get_logger("trackside.worker")
 
+MAX_CHANNEL_LINE_BYTES = 4_194_304
 ALLOWED_VARIABLES = (
     "PATH",
     "LANG",
@@ -47,12 +48,32 @@ class Process:
     stdout: int
     stderr: int
     exited: asyncio.Future[int]
+    connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
     leftovers: list[str] = field(default_factory=list)
     """Processes that were left of it and had to be killed, at most 10."""
 
+    async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Gives the streams of the channel: the same ones for all tasks of the process."""
+        if self.connection is None:
+            self.connection = await asyncio.open_connection(sock=self.channel, limit=MAX_CHANNEL_LINE_BYTES)
+            self.connection[1].transport.set_write_buffer_limits(high=0)  # a drained one has nothing left
+        return self.connection
+
+    def new_outputs(self) -> list[int]:
+        """Makes new pipes for the output of another task; gives the ends that the process shall write to."""
+        self._close_outputs()
+        self.stdout, stdout_end = os.pipe()
+        self.stderr, stderr_end = os.pipe()
+        return [stdout_end, stderr_end]
+
     def close(self) -> None:
         """Closes our ends that nobody has taken over."""
+        if self.connection is not None:
+            self.connection[1].close()
         self.channel.close()
+        self._close_outputs()
+
+    def _close_outputs(self) -> None:
         for descriptor in (self.stdout, self.stderr):
             with contextlib.suppress(OSError):
                 os.close(descriptor)

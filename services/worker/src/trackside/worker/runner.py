@@ -17,7 +17,7 @@ from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.catalogue import TaskType
 from trackside.worker.cgroups import Cgroups
-from trackside.worker.devices import Place
+from trackside.worker.devices import Place, cuda_visible_devices
 from trackside.worker.endings import Ending, judged, unstartable
 from trackside.worker.journal import Journal, Placement
 from trackside.worker.leftovers import NAMED
@@ -30,7 +30,6 @@ from trackside.worker.reporter import Reporter
 
 log = structlog.get_logger("trackside.worker")
 
-MAX_CHANNEL_LINE_BYTES = 4_194_304
 DRAIN_S = 1.0
 
 
@@ -52,7 +51,7 @@ class Job:
     """What one placement shall do: `shared` devices may have other tasks, too.
 
     `interrupts` is how often it may run out of memory in training without ending, `interrupted` how often it
-    has in earlier placements.
+    has in earlier placements. `process` is one that has run other tasks of the type and waits for this one.
     """
 
     placement: Placement
@@ -62,14 +61,19 @@ class Job:
     interrupts: int = 0
     interrupted: int = 0
     shared: bool = False
+    process: Process | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who is told at once: that a training was interrupted, and that the process is gone."""
+    """Who is told at once: that a training was interrupted, that the process is gone, or that it stays.
+
+    One that stays is free for another task of the type, and says what memory it has.
+    """
 
     interrupted: Callable[[Json], None]
     gone: Callable[[], None]
+    stays: Callable[[Process, Json], None]
 
 
 class Run:
@@ -83,6 +87,8 @@ class Run:
         self._ears = ears
         self._traceparent = traceparent
         self._process: Process | None = None
+        self._killed = False
+        self._stays: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._written: Mapping[str, Any] | None = None
@@ -101,14 +107,14 @@ class Run:
         return await self._ended
 
     async def to_end(self, has_devices: bool) -> None:
-        """Runs the task's process until it is gone; without devices it loads, and waits for `train`."""
+        """Runs the task until its process is gone or stays; without devices it only loads at first."""
         try:
             ending = await self._to_end(has_devices)
         finally:
             self._listens.cancel()
             if self._telling is not None:
                 self._telling.cancel()
-            if self._process is None:
+            if self._process is None and not self._stays.done():
                 self._ears.gone()
         if not self._ended.done():
             self._ended.set_result(ending)
@@ -133,16 +139,20 @@ class Run:
 
     async def _to_end(self, has_devices: bool) -> Ending:
         locks = await self._locks() if has_devices else []
+        waits = self.job.process
         try:
-            if self._asked is not None:
+            if waits is not None and not waits.exited.done():
+                self._process = waits
+            elif self._asked is not None:
                 return judged(None, None, self._asked, self.phase)
-            self._process = await self._shop.forkserver.take()
+            else:
+                self._process = await self._shop.forkserver.take()
         except OSError as error:
             return unstartable(error)
         except ForkserverGoneError:
             return judged(None, None, self._asked, self.phase)
         else:
-            self._process.exited.add_done_callback(lambda _: self._ears.gone())
+            self._process.exited.add_done_callback(self._hear_exit)
             return await self._followed(self._process, locks)
         finally:
             _close(locks)
@@ -165,36 +175,42 @@ class Run:
 
     def _kill(self, sentence: str) -> None:
         if self._process is not None:
+            self._killed = True
             self._reporter.output("stderr", [sentence])
             self._shop.forkserver.kill(self._process, signal.SIGKILL)
 
     async def _followed(self, process: Process, locks: list[int]) -> Ending:
         code: int | None
         try:
-            code = await self._until_gone(process, locks)
+            code = await self._until_over(process, locks)
         except ForkserverGoneError:
             code = None
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
-            process.close()
+            if not self._stays.done():
+                process.close()
         if self._ended.done():
             return self._ended.result()
+        if process is self.job.process and self.phase is TaskStatus.INIT:
+            code = None  # it died before it was this task's: that isn't the task's fault
         written = self._shop.journal.ending(self.job.placement) or self._written
         ending = judged(written, code, self._asked, self.phase, self._shop.pressure.memory_ran_out())
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:NAMED]}
 
-    async def _until_gone(self, process: Process, locks: list[int]) -> int:
+    async def _until_over(self, process: Process, locks: list[int]) -> int | None:
+        """Runs the task in its process; gives the exit code, or None if the process stays."""
         await self._shop.cgroups.enter(process.pid, process.exited, self.job.task_type.max_memory_bytes)
-        if self._asked is not None:  # asked to stop while the process was made: no task code has run in it
+        if self._asked is not None:  # asked to stop while the process was made: no code of the task has run
             self._shop.forkserver.kill(process, signal.SIGKILL)
-        words = line(self._assignment()) + spoken(Word("LOAD"))
+        outputs = process.new_outputs() if process is self.job.process else []
+        words = line(self._assignment() | {"outputs": len(outputs)}) + spoken(Word("LOAD"))
         if locks:
             words += self._train_word()
-        unsent = _sent(process.channel, words, locks)
+        unsent = _sent(process.channel, words, [*outputs, *locks])
+        _close(outputs)
         _close(locks)  # from here on the process holds them, and with its end they are free
-        channel, writer = await asyncio.open_connection(sock=process.channel, limit=MAX_CHANNEL_LINE_BYTES)
-        writer.transport.set_write_buffer_limits(high=0)  # so that a drained one has nothing left
+        channel, writer = await process.connected()
         writer.write(unsent)
         self._listens.set_result(writer)
         say = self._reporter.output
@@ -204,14 +220,15 @@ class Run:
             asyncio.create_task(read_lines(process.stderr, partial(say, "stderr"))),
         ]
         try:
-            code = await process.exited
+            over: list[asyncio.Future[Any]] = [process.exited, self._stays]
+            await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+            code = None if self._stays.done() else process.exited.result()
             # What has left the group may still hold the pipes open: it is not waited for.
             await asyncio.wait(listening, timeout=DRAIN_S)
         finally:
             for task in listening:
                 task.cancel()
             failures = await asyncio.gather(*listening, return_exceptions=True)
-            writer.close()
         for failure in failures:
             if isinstance(failure, Exception):
                 task_id = self.job.placement.task_id
@@ -240,7 +257,6 @@ class Run:
     def _assignment(self) -> dict[str, Any]:
         journal, placement, task_type = self._shop.journal, self.job.placement, self.job.task_type
         workdir = str(journal.workdir(placement))
-        seen = [place.cuda_visible_devices for place in self.job.places]
         environment = {
             "HOME": str(journal.home),
             **allowed_environment(self._shop.host, task_type.environment),
@@ -249,7 +265,7 @@ class Run:
             "TRACKSIDE_ATTEMPT": str(placement.attempt),
             "TRACKSIDE_WORKDIR": workdir,
             "TRACEPARENT": self._traceparent,
-            "CUDA_VISIBLE_DEVICES": ",".join(filter(None, seen)),
+            "CUDA_VISIBLE_DEVICES": cuda_visible_devices(self.job.places),
         }
         return {
             "entry": task_type.entry,
@@ -259,14 +275,14 @@ class Run:
             "interrupts": self.job.interrupts,
             "interrupted": self.job.interrupted,
             "workdir": workdir,
-            "journal": str(journal.entry_file(placement)),
+            "stays": task_type.stays,
             "ending": str(journal.ending_file(placement)),
             "environment": environment,
         }
 
     async def _hear(self, channel: asyncio.StreamReader) -> None:
         try:
-            while octets := await channel.readline():
+            while not self._stays.done() and (octets := await channel.readline()):
                 self._say(json.loads(octets))
         except ConnectionResetError:
             pass  # killed while it spoke
@@ -287,15 +303,35 @@ class Run:
             case {"interrupted": dict(interrupt)}:
                 self.phase = TaskStatus.INTERRUPT
                 self._ears.interrupted(interrupt)
+            case {"free": dict(memory)}:
+                self._hear_free(memory)
 
     def _hear_end(self, said: Mapping[str, Any]) -> None:
         """Ends the attempt before its process has: by its ending on disk, or in the word if that is full."""
         self._written = said.get("ending")
         written = self._shop.journal.ending(self.job.placement) or self._written
+        if self._written is None:
+            self._shop.journal.sync_soon(self.job.placement)
         if written is not None and self._asked is None:
             ran_out = written.get("end") != AttemptEnd.FINISHED and self._shop.pressure.memory_ran_out()
             self._ended.set_result(judged(written, 0, None, self.phase, ran_out))
             self._kill_after(self._shop.stop_grace_s, "its end")
+
+    def _hear_free(self, memory: Json) -> None:
+        """Lets another task have the process, unless a signal meant for this one is on its way to it."""
+        assert self._process is not None, "it speaks"
+        if self._asked is not None or self._killed or not self._ended.done():
+            self._shop.forkserver.kill(self._process, signal.SIGKILL)
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        process, self._process = self._process, None
+        process.exited.remove_done_callback(self._hear_exit)
+        self._stays.set_result(None)
+        self._ears.stays(process, memory)
+
+    def _hear_exit(self, _: asyncio.Future[int]) -> None:
+        self._ears.gone()
 
 
 def _sent(channel: socket.socket, octets: bytes, descriptors: Sequence[int]) -> bytes:

@@ -1,0 +1,71 @@
+"""How long a task takes to start: from its command at the device's topic until `train` is called.
+
+A worker on topics of its own gets one command after another, each once the last task has ended, with nothing
+else to do: so this is what the worker itself takes, and neither scheduling nor waiting for cores.
+"""
+
+from functools import partial
+
+from bench.figures import Figure, Findings, MissingError, equal, percentile
+from bench.place import TASK_TYPE, WARM_TYPE
+from bench.second import LIMIT_S, WORKER, Joined, worker
+from bench.watching import Watch, watched
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptEnded, RunTask
+from trackside.contracts.topics import Topics
+from trackside.embedded.stack import Stack
+from trackside.eventlog.author import Author
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Log
+
+DEVICE = "cpu-0"
+FIRST = 10
+"""Starts that are not counted: code and connections are cold; the first warm one is a cold one, too."""
+
+
+async def measured(stack: Stack, log: Log, count: int, append_ms: float) -> Findings:
+    """Measures as many starts of new processes, and then of one that runs task after task."""
+    topics = Topics("bench-starts.")
+    await log.ensure(topics.shared)
+    found = Findings()
+    async with worker(stack, log, topics) as joined, watched(log, topics.events) as watch:
+        for task_type, title in ((TASK_TYPE, "a new process"), (WARM_TYPE, "a warm one")):
+            times = [
+                await _start(log, topics, watch, joined, f"{task_type}-{number}", task_type)
+                for number in range(FIRST + count)
+            ][FIRST:]
+            what = "append + read back"
+            found.figures += [
+                Figure("-", f"command -> train, {title}, p50", percentile(times, 50), "ms", append_ms, what),
+                Figure("-", "the same, p99", percentile(times, 99), "ms", append_ms, what),
+            ]
+            found.counted.append(equal(f"starts of {title}", len(times), count))
+            found.details[f"start_ms_{task_type}"] = times
+    return found
+
+
+async def _start(
+    log: Log, topics: Topics, watch: Watch, joined: Joined, task_id: str, task_type: str
+) -> float:
+    command = RunTask(
+        stream=f"start-{task_id}",
+        task_id=task_id,
+        task_type=task_type,
+        attempt=1,
+        placement=1,
+        incarnation=joined.incarnation,
+        parameters={},
+        device_ids=[DEVICE],
+    )
+    record = Author("scheduler", "bench").single(command.stream, command)
+    start = len(watch.seen)
+    began_s = monotonic_s()
+    await log.append(topics.device(WORKER, DEVICE).name, 0, [record])
+    ended = (await watch.until(partial(_is_end, task_id), LIMIT_S, start)).record.message
+    if not isinstance(ended, AttemptEnded) or ended.result is None:
+        raise MissingError(f"{task_id} has no result: {ended}")
+    return float(ended.result["trains_s"] - began_s) * 1000
+
+
+def _is_end(task_id: str, record: Record) -> bool:
+    return isinstance(record.message, AttemptEnded) and record.message.task_id == task_id

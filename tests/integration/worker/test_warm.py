@@ -1,0 +1,258 @@
+"""Task types whose tasks run one after another in one process: `runner: warm`."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.worker.programs import started, task_of
+from tests.integration.worker.rig import Rig, alive, of
+from tests.integration.worker.test_kills import gone
+from trackside.contracts.summaries import OutputWritten
+from trackside.contracts.tasks import AttemptEnd, MetricReported, TaskStatus, TaskStatusChanged
+
+SCRIPT = """
+import asyncio, random, subprocess, sys, threading
+from pathlib import Path
+from trackside.sdk import Task, trial
+runs = []
+kept = []
+class Warm(Task):
+    def train(self, device):
+        asked = trial.parameters()
+        print("prints " + os.environ["TRACKSIDE_TASK_ID"])
+        if "report" in asked:
+            for value in asked["report"]:
+                trial.report(value)
+        if "tell_pid" in asked:
+            trial.report(os.getpid())
+        kept.append(b"x" * asked.get("keep", 0))
+        runs.append(os.environ["TRACKSIDE_TASK_ID"])
+        exec(asked.get("do", ""))
+        if asked.get("wait_for_stop"):
+            while not trial.should_stop():
+                time.sleep(0.01)
+        if asked.get("hang"):
+            time.sleep(600)
+        return {
+            "pid": os.getpid(),
+            "runs": runs,
+            "cwd": os.getcwd(),
+            "environment": dict(os.environ),
+            "first": asked.get("first"),
+            "drawn": random.random(),
+            "handler": repr(signal.getsignal(signal.SIGTERM)),
+            "path": sys.path.count(str(Path(__file__).parent)),
+        }
+"""
+WARM = "entry: 'script:Warm', runner: warm"
+
+
+@asynccontextmanager
+async def warm(folder: Path, more: str = "", others: str = "") -> AsyncIterator[Rig]:
+    """Runs a worker whose type `a` is warm, and `b` too with the same class."""
+    catalogue = task_of(folder, SCRIPT, f"{WARM}{more}")
+    other = f"b: {{{WARM}, path: .}}, c: {{entry: 'script:Warm', path: ., max_memory: 1GiB}}"
+    catalogue.write_text(catalogue.read_text().rstrip().removesuffix("}") + f", {other}}}\n")
+    async with started(folder, catalogue) as rig:
+        yield rig
+
+
+async def finished(rig: Rig, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> Any:
+    """Runs a task and gives its result."""
+    await rig.run(task_id, parameters, **{"task_type": "a", **more})
+    end = await rig.end(task_id)
+    assert end.end is AttemptEnd.FINISHED, end.error
+    assert end.result is not None
+    return end.result
+
+
+async def test_many_tasks_run_in_one_process_each_with_its_own_surroundings(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        found = [
+            await finished(
+                rig, f"t{n}", {"do": "os.environ['MINE'] = '1'; signal.signal(15, signal.SIG_IGN)"}
+            )
+            for n in range(5)
+        ]
+        story = await rig.story("t4")
+    assert len({each["pid"] for each in found}) == 1
+    assert [each["environment"]["TRACKSIDE_TASK_ID"] for each in found] == [f"t{n}" for n in range(5)]
+    assert len({each["cwd"] for each in found}) == 5
+    assert all(each["cwd"] == each["environment"]["TMPDIR"] for each in found)
+    assert len({each["drawn"] for each in found}) == 5
+    assert {each["path"] for each in found} == {1}
+    assert [len(each["runs"]) for each in found] == [1, 2, 3, 4, 5], "modules stay as tasks leave them"
+    assert [event.status for event in of(story, TaskStatusChanged)] == [
+        TaskStatus.AVAILABLE,
+        TaskStatus.LOADING,
+        TaskStatus.WAITING,
+        TaskStatus.TRAINING,
+    ]
+    assert list((tmp_path / "worker" / "tasks").iterdir()) == []
+
+
+async def test_what_a_task_has_set_for_its_process_is_set_back(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        do = "os.environ['MINE'] = '1'; signal.signal(15, signal.SIG_IGN); sys.stdout = None"
+        first = await finished(rig, "t0", {"do": do})
+        second = await finished(rig, "t1")
+        written = await rig.first(OutputWritten, rig.topics.logs, "t1")
+    assert first["pid"] == second["pid"]
+    assert "MINE" in first["environment"] and "MINE" not in second["environment"]
+    assert "SIG_IGN" in first["handler"] and "SIG_DFL" in second["handler"]
+    assert written.lines == ["prints t1"]
+
+
+async def test_every_line_goes_to_the_task_that_has_printed_it(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        for n in range(4):
+            await finished(rig, f"t{n}", {"do": "sys.stderr.write('last words')"})
+        for n in range(4):
+            found = await rig.messages(
+                rig.topics.logs,
+                f"t{n}",
+                lambda all_: {each.source for each in of(all_, OutputWritten)} == {"stdout", "stderr"},
+            )
+            lines = {(each.source, *each.lines) for each in of(found, OutputWritten)}
+            assert lines == {("stdout", f"prints t{n}"), ("stderr", "last words")}
+
+
+async def test_reports_begin_anew_with_each_task(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        for n in range(3):
+            await finished(rig, f"t{n}", {"report": [n, n, n, n]})
+        for n in range(3):
+            reported = [(each.step, each.value) for each in of(await rig.story(f"t{n}"), MetricReported)]
+            assert reported == [(0, n), (1, n), (2, n), (3, n)]
+
+
+@pytest.mark.parametrize(
+    ("do", "end"),
+    [
+        ("raise ValueError('no')", AttemptEnd.FAILED),
+        ("raise MemoryError", AttemptEnd.OOM_HOST),
+        ("raise SystemExit(0)", AttemptEnd.FAILED),
+        ("os.kill(os.getpid(), 9)", AttemptEnd.FAILED),
+    ],
+)
+async def test_a_task_that_goes_wrong_ends_the_process_and_the_next_gets_another(
+    tmp_path: Path, do: str, end: AttemptEnd
+) -> None:
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        await rig.run("t1", {"do": do}, task_type="a")
+        assert (await rig.end("t1")).end is end
+        second = await finished(rig, "t2")
+        third = await finished(rig, "t3")
+        assert not alive(first["pid"])
+    assert first["pid"] != second["pid"] == third["pid"]
+    assert second["runs"] == ["t2"]
+
+
+async def test_a_process_runs_so_many_tasks_and_no_more(tmp_path: Path) -> None:
+    async with warm(tmp_path, ", max_tasks: 2") as rig:
+        pids = [(await finished(rig, f"t{n}"))["pid"] for n in range(5)]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
+
+
+async def test_a_process_that_has_grown_too_much_runs_no_other_task(tmp_path: Path) -> None:
+    async with warm(tmp_path, ", max_growth: 32MiB") as rig:
+        pids = [(await finished(rig, f"t{n}", {"keep": 20_000_000}))["pid"] for n in range(4)]
+    assert pids[0] == pids[1] == pids[2] != pids[3], "from the end of the first on: 20 MB, 40 MB"
+
+
+async def test_a_thread_that_a_task_leaves_ends_the_process_and_is_named(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        do = "threading.Thread(target=time.sleep, args=(600,), name='lasts', daemon=True).start()"
+        first = await finished(rig, "t0", {"do": do})
+        written = await rig.messages(
+            rig.topics.logs,
+            "t0",
+            lambda all_: any(each.source == "stderr" for each in of(all_, OutputWritten)),
+        )
+        assert (await finished(rig, "t1"))["pid"] != first["pid"]
+    (line,) = [each.lines for each in of(written, OutputWritten) if each.source == "stderr"]
+    assert line == [
+        "trackside: no other task gets this process: threads that the task has left still run: lasts"
+    ]
+
+
+async def test_what_a_task_leaves_behind_is_gone_before_the_next_one_starts(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        await rig.run("t0", {"do": "trial.report(daemon())"}, task_type="a")
+        left, end = await rig.pid("t0"), await rig.end("t0")
+        assert end.leftovers == (f"{left} sleep 600",)
+        assert end.result is not None
+        second = await finished(rig, "t1", {"do": f"assert not os.path.exists('/proc/{left}')"})
+    assert second["pid"] == end.result["pid"]
+
+
+async def test_a_stop_amid_a_task_ends_the_process(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        command = await rig.run("t1", {"tell_pid": True, "hang": True}, task_type="a")
+        assert await rig.pid("t1") == first["pid"]
+        await rig.stop(command)
+        assert (await rig.end("t1")).end is AttemptEnd.CANCELLED
+        assert not alive(first["pid"])
+        assert (await finished(rig, "t2"))["pid"] != first["pid"]
+
+
+async def test_a_task_that_finishes_though_it_was_stopped_ends_the_process_too(tmp_path: Path) -> None:
+    """The signal may still be on its way: it must not meet the next task."""
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        command = await rig.run("t1", {"tell_pid": True, "wait_for_stop": True}, task_type="a")
+        await rig.pid("t1")
+        await rig.stop(command)
+        assert (await rig.end("t1")).end in (AttemptEnd.FINISHED, AttemptEnd.CANCELLED)
+        assert (await finished(rig, "t2"))["pid"] != first["pid"]
+
+
+async def test_a_device_that_another_type_gets_ends_the_process_that_waits_there(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        other = await finished(
+            rig, "t1", {"do": f"assert not os.path.exists('/proc/{first['pid']}')"}, task_type="b"
+        )
+        again = await finished(rig, "t2")
+    assert len({first["pid"], other["pid"], again["pid"]}) == 3
+
+
+async def test_each_slot_keeps_a_process_of_its_own(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0", device="cpu-0")
+        command = await rig.run("t2", {"tell_pid": True, "hang": True}, task_type="a", device="cpu-0")
+        await rig.pid("t2")
+        other = await finished(rig, "t3", device="cpu-1")
+        again = await finished(rig, "t4", device="cpu-1")
+        assert first["pid"] != other["pid"] == again["pid"]
+        await rig.stop(command)
+        await rig.end("t2")
+
+
+async def test_a_process_that_is_killed_while_it_waits_is_no_loss(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        os.kill(first["pid"], signal.SIGKILL)
+        assert gone(first["pid"])
+        await rig.run("t1", {}, task_type="a")
+        end = await rig.end("t1")
+        assert end.end in (AttemptEnd.FINISHED, AttemptEnd.LOST)
+        assert (await finished(rig, "t2"))["pid"] != first["pid"]
+
+
+async def test_a_worker_that_leaves_or_is_lost_leaves_no_process_that_waits(tmp_path: Path) -> None:
+    async with warm(tmp_path) as rig:
+        joined = await rig.joined()
+        first = await finished(rig, "t0")
+        await rig.lose(joined.incarnation)
+        again = await rig.joined(nth=2)
+        assert not alive(first["pid"])
+        second = await finished(rig, "t1", incarnation=again.incarnation)
+    assert not alive(second["pid"])

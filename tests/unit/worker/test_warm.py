@@ -1,0 +1,98 @@
+"""Which waiting process a task gets, and which one ends so that another has room."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import pytest
+
+from trackside.contracts.fleet import Device
+from trackside.worker.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
+from trackside.worker.processes import Forkserver, Process
+from trackside.worker.warm import WarmProcesses
+
+MEMORY = {"memory_bytes": 10, "cuda_memory_bytes": 2}
+
+
+class Killer(Forkserver):
+    """Has forked nothing, and remembers whom it shall kill."""
+
+    def __init__(self) -> None:
+        super().__init__([], {})
+        self.killed: list[tuple[int, int]] = []
+
+    def kill(self, process: Process, number: int) -> None:
+        """Remembers it."""
+        self.killed.append((process.number, number))
+
+
+class Hall:
+    """Two slots of the CPU and a GPU, with the processes that wait there."""
+
+    def __init__(self) -> None:
+        devices = [
+            Device(device_id="cpu-0", kind="cpu", name="", memory_bytes=0),
+            Device(device_id="cpu-1", kind="cpu", name="", memory_bytes=0),
+            Device(device_id="gpu-0", kind="gpu", name="", memory_bytes=10),
+        ]
+        self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
+        self.killer = Killer()
+        self.changes = 0
+        self.warm = WarmProcesses(self.ledger, self.killer, self._changed)
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def park(self, number: int, device: str, kind: tuple[str, str] = ("a", "")) -> Process:
+        """Has a process wait on a device."""
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        stdout, stderr = os.pipe()
+        process = Process(number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future())
+        self.warm.park(kind, process, (device,), MEMORY)
+        return process
+
+
+@pytest.fixture
+async def hall() -> Hall:
+    return Hall()
+
+
+async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(hall: Hall) -> None:
+    parked = [hall.park(1, "cpu-0"), hall.park(2, "cpu-1"), hall.park(3, "cpu-1", ("b", ""))]
+    found = [hall.warm.fitting(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
+    assert [each.process.number if each else None for each in found] == [2, 1, 1]
+    assert hall.warm.fitting(("a", "GPU-1"), ("gpu-0",)) is None
+    assert found[0] is not None
+    assert hall.warm.take(found[0]) is parked[1]
+    assert sorted(hall.ledger.holdings) == ["warm-1", "warm-3"]
+    for each in parked:
+        each.close()
+
+
+async def test_what_waits_counts_only_for_who_counts_it(hall: Hall) -> None:
+    process = hall.park(1, "gpu-0")
+    wanted = Claim(("gpu-0",), memory_bytes=95, cuda_memory_bytes=9)
+    assert hall.ledger.on_host(wanted, HAS_PROCESS) is None
+    assert hall.ledger.on_devices(wanted, HAS_DEVICES) is None
+    assert hall.ledger.on_host(wanted, HAS_PROCESS | IDLE) is not None
+    assert hall.ledger.on_devices(wanted, HAS_DEVICES | IDLE) is not None
+    assert hall.warm.memory_bytes == 10
+    process.close()
+
+
+async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(hall: Hall) -> None:
+    parked = [hall.park(number, f"cpu-{number % 2}") for number in (1, 2)]
+    assert hall.warm.make_room(("cpu-0",), "")
+    assert hall.killer.killed == [(2, signal.SIGKILL)]
+    assert hall.ledger.holdings["warm-2"].stage is Stage.GOING
+    assert not hall.warm.make_room((), "warm-1")
+    assert hall.warm.make_room((), "")
+    assert hall.killer.killed == [(2, signal.SIGKILL), (1, signal.SIGKILL)]
+    assert not hall.warm.make_room((), ""), "both are on their way out"
+    assert hall.warm.fitting(("a", ""), ("cpu-0",)) is None
+    for each in parked:
+        each.exited.set_result(-9)
+    await asyncio.sleep(0)
+    assert (hall.ledger.holdings, hall.changes) == ({}, 2)
