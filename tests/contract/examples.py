@@ -131,6 +131,9 @@ SEARCH_EVENTS: list[Message] = [
         seen=118,
     ),
     advice.SuggestionDeferred(trial=7, seen=118),
+    advice.AssessmentFailed(
+        rows=31, failure=1, trial=7, code="assessor_failed", message="ValueError: no curve", seen=118
+    ),
     searches.TrialsRequested(command_id="c-5", change=1, count=3),
     searches.SearchSpaceUpdated(command_id="c-6", change=2, space_version=2, space=SPACE),
     searches.TrialsImported(
@@ -193,6 +196,8 @@ TASK_EVENTS: list[Message] = [
 ]
 OTHERS: list[Message] = [
     fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
+    advice.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
+    advice.LaneCleared(instance="1", incarnation="1-0a", lane="tuner", waiting=10),
     fleet.WorkerJoined(
         worker_id="w1",
         incarnation="w1-0a",

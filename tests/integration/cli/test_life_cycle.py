@@ -212,6 +212,8 @@ async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_searc
     rows = json.loads(await typed("export-trials", search))
     assert [row["status"] for row in rows] == ["SUCCEEDED"] * 3
     await typed("export-trials", search, "--out", "trials.csv")
+    code, _, err = await tried("export-trials", "no-such")
+    assert code == 1 and "there is no stream 'no-such'" in err
     code, _, err = await tried("importances", search)
     assert code == 1 and f"{search} has 3 trials with a value; importances need 10" in err
     for name, text in (("a.json", await typed("export-trials", search)), ("c.csv", "")):

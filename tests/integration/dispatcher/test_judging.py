@@ -49,7 +49,7 @@ async def verdicts(lane: Lane, kill_at: int = -1, rows_an_op: int = 1_000) -> li
             os.kill(lane.pid, signal.SIGKILL)
             with pytest.raises(LaneDied):
                 await assessor.hopeless("s", SETUP, ROWS[:upto])
-        found = await assessor.hopeless("s", SETUP, ROWS[:upto])
+        found = (await assessor.hopeless("s", SETUP, ROWS[:upto])).hopeless
     return found
 
 
@@ -132,7 +132,7 @@ async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: Lane) ->
     told.tell(suggested(2), submitted(2))  # not applied: no slot is open
     again.judging.look_at(told.stream)
     judged = await AssessorLane(lane).hopeless("s", SETUP, told.stream.past)
-    assert [trial for trial, _ in judged] == [1]
+    assert [trial for trial, _ in judged.hopeless] == [1]
     assert again.answers.empty()
     for each in (proposed, again):
         await each.background.close()

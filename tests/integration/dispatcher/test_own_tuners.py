@@ -13,7 +13,7 @@ from tests.unit.domain.given import search_running
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
 from trackside.contracts.searches import Tuner, TunerFailure
-from trackside.dispatcher import own_tuners
+from trackside.dispatcher import installed, own_tuners
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
 from trackside.dispatcher.memory import TunerWaits
@@ -92,9 +92,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (metadata / "entry_points.txt").write_text(NAMED)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
-    own_tuners.names.cache_clear()
+    installed.names.cache_clear()
     yield tmp_path
-    own_tuners.names.cache_clear()
+    installed.names.cache_clear()
 
 
 @pytest.fixture

@@ -80,3 +80,25 @@ def test_what_can_t_be_right_is_bad_usage_before_anything_is_asked(
     (tmp_path / "one.json").write_text("{}")
     assert call(arguments) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["pause"],
+        ["resume"],
+        ["update", "--goal", "1"],
+        ["request-trials", "1"],
+        ["add-trial", "x=1"],
+        ["stop-trial", "1"],
+        ["stop"],
+    ],
+)
+def test_d29_an_imported_search_can_be_looked_at_and_not_changed(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D29: NNI's read-only view."""
+    verb, *rest = arguments
+    assert call([verb, "imported/digits-1", *rest]) == 2
+    said = capsys.readouterr().err
+    assert "looked at and not changed" in said and "trackside replay fork imported/digits-1" in said

@@ -338,5 +338,5 @@ def test_d33_a_bad_assessor_is_refused_with_place_and_reason(
 
 def test_names_and_their_options_are_taken() -> None:
     assert problem(MEDIAN) is None
-    with pytest.raises(ValueError, match="unknown assessor 'mean'"):
+    with pytest.raises(ValueError, match="no assessor 'mean' is installed"):
         Assessment({"name": "mean"}, "maximize", 7)

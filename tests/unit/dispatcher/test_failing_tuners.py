@@ -43,7 +43,7 @@ class Scripted(Lane):
     async def request(self, search: str, ops: Any, ops_a_line: int = 0) -> Any:
         """Answers the next thing."""
         listed: Iterable[dict[str, Any]] = list(ops(self.generation))
-        opened = [op["tuner"]["name"] for op in listed if op["op"] == "open"]
+        opened = [op[op["kind"]]["name"] for op in listed if op["op"] == "open"]
         self.asked.append((search, "".join(opened)))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

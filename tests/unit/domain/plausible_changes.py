@@ -4,10 +4,11 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Message
 from trackside.contracts.search_space import Uniform
 from trackside.contracts.searches import (
+    Assessor,
     PastTrial,
     SearchPaused,
     SearchResumed,
@@ -29,6 +30,8 @@ Move = list[Message]
 def limits(random: Random) -> dict[str, Any]:
     """Draws how many trials a search has, a longest duration of some records, a goal hard to reach."""
     found: dict[str, Any] = {"max_trials": random.randint(1, 20)}
+    if random.random() < 0.5:
+        found["assessor"] = Assessor()
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
@@ -68,11 +71,26 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
         found += [[own, submitted(number, needs=search.spec.needs)]] * 3
     if random.random() < 0.25:
         found.append([change(random, search, search.changes + 1)])
+    if random.random() < 0.15:
+        found += [[no_verdict(random, search)]] * 2
     if search.paused:
         found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
     if search.due_ms is not None and now_ms >= search.due_ms:
         found += [[SearchTimeLimitReached(due_ms=search.due_ms)]] * 2
     return found
+
+
+def no_verdict(random: Random, search: Search) -> AssessmentFailed:
+    """Gives the word that an assessor failed: the next one, a repeat, or one too far."""
+    known = search.verdictless
+    rows, failure = random.choice([(1, 1), (0, 1), (0, 0), (0, 0), (1, 3), (1, 3)])
+    return AssessmentFailed(
+        rows=max(0, known.rows + rows),
+        failure=max(1, known.in_a_row + failure),
+        code="assessor_failed",
+        message="it raised",
+        seen=0,
+    )
 
 
 def advice(random: Random, search: Search, number: int) -> list[Move]:

@@ -44,6 +44,7 @@ EVENTS: tuple[type[Event], ...] = (
     searches.SearchExhausted,
     advice.SuggestionFailed,
     advice.SuggestionDeferred,
+    advice.AssessmentFailed,
     searches.TrialsRequested,
     searches.SearchSpaceUpdated,
     searches.TrialsImported,
@@ -81,6 +82,8 @@ FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerLeft,
     fleet.WorkerLost,
     fleet.DeviceUnhealthy,
+    advice.LaneBacklogged,
+    advice.LaneCleared,
 )
 HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
 METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)

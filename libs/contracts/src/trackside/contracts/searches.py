@@ -68,6 +68,17 @@ class Tuner(_Spec):
     on_failure: TunerFailure = TunerFailure()
 
 
+class AssessorFailure(_Spec):
+    """What to do when an assessor raises, is silent for too long, ends, or says what is no verdict.
+
+    The trials it was asked about go on. After more than `retries` failures in a row, or 20 in all, the search
+    goes on without it (`keep`), or ends as failed (`stop`).
+    """
+
+    retries: int = Field(default=2, ge=0, le=100)
+    then: Literal["keep", "stop"] = "keep"
+
+
 class Assessor(_Spec):
     """The algorithm that ends hopeless trials early, with its options.
 
@@ -77,6 +88,7 @@ class Assessor(_Spec):
     name: str = "median"
     options: dict[str, Option] = {}
     count_last_value: bool = False
+    on_failure: AssessorFailure = AssessorFailure()
 
 
 class SearchSpec(Needs):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trackside.contracts.advice import LaneBacklogged, LaneCleared
 from trackside.contracts.fleet import Device, DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
 from trackside.domain.outcome import Outcome
@@ -33,11 +34,15 @@ class Worker:
 
 @dataclass(slots=True)
 class Fleet:
-    """All workers that ever joined, by id, and the position folded in the fleet topic."""
+    """All workers that ever joined, by id, and the position folded in the fleet topic.
+
+    `backlogged` names the lanes of dispatchers in which much waits: instance, incarnation, lane.
+    """
 
     workers: dict[str, Worker] = field(default_factory=dict)
     incarnations: set[str] = field(default_factory=set)
     position: int = 0
+    backlogged: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def task_types(self) -> frozenset[str]:
@@ -69,6 +74,8 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
             return _gone(fleet, event, "lost", record)
         case DeviceUnhealthy():
             return _device_unhealthy(fleet, event)
+        case LaneBacklogged() | LaneCleared():
+            return _lane_changed(fleet, event)
         case _:
             return Outcome.OVERTAKEN
 
@@ -106,6 +113,17 @@ def _gone(fleet: Fleet, event: WorkerLeft | WorkerLost, why: str, record: Record
         return Outcome.DUPLICATE
     worker.gone = why
     worker.gone_ms = record.append_time_ms
+    return Outcome.APPLIED
+
+
+def _lane_changed(fleet: Fleet, event: LaneBacklogged | LaneCleared) -> Outcome:
+    lane, rises = (event.instance, event.incarnation, event.lane), isinstance(event, LaneBacklogged)
+    if rises is (lane in fleet.backlogged):
+        return Outcome.DUPLICATE
+    if rises:
+        fleet.backlogged.add(lane)
+    else:
+        fleet.backlogged.discard(lane)
     return Outcome.APPLIED
 
 

@@ -96,6 +96,16 @@ class Imported:
 
 
 @dataclass(slots=True)
+class Verdictless:
+    """How often an assessor has failed, how often in a row, up to which row of its past, and how at last."""
+
+    rows: int = -1
+    in_a_row: int = 0
+    count: int = 0
+    last: tuple[str, str] = ("", "")
+
+
+@dataclass(slots=True)
 class Search:
     """A search as the log has it.
 
@@ -110,7 +120,7 @@ class Search:
 
     `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
-    it could learn from.
+    it could learn from. `verdictless` is what is known of its assessor's failures.
     """
 
     search_id: str
@@ -141,6 +151,7 @@ class Search:
     last_failure: tuple[str, str] = ("", "")
     deferred: bool = False
     learnt_at: int = -1
+    verdictless: Verdictless = field(default_factory=Verdictless)
 
     @property
     def next_trial(self) -> int | None:

@@ -1,15 +1,17 @@
-"""What a tuner says of a search other than parameters: that it failed, or that it has to know more first."""
+"""What tuners and assessors say other than parameters and verdicts: that they failed, or have to wait."""
 
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search, move
 
-Advice = SuggestionFailed | SuggestionDeferred
+Advice = SuggestionFailed | SuggestionDeferred | AssessmentFailed
 
 
 def evolve(search: Search, event: Advice, record: Record) -> Outcome:
-    """Folds what was said of the next trial, if it was asked upon the slot as it is now."""
+    """Folds what was said of the next trial, if it was asked upon the slot as it is now, or of verdicts."""
+    if isinstance(event, AssessmentFailed):
+        return _no_verdict(search, event)
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
     if event.trial != search.next_trial or event.seen < search.moved_at:
@@ -31,6 +33,17 @@ def _failed(search: Search, event: SuggestionFailed) -> Outcome:
         return Outcome.OVERTAKEN
     search.failures = event.failure
     search.last_failure = (event.code, event.message)
+    return Outcome.APPLIED
+
+
+def _no_verdict(search: Search, event: AssessmentFailed) -> Outcome:
+    known = search.verdictless
+    if (event.rows, event.failure) <= (known.rows, known.in_a_row):
+        return Outcome.DUPLICATE
+    if search.spec.assessor is None or event.failure not in (1, known.in_a_row + 1):
+        return Outcome.OVERTAKEN
+    known.rows, known.in_a_row, known.count = event.rows, event.failure, known.count + 1
+    known.last = (event.code, event.message)
     return Outcome.APPLIED
 
 

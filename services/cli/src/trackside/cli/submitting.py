@@ -17,6 +17,7 @@ from trackside.contracts.message import Command
 from trackside.contracts.searches import StartSearch, StopSearch, StopTrial
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
+from trackside.replay.imports import PREFIX as IMPORTED
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Publication, Refused
 from trackside.sdk.specs import read_spec
@@ -90,7 +91,12 @@ def made_up_id(command: Command) -> str:
 
 
 def check_id(stream_id: str) -> None:
-    """Raises Misuse for what is no id."""
+    """Raises Misuse for what is no id; that of an imported search can be looked at only."""
+    if stream_id.startswith(IMPORTED):
+        raise Misuse(
+            f"{stream_id} was imported: it can be looked at and not changed; "
+            f"`trackside replay fork {stream_id}` begins a search that goes on from it"
+        )
     if not is_identifier(stream_id):
         raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
 

@@ -13,7 +13,12 @@ from trackside.cli.failures import Failure
 from trackside.cli.running import run
 from trackside.cli.submitting import AsJson, Timeout, check_id, print_answer
 from trackside.contracts.searches import ImportTrials
+from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.errors import NotRecordedError
+from trackside.replay.finding import find
+from trackside.replay.timeline import past_at
 from trackside.sdk.client import Client
 from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
 from trackside.telemetry import context
@@ -34,9 +39,8 @@ def export_trials(
     Examples:
       trackside export-trials digits-1 > trials.json
       trackside export-trials digits-1 --csv --all
-      trackside export-trials digits-1 --out trials.csv
+      trackside export-trials imported/digits-1 --out trials.csv
     """
-    check_id(stream_id)
     rows = exported(run(state_of(stream_id)), every)
     wants_csv = as_csv_file or (not as_json_list and out is not None and out.suffix.lower() == ".csv")
     text = as_csv(rows) if wants_csv else as_json(rows)
@@ -68,12 +72,13 @@ def import_trials(
 
 
 async def state_of(stream_id: str) -> Stream:
-    """Gives a search as the log has it now; raises Failure if there is none."""
+    """Gives a search as the log has it now, or an imported one; raises NotRecordedError if there is none."""
     addresses = Addresses()
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        found = await client.state(stream_id)
-    if found is None or found.search is None:
-        raise Failure(f"there is no search {stream_id}; see `trackside ls`")
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
+        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
+        found = (await past_at(history, kept=addresses.kept)).stream
+    if found.search is None:
+        raise NotRecordedError(f"{stream_id} is no search")
     return found
 
 

@@ -6,7 +6,7 @@ from trackside.cli import screen
 from trackside.cli.changing import SearchId
 from trackside.cli.running import run
 from trackside.cli.screen import Column
-from trackside.cli.submitting import AsJson, check_id
+from trackside.cli.submitting import AsJson
 from trackside.cli.trading import state_of
 from trackside.replay.importances import importances as weighed
 
@@ -21,7 +21,6 @@ def importances(stream_id: SearchId, as_json: AsJson = False) -> None:
       trackside importances digits-1
       trackside importances digits-1 --json
     """
-    check_id(stream_id)
     search = run(state_of(stream_id)).search
     assert search is not None
     found, count = weighed(search)

@@ -9,6 +9,7 @@ import structlog
 
 from trackside.contracts.searches import Suggester
 from trackside.dispatcher import decide
+from trackside.dispatcher.backlog import measure
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import TunerHistory
 from trackside.dispatcher.judging import Judging
@@ -27,7 +28,7 @@ from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.telemetry import context
-from trackside.telemetry.metrics import gauge, histogram
+from trackside.telemetry.metrics import histogram
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -44,17 +45,27 @@ class _Advised:
 class Advice:
     """The lanes, and which questions are open. `ready` is called when an answer waits in `answers`.
 
-    Users' tuners have a lane of their own, so that a slow or hanging one holds back no search of ours.
+    Users' tuners and assessors have lanes of their own, so that a slow or hanging one holds back no search of
+    ours.
     """
 
     def __init__(
-        self, tuner: Lane, assessor: Lane, background: Background, own_tuner: Lane | None = None
+        self,
+        tuner: Lane,
+        assessor: Lane,
+        background: Background,
+        own_tuner: Lane | None = None,
+        own_assessor: Lane | None = None,
     ) -> None:
+        self.lanes = [lane for lane in (tuner, assessor, own_tuner, own_assessor) if lane is not None]
+        for lane in self.lanes:
+            lane.on_change = self._changed
         self._tuner = TunerLane(tuner)
         self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
         self._assessor = assessor
-        self._judging = Judging(assessor, background, self._answer)
+        self._judging = Judging(assessor, background, self._answer, own_assessor)
         self._searches: dict[str, _Advised] = {}
+        self._backlogged: dict[str, bool] = {}
         self.ready: Callable[[], None] | None = None
         self._background = background
         self.answers: list[tuple[str, Answer]] = []
@@ -93,9 +104,8 @@ class Advice:
 
     async def close(self) -> None:
         """Ends the advisors."""
-        await self._tuner.lane.close()
-        await self._own_tuner.lane.close()
-        await self._assessor.close()
+        for lane in self.lanes:
+            await lane.close()
 
     async def start(self) -> None:
         """Starts our advisors, so that the first question needn't wait for their imports."""
@@ -161,16 +171,16 @@ class Advice:
 
     def _answer(self, stream_id: str, answer: Answer) -> None:
         self.answers.append((stream_id, answer))
-        self._gauge()
         if self.ready is not None:
             self.ready()
 
-    def _gauge(self) -> None:
-        backlog = gauge("trackside.dispatcher.lane_backlog.requests")
-        backlog.labels("tuner").set(self._tuner.lane.backlog)
-        if self._own_tuner is not self._tuner:
-            backlog.labels("own-tuner").set(self._own_tuner.lane.backlog)
-        backlog.labels("assessor").set(self._assessor.backlog)
+    def _changed(self, lane: Lane) -> None:
+        """Shows how much waits in a lane, and has it told when that is much, or no longer."""
+        measure(lane)
+        if lane.backlogged is not self._backlogged.get(lane.name, False):
+            self._backlogged[lane.name] = lane.backlogged
+            if self.ready is not None:
+                self.ready()
 
 
 def _by_chance(search_id: str) -> str:

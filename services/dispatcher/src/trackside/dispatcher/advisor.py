@@ -11,9 +11,9 @@ again.
 
 Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction, seed),
 `close`; of a tuner `recall` (number, parameters), `ask` (number), `tell` (number, state, value,
-intermediates), `learn` (parameters, value); of an assessor `take` (rows), which gives who is to be stopped.
-One op may stand in the request itself, without `ops`. After an error the search is closed, since it is
-unknown how much of it was taken in: open it again.
+intermediates), `learn` (parameters, value); of an assessor `take` (rows), which gives who is to be stopped,
+and where it failed. One op may stand in the request itself, without `ops`. After an error the search is
+closed, since it is unknown how much of it was taken in: open it again.
 """
 
 import argparse
@@ -22,21 +22,17 @@ import json
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Iterable, Mapping
-from itertools import dropwhile
+from dataclasses import asdict
 from typing import IO, Any
 
-from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX
-from trackside.dispatcher import own_tuners
 from trackside.dispatcher.assessment import Assessment
+from trackside.dispatcher.faults import described
 from trackside.dispatcher.memories import opened
 from trackside.dispatcher.memory import Memory, TunerWaits
 
 Op = Mapping[str, Any]
 _PR_SET_PDEATHSIG = 1
-_OURS = frozenset({__file__, own_tuners.__file__})
-"""Where a traceback of a user's code begins; nobody wants to read of these."""
 
 
 class Advisor:
@@ -78,21 +74,6 @@ class Advisor:
         return None
 
 
-def described(error: BaseException) -> dict[str, str]:
-    """Says what was raised, where: its type, its message, and the end of its traceback."""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001  (a user's own exception: its text is a method of theirs)
-        message = "(its text can't be had)"
-    theirs = dropwhile(lambda frame: frame.filename in _OURS, traceback.extract_tb(error.__traceback__))
-    told = "".join(traceback.format_list(list(theirs))) + f"{type(error).__name__}: {message}"
-    return {
-        "type": type(error).__name__[:200],
-        "message": message[:MESSAGE_MAX],
-        "traceback": told[-TRACEBACK_MAX:],
-    }
-
-
 def _request(line: bytes | str) -> dict[str, Any]:
     request = json.loads(line)
     if not isinstance(request, dict):
@@ -123,10 +104,11 @@ def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
     return None
 
 
-def _assess(memory: Assessment, name: str, op: Op) -> list[tuple[int, int]]:
+def _assess(memory: Assessment, name: str, op: Op) -> dict[str, Any]:
     if name != "take":
         raise ValueError(f"unknown op {name!r} for an assessor; expected take")
-    return memory.take(op["rows"])
+    hopeless = memory.take(op["rows"])
+    return {"hopeless": hopeless, "failed": [asdict(failure) for failure in memory.failures]}
 
 
 def _pairs(intermediates: Iterable[tuple[int, float]] | None) -> list[tuple[int, float]]:
@@ -148,6 +130,15 @@ def _take_stdout() -> IO[bytes]:
     return replies
 
 
+def _take_stdin() -> IO[bytes]:
+    """Keeps the real stdin for requests: what a user's code starts must not read them."""
+    requests = os.fdopen(os.dup(0), "rb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return requests
+
+
 def main() -> None:
     """Serves requests from stdin until it closes; the first line out says that the process is ready."""
     parser = argparse.ArgumentParser(prog="python -m trackside.dispatcher.advisor")
@@ -156,12 +147,12 @@ def main() -> None:
     # Ctrl-C reaches the whole terminal; the parent decides when to stop asking.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(arguments.parent)
-    replies = _take_stdout()
+    replies, requests = _take_stdout(), _take_stdin()
     import optuna  # noqa: F401  (here, so that being ready means that an answer takes milliseconds)
 
     advisor = Advisor()
     _write(replies, {"ready": os.getpid()})
-    for line in sys.stdin.buffer:
+    for line in requests:
         _write(replies, advisor.answer(line))
 
 

@@ -49,8 +49,8 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
-    lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner")]
-    advice = Advice(lanes[0], lanes[1], service.background, lanes[2])
+    lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
+    advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3])
     receipts, raw = await _receipts(service, settings, streams)
     dispatcher = Dispatcher(
         service.log, topics, service.author, streams, advice, service.background, receipts, signatures
@@ -61,7 +61,7 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
         raw=raw,
-        partitions={topics.events.name: topics.events.partitions},
+        partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
         health=service.health,
         background=service.background,
         standby=settings.standby,

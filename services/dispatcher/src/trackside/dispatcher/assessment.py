@@ -6,11 +6,13 @@ process was killed, it says the same.
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from trackside.contracts.advice import FAILURES_MAX
 from trackside.contracts.searches import TrialStatus
-from trackside.dispatcher.assessors import ASSESSORS
 from trackside.dispatcher.brackets import Halving, Hyperband
+from trackside.dispatcher.faults import described
 from trackside.dispatcher.memory import Direction
 from trackside.dispatcher.rules import Course, Patient, Percentile, Rule, Threshold, Wilcoxon
 
@@ -19,12 +21,24 @@ Row = tuple[int, int | str | None, float | str | None]
 (trial, status, value) for its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a rule raised upon the report in row `rows` of the past; `failure` counts those in a row."""
+
+    rows: int
+    trial: int
+    failure: int
+    type: str
+    message: str
+    traceback: str
+
+
 class Assessment:
     """The trials of one search as its assessor knows them.
 
     A report is judged as it is taken in. A trial that was found hopeless stays so until its attempt ends:
     what it reports meanwhile is not judged. Steps of an attempt rise; what doesn't is a repeat and is
-    ignored.
+    ignored. A rule that raises has said nothing: its trial goes on. `failures` are the first of these.
     """
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
@@ -33,6 +47,8 @@ class Assessment:
         self._ended: set[int] = set()
         self._hopeless: dict[int, int] = {}
         self._rows = 0
+        self._in_a_row = 0
+        self.failures: list[Failure] = []
 
     def take(self, rows: Iterable[Row]) -> list[tuple[int, int]]:
         """Takes in rows; gives each running trial that is hopeless, and the place of the row that said so."""
@@ -60,8 +76,21 @@ class Assessment:
             course.values.append(course.newest)
             course.low = min(course.low, course.newest)
             course.high = max(course.high, course.newest)
-        if trial not in self._hopeless and self._rule.hopeless(course):
+        if trial not in self._hopeless and self._judged(course):
             self._hopeless[trial] = self._rows
+
+    def _judged(self, course: Course) -> bool:
+        try:
+            verdict = self._rule.hopeless(course)
+        except Exception as error:  # noqa: BLE001  (a user's assessor may raise anything)
+            self._in_a_row += 1
+            if len(self.failures) < FAILURES_MAX:
+                self.failures.append(
+                    Failure(self._rows + 1, course.number, self._in_a_row, **described(error))
+                )
+            return False
+        self._in_a_row = 0
+        return verdict
 
     def _restart(self, trial: int) -> None:
         course = self._running.pop(trial, None)
@@ -80,7 +109,10 @@ class Assessment:
 
 
 def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Rule:
-    """Makes the rule of an assessor's spec; raises ValueError if there is none of this name."""
+    """Makes the rule of an assessor's spec: ours, or an installed one; raises ValueError if there is none.
+
+    A user's assessor may raise anything.
+    """
     options = dict(assessor.get("options") or {})
     match assessor["name"]:
         case "median":
@@ -102,5 +134,7 @@ def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Rul
             from trackside.dispatcher.curves import CurveFitting  # here: only this one needs numpy
 
             return CurveFitting(direction, **options)
-        case name:
-            raise ValueError(f"unknown assessor {name!r}; expected one of {', '.join(sorted(ASSESSORS))}")
+        case _:
+            from trackside.dispatcher.own_assessors import OwnRule
+
+            return OwnRule(assessor, direction, seed)

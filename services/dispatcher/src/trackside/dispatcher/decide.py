@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import (
+    FAILURES_MAX,
+    MESSAGE_MAX,
+    TRACEBACK_MAX,
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -130,6 +137,32 @@ def failed(
     ]
 
 
+def no_verdict(
+    failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
+) -> list[Event]:
+    """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
+    rows, in_a_row, trial = failure
+    return [
+        AssessmentFailed(
+            rows=rows,
+            failure=in_a_row,
+            trial=trial,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def assessor_is_given_up(search: Search) -> bool:
+    """Says whether an assessor has failed too often to be asked again."""
+    known, assessor = search.verdictless, search.spec.assessor
+    return assessor is not None and (
+        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
+    )
+
+
 def is_for_chance(search: Search) -> bool:
     """Says whether the next trial is to be drawn by chance, since its tuner has failed too often."""
     policy = search.spec.tuner.on_failure
@@ -224,7 +257,7 @@ def _start(
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:
-        fault = assessors.problem(plain["assessor"])
+        fault = assessors.problem(plain["assessor"], offer.assessors)
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     behind = origins.known_from_the_start(wanted, command.command_id)
@@ -311,7 +344,13 @@ def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
 
 
 def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
-    if has_failed(search):
+    assessor = search.spec.assessor
+    if assessor is not None and assessor.on_failure.then == "stop" and assessor_is_given_up(search):
+        if search.status is not SearchStatus.STOPPING:
+            code, why = search.verdictless.last
+            message = f"its assessor failed {search.verdictless.count} times: {why}"
+            yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
+    elif has_failed(search):
         code, why = search.last_failure
         message = f"trial {search.next_trial}, asked {search.failures} times: {why}"
         yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)

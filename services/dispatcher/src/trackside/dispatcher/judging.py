@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
 from trackside.contracts.ids import trial_task_id
 from trackside.dispatcher import decide
 from trackside.dispatcher.assessor_lane import AssessorLane
+from trackside.dispatcher.assessors import ASSESSORS
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.lanes import Lane, LaneClosed, LaneError, Setup
 from trackside.domain.search import Search
@@ -24,6 +26,7 @@ class _Judged:
     setup: Setup
     rows: int = 0
     asking: bool = False
+    has_answered: bool = False
     proposed: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -33,8 +36,15 @@ class Judging:
     While one question is open the next reports gather, and go together: verdicts keep up with any rate.
     """
 
-    def __init__(self, lane: Lane, background: Background, propose: Callable[[str, Answer], None]) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        background: Background,
+        propose: Callable[[str, Answer], None],
+        own_lane: Lane | None = None,
+    ) -> None:
         self._assessor = AssessorLane(lane)
+        self._own = self._assessor if own_lane is None else AssessorLane(own_lane)
         self._background = background
         self._propose = propose
         self._searches: dict[str, _Judged] = {}
@@ -42,7 +52,7 @@ class Judging:
     def look_at(self, stream: Stream) -> None:
         """Has what is new in a search's past judged, unless a question about it is open."""
         search = stream.search
-        if search is None or search.spec.assessor is None:
+        if search is None or search.spec.assessor is None or decide.assessor_is_given_up(search):
             return
         known = self._searches.get(search.search_id)
         if known is None:
@@ -62,24 +72,57 @@ class Judging:
         """Drops a search that is over."""
         if self._searches.pop(search_id, None) is not None:
             await self._assessor.forget(search_id)
+            await self._own.forget(search_id)
 
     async def _judge(self, stream: Stream, search: Search, known: _Judged) -> None:
         while known.rows < len(stream.past):
             rows, seen = len(stream.past), stream.last_offset
             known.rows = rows
             try:
-                hopeless = await self._assessor.hopeless(search.search_id, known.setup, stream.past)
+                verdicts = await self._lane(search).hopeless(search.search_id, known.setup, stream.past)
             except LaneClosed:
                 return
             except LaneError as error:
                 log.warning("no verdicts", stream=search.search_id, rows=rows, reason=str(error))
-                continue
-            for trial, place in hopeless:
+                known.rows = 0  # asked again when the failure is in the log, unless it was one too many
+                self._tell_silence(stream, search, known, rows, error, seen)
+                break
+            known.has_answered = True
+            self._tell_failures(stream, search, known, verdicts.failed, seen)
+            for trial, place in verdicts.hopeless:
                 if (trial, place) not in known.proposed and _may_stop(stream, trial):
                     known.proposed.add((trial, place))
                     answer = Answer("stop trial", decide.early_stop(search, trial, seen), stream.traceparent)
                     self._propose(search.search_id, answer)
         known.asking = False
+
+    def _lane(self, search: Search) -> AssessorLane:
+        assert search.spec.assessor is not None
+        return self._assessor if search.spec.assessor.name in ASSESSORS else self._own
+
+    def _tell_silence(
+        self, stream: Stream, search: Search, known: _Judged, rows: int, error: LaneError, seen: int
+    ) -> None:
+        """Proposes the failure of an assessor that could not be asked to the end."""
+        before = 0 if known.has_answered else search.verdictless.in_a_row
+        known.has_answered = False
+        failure = (rows, before + 1, None)
+        told = decide.no_verdict(failure, f"assessor_{error.code}", str(error), error.traceback, seen)
+        self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
+
+    def _tell_failures(
+        self, stream: Stream, search: Search, known: _Judged, failed: list[dict[str, Any]], seen: int
+    ) -> None:
+        """Proposes those failures that the log hasn't yet: told of a past again, an assessor repeats them."""
+        for each in failed:
+            rows = each["rows"]
+            if rows <= search.verdictless.rows or (-1, rows) in known.proposed:
+                continue
+            known.proposed.add((-1, rows))
+            code = "assessor_nonsense" if each["type"] == "NonsenseError" else "assessor_failed"
+            failure, message = (rows, each["failure"], each["trial"]), f"{each['type']}: {each['message']}"
+            told = decide.no_verdict(failure, code, message, each["traceback"], seen)
+            self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
 
 
 def _setup(search: Search) -> Setup:

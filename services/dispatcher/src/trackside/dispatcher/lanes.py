@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ HistoryItem = Suggested | Ended | Imported
 History = Sequence[HistoryItem]
 
 BACKLOG_LIMIT = 20
-"""With this many requests waiting, a lane counts as backlogged."""
+"""With this many requests waiting a lane is backlogged, until no more than half of them are left."""
 _OPS_A_LINE = 200
 _START_LIMIT_S = 60.0
 _REPLY_BYTES_MAX = 16 * 1024 * 1024
@@ -71,6 +72,10 @@ class AdviceIsNonsense(AdviceFailed):
     code = "nonsense"
 
 
+def _ignore(_lane: "Lane") -> None:
+    """Does nothing."""
+
+
 def _advisor_argv() -> list[str]:
     # -P: a file that happens to lie in the working directory must not pass for a module.
     return [sys.executable, "-P", "-m", "trackside.dispatcher.advisor", "--parent", str(os.getpid())]
@@ -93,6 +98,8 @@ class Lane:
         self._ids = itertools.count(1)
         self._backlog = 0
         self._closed = False
+        self.backlogged = False
+        self.on_change: Callable[[Lane], None] = _ignore
 
     @property
     def backlog(self) -> int:
@@ -115,7 +122,7 @@ class Lane:
         A callable is asked for the ops when their turn has come, with the generation that will take them.
         Raises LaneTimeout, LaneDied, LaneClosed, or AdviceFailed with the advisor's own message.
         """
-        self._backlog += 1
+        self._count(+1)
         try:
             async with self._turn:
                 child = await self._alive()
@@ -133,7 +140,16 @@ class Lane:
                     await self._kill()
                     raise
         finally:
-            self._backlog -= 1
+            self._count(-1)
+
+    def _count(self, more: int) -> None:
+        """Counts what waits, and tells whoever listens."""
+        self._backlog += more
+        if self._backlog >= BACKLOG_LIMIT:
+            self.backlogged = True
+        elif self._backlog <= BACKLOG_LIMIT // 2:
+            self.backlogged = False
+        self.on_change(self)
 
     async def start(self) -> None:
         """Starts the advisor now, so that the first request needn't wait for it."""
@@ -168,8 +184,9 @@ class Lane:
         argv = self._argv or _advisor_argv()
         pipe = asyncio.subprocess.PIPE
         try:
+            # In a group of its own: what a user's code starts is killed with it.
             return await asyncio.create_subprocess_exec(
-                *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX
+                *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX, process_group=0
             )
         except OSError as error:
             raise LaneDied(f"lane {self.name}: can't start {argv[0]!r}: {error}") from error
@@ -227,7 +244,7 @@ class Lane:
             return
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()
+                os.killpg(child.pid, signal.SIGKILL)
         # Reaped here, whatever happens to the caller: neither a zombie nor an open pipe stays behind.
         await asyncio.shield(child.wait())
 

@@ -13,16 +13,19 @@ LISTED = 20
 class Offer:
     """The task types of all catalogues, and the devices of the workers that are there, by all their names.
 
-    `tuners` are the names of those that users have installed beside ours.
+    `tuners` and `assessors` are the names of those that users have installed beside ours.
     """
 
     task_types: frozenset[str] = frozenset()
     devices: tuple[str, ...] = ()
     device_names: frozenset[str] = frozenset()
     tuners: frozenset[str] = frozenset()
+    assessors: frozenset[str] = frozenset()
 
 
-def offer_of(fleet: Fleet, tuners: frozenset[str] = frozenset()) -> Offer:
+def offer_of(
+    fleet: Fleet, tuners: frozenset[str] = frozenset(), assessors: frozenset[str] = frozenset()
+) -> Offer:
     """Gives what a fleet offers; a catalogue counts even while its worker is away, a device doesn't."""
     devices = sorted(
         (worker.worker_id, device_id)
@@ -32,7 +35,7 @@ def offer_of(fleet: Fleet, tuners: frozenset[str] = frozenset()) -> Offer:
     )
     names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
     listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
-    return Offer(fleet.task_types, listed, frozenset(names), tuners)
+    return Offer(fleet.task_types, listed, frozenset(names), tuners, assessors)
 
 
 def type_problem(offer: Offer, task_type: str, path: str) -> Problem | None:

@@ -17,11 +17,11 @@ after a restart. It runs in the advisor process: it may be slow, raise or hang, 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol
 
+from trackside.dispatcher import installed
 from trackside.dispatcher.axes import Space, axes_of, unfit
+from trackside.dispatcher.faults import NonsenseError
 from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, suggestion_seed
 
 GROUP = "trackside.tuners"
@@ -29,10 +29,6 @@ REPEATS_MAX = 8
 """How often a tuner that repeats itself is asked for one trial, each time with another seed."""
 
 Past = dict[str, Any]
-
-
-class NonsenseError(ValueError):
-    """A tuner suggested what no trial can have; the message says what and why."""
 
 
 class OwnTuner(Protocol):
@@ -45,23 +41,9 @@ class OwnTuner(Protocol):
         ...
 
 
-@cache
 def names() -> frozenset[str]:
     """Gives the names of all tuners that were installed when this was first asked."""
-    return frozenset(entry.name for entry in entry_points(group=GROUP))
-
-
-def found(name: str) -> EntryPoint:
-    """Finds where a tuner is; raises ValueError if none or more than one has the name."""
-    offered = entry_points(group=GROUP)
-    entries = [entry for entry in offered if entry.name == name]
-    if not entries:
-        listed = ", ".join(sorted(entry.name for entry in offered)) or "none"
-        raise ValueError(f"no tuner {name!r} is installed; entry points of group {GROUP}: {listed}")
-    if len(entries) > 1:
-        listed = ", ".join(sorted(entry.value for entry in entries))
-        raise ValueError(f"several packages offer a tuner {name!r}: {listed}; uninstall all but one")
-    return entries[0]
+    return installed.names(GROUP)
 
 
 class OwnMemory:
@@ -69,7 +51,7 @@ class OwnMemory:
 
     def __init__(self, space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
         self._name = tuner["name"]
-        kind = found(self._name).load()
+        kind = installed.found(GROUP, "tuner", self._name).load()
         options = dict(tuner.get("options") or {})
         self._tuner: OwnTuner = kind(space=dict(space), options=options, direction=direction)
         self._seed = seed

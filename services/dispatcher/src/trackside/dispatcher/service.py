@@ -7,11 +7,13 @@ import structlog
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.topics import Topics
-from trackside.dispatcher import deadlines, decide, own_tuners
+from trackside.dispatcher import deadlines, decide, own_assessors, own_tuners
 from trackside.dispatcher.advice import Advice
+from trackside.dispatcher.backlog import Backlog
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.intake import Intake
@@ -63,6 +65,7 @@ class Dispatcher:
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
+        self._backlog = Backlog(author.instance, new_id(), advice.lanes)
         self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
@@ -112,7 +115,7 @@ class Dispatcher:
         yield from self._advised(facts)
         events = self._topics.events.name
         if self._offer is None:
-            self._offer = offer_of(self._fleet, own_tuners.names())
+            self._offer = offer_of(self._fleet, own_tuners.names(), own_assessors.names())
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue
@@ -124,6 +127,7 @@ class Dispatcher:
             for answer in decide.react(stream, self._offer, self._over.of(stream)):
                 yield self._decision(stream_id, answer)
         yield from self._overdue(facts)
+        yield from self._backlogged(facts)
 
     def act(self, facts: Facts) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
@@ -173,6 +177,12 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             for what, messages, parent in () if stream is None else deadlines.reached(stream, now_ms):
                 yield Decision(events, stream_id, tuple(messages), what, "", parent)
+
+    def _backlogged(self, facts: Facts) -> Iterable[Decision]:
+        fleet, instance = self._topics.fleet.name, self._backlog.instance
+        if not facts.busy(fleet, instance):
+            for event in self._backlog.lacking(self._fleet):
+                yield Decision(fleet, instance, (event,), "tell backlog")
 
     def _decision(self, stream_id: str, answer: Answer) -> Decision:
         for event in answer.events:

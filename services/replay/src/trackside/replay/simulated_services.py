@@ -93,7 +93,7 @@ def dispatcher(
             service,
             starts=await from_start(log, topics.events) | await from_start(log, topics.fleet),
             raw=await from_start(log, topics.commands),
-            partitions={topics.events.name: topics.event_partitions},
+            partitions={topics.events.name: topics.event_partitions, topics.fleet.name: 1},
             health=Health("dispatcher"),
             background=background,
             standby=standby,

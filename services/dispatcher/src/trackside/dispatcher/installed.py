@@ -1,0 +1,23 @@
+"""Finds classes that installed packages offer under an entry-point group."""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+
+@cache
+def names(group: str) -> frozenset[str]:
+    """Gives all names of a group that were installed when this was first asked."""
+    return frozenset(entry.name for entry in entry_points(group=group))
+
+
+def found(group: str, kind: str, name: str) -> EntryPoint:
+    """Finds where a class of this kind is; raises ValueError if none or more than one has the name."""
+    offered = entry_points(group=group)
+    entries = [entry for entry in offered if entry.name == name]
+    if not entries:
+        listed = ", ".join(sorted(entry.name for entry in offered)) or "none"
+        raise ValueError(f"no {kind} {name!r} is installed; entry points of group {group}: {listed}")
+    if len(entries) > 1:
+        listed = ", ".join(sorted(entry.value for entry in entries))
+        raise ValueError(f"several packages offer a {kind} {name!r}: {listed}; uninstall all but one")
+    return entries[0]

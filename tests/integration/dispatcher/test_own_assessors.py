@@ -1,0 +1,122 @@
+"""An assessor of a user's own package: found by its entry point, asked in a real process, not trusted."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatcher.deciding import OFFER, SPEC, START, answered, published, refusal
+from tests.unit.domain.given import Told
+from trackside.dispatcher import installed, own_assessors
+from trackside.dispatcher.assessor_lane import AssessorLane
+from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneDied, LaneTimeout
+from trackside.domain.past import Row
+
+PACKAGE = '''
+"""An assessor as a user writes it: this file imports nothing of Trackside."""
+
+import math
+import os
+import threading
+
+
+class Floor:
+    """Stops what is below a floor, or below half of the worst that ended."""
+
+    def __init__(self, options, direction, seed):
+        self.floor = options["floor"]
+        if direction != "maximize":
+            raise ValueError("only maximize")
+
+    def hopeless(self, trial, ended):
+        match trial["newest"]:
+            case 13.0:
+                raise ArithmeticError("unlucky")
+            case 14.0:
+                threading.Event().wait()
+            case 15.0:
+                os._exit(3)
+            case 16.0:
+                return "yes"
+        if math.isnan(trial["newest"]):
+            return True
+        worst = min((past["value"] for past in ended if past["status"] == "SUCCEEDED"), default=-math.inf)
+        return trial["values"][-1] < max(self.floor, worst / 2)
+'''
+ROWS: list[Row] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3), (3, 0, 0.45)]
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Installs a package as a wheel would lie there, for this process and its children."""
+    (tmp_path / "flooring.py").write_text(PACKAGE)
+    metadata = tmp_path / "flooring-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flooring\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[trackside.assessors]\nfloor = flooring:Floor\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed.names.cache_clear()
+    yield
+    installed.names.cache_clear()
+
+
+@pytest.fixture
+async def lane() -> AsyncIterator[Lane]:
+    lane = Lane("own-assessor")
+    yield lane
+    await lane.close()
+
+
+def setup(direction: str = "maximize", name: str = "floor") -> dict[str, Any]:
+    assessor = {"name": name, "options": {"floor": 0.1}}
+    return {"assessor": assessor, "direction": direction, "seed": 4}
+
+
+async def test_a_users_assessor_judges_by_reports_and_ends_and_the_same_when_told_again(lane: Lane) -> None:
+    found = await AssessorLane(lane).hopeless("s", setup(), ROWS)
+    assert (found.hopeless, found.failed) == ([(1, 1), (2, 3)], [])
+    await lane._kill()
+    assert await AssessorLane(lane).hopeless("s", setup(), ROWS) == found
+    assert lane.generation == 2
+
+
+async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_judged(lane: Lane) -> None:
+    rows: list[Row] = [(0, 0, 13.0), (1, 0, 0.05), (2, 0, 16.0), (3, 0, "nan")]
+    found = await AssessorLane(lane).hopeless("s", setup(), rows)
+    assert found.hopeless == [(1, 1), (3, 3)]
+    raised, nonsense = found.failed
+    assert (raised["rows"], raised["type"], raised["message"]) == (1, "ArithmeticError", "unlucky")
+    assert "flooring.py" in raised["traceback"]
+    assert "assessment.py" not in raised["traceback"]
+    assert nonsense["type"] == "NonsenseError"
+    assert "said 'yes' of a trial, not True or False" in nonsense["message"]
+
+
+async def test_one_that_ends_its_process_or_hangs_is_started_anew(lane: Lane) -> None:
+    with pytest.raises(LaneDied):
+        await AssessorLane(lane).hopeless("s", setup(), [(0, 0, 15.0)])
+    await lane.start()
+    lane.timeout_s = 0.3
+    with pytest.raises(LaneTimeout):
+        await AssessorLane(lane).hopeless("s", setup(), [(0, 0, 14.0)])
+    lane.timeout_s = 30.0
+    assert (await AssessorLane(lane).hopeless("t", setup(), ROWS)).failed == []
+
+
+async def test_what_its_class_refuses_is_named(lane: Lane) -> None:
+    with pytest.raises(AdviceFailed, match="only maximize"):
+        await AssessorLane(lane).hopeless("s", setup("minimize"), ROWS)
+    with pytest.raises(AdviceFailed, match=r"no assessor 'gone' is installed; .*: floor"):
+        await AssessorLane(lane).hopeless("s", setup(name="gone"), ROWS)
+
+
+def test_a_search_may_name_an_assessor_that_is_installed_and_no_other() -> None:
+    offer = replace(OFFER, assessors=own_assessors.names())
+    known = published(1, START, SPEC | {"assessor": {"name": "floor", "options": {"floor": 0.1}}})
+    assert len(answered(Told(), known, offer)) == 2
+    wrong = published(1, START, SPEC | {"assessor": {"name": "flor"}})
+    code, path, _ = refusal(answered(Told(), wrong, offer))
+    assert (code, path) == ("unknown_assessor", "$.assessor.name")

@@ -1,0 +1,153 @@
+"""An assessor that fails: its trials go on, the log says why, a policy says what follows."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatcher.test_failing_tuners import LATE, Scripted
+from tests.unit.domain.given import Told, report, search_running, task_active
+from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
+from trackside.contracts.message import Event
+from trackside.contracts.searches import Assessor, AssessorFailure, SearchFailed
+from trackside.contracts.tasks import TaskStopRequested
+from trackside.dispatcher import assessment, decide
+from trackside.dispatcher.assessment import Assessment
+from trackside.dispatcher.decide import Answer
+from trackside.dispatcher.judging import Judging
+from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.rules import Course, Independent
+from trackside.domain.outcome import Outcome
+from trackside.eventlog.background import Background
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+
+
+def failure(rows: int = 1, number: int = 1) -> AssessmentFailed:
+    return AssessmentFailed(rows=rows, failure=number, code="assessor_failed", message="it raised", seen=9)
+
+
+class Touchy(Independent):
+    """Finds a trial hopeless below 0, and raises upon 13."""
+
+    def hopeless(self, course: Course) -> bool:
+        if course.newest == 13:
+            raise ArithmeticError("unlucky")
+        return course.newest < 0
+
+    def completed(self, course: Course, value: float) -> None:
+        """Keeps nothing."""
+
+
+@pytest.fixture
+def touchy(monkeypatch: pytest.MonkeyPatch) -> Assessment:
+    monkeypatch.setattr(assessment, "rule_of", lambda *_: Touchy())
+    return Assessment({"name": "touchy"}, "maximize", 7)
+
+
+def test_d17_a_report_that_an_assessor_fails_upon_costs_no_other_trial_its_verdict(
+    touchy: Assessment,
+) -> None:
+    rows: Any = [(0, 0, 13.0), (1, 0, -1.0), (0, 1, 13.0), (0, 2, 13.0), (0, 3, 1.0), (0, 4, 13.0)]
+    assert touchy.take(rows) == [(1, 1)]
+    told = [(each.rows, each.trial, each.failure, each.type) for each in touchy.failures]
+    name = "ArithmeticError"
+    assert told == [(1, 0, 1, name), (3, 0, 1, name), (4, 0, 2, name), (6, 0, 1, name)]
+
+
+def test_no_more_failures_are_told_than_anybody_wants(touchy: Assessment) -> None:
+    touchy.take([(0, step, 13.0) for step in range(FAILURES_MAX + 5)])
+    assert len(touchy.failures) == FAILURES_MAX
+
+
+def test_failures_count_in_a_row_each_once() -> None:
+    told = search_running(assessor=Assessor())
+    assert told.tell(failure(rows=4, number=2)) == OVERTAKEN
+    assert told.tell(failure(rows=4, number=1)) == APPLIED
+    assert told.tell(failure(rows=4, number=1)) == DUPLICATE
+    assert told.tell(failure(rows=4, number=2)) == APPLIED
+    assert told.tell(failure(rows=3, number=3)) == DUPLICATE
+    assert told.tell(failure(rows=6, number=1)) == APPLIED, "it had given verdicts in between"
+    assert (told.search.verdictless.in_a_row, told.search.verdictless.count) == (1, 3)
+    assert search_running().tell(failure()) == OVERTAKEN, "there is no assessor"
+
+
+class Judged:
+    """A search whose assessor answers what a test says, with the dispatcher's side of it."""
+
+    def __init__(self, policy: AssessorFailure, *answers: Any) -> None:
+        self.told: Told = task_active(assessor=Assessor(on_failure=policy))
+        self.told.tell(report(1, 0.5))
+        self.lane = Scripted("assessor", *answers)
+        self.background = Background()
+        self.judging = Judging(self.lane, self.background, self._take)
+        self.answers: asyncio.Queue[Answer] = asyncio.Queue()
+
+    def _take(self, _stream_id: str, answer: Answer) -> None:
+        self.answers.put_nowait(answer)
+
+    async def event(self) -> Event:
+        """Has the assessor asked, and gives what is proposed next, told."""
+        self.judging.look_at(self.told.stream)
+        async with asyncio.timeout(60):
+            [event] = (await self.answers.get()).events
+        assert self.told.tell(event) == APPLIED
+        return event
+
+    async def until_idle(self) -> None:
+        """Waits until no question is open."""
+        while self.judging._searches and any(known.asking for known in self.judging._searches.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0)  # a turn of the loop
+
+
+def verdicts(*hopeless: tuple[int, int], failed: Any = ()) -> dict[str, Any]:
+    return {"hopeless": list(hopeless), "failed": list(failed)}
+
+
+def raised(rows: int, number: int = 1, kind: str = "ValueError") -> dict[str, Any]:
+    return {"rows": rows, "trial": 0, "failure": number, "type": kind, "message": "no", "traceback": "t"}
+
+
+async def test_an_assessor_that_is_silent_is_asked_again_and_its_verdict_counts() -> None:
+    judged = Judged(AssessorFailure(), LATE, verdicts((0, 0)))
+    first = await judged.event()
+    assert isinstance(first, AssessmentFailed)
+    assert (first.code, first.failure, first.rows, first.trial) == ("assessor_timed_out", 1, 1, None)
+    await judged.until_idle()
+    assert isinstance(await judged.event(), TaskStopRequested)
+
+
+async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_go_on() -> None:
+    judged = Judged(AssessorFailure(retries=1), LATE, LATE)
+    for number in (1, 2):
+        event = await judged.event()
+        assert isinstance(event, AssessmentFailed)
+        assert event.failure == number
+        await judged.until_idle()
+    assert decide.assessor_is_given_up(judged.told.search)
+    judged.told.tell(report(2, 0.1))
+    judged.judging.look_at(judged.told.stream)
+    assert judged.lane.answers == []
+    assert list(decide.react(judged.told.stream, Offer())) == []
+
+
+async def test_a_search_may_be_stopped_when_its_assessor_fails() -> None:
+    judged = Judged(AssessorFailure(retries=0, then="stop"), LATE)
+    await judged.event()
+    [answer] = decide.react(judged.told.stream, Offer())
+    [event] = answer.events
+    assert isinstance(event, SearchFailed)
+    assert event.code == "assessor_timed_out"
+    judged.told.tell(event)
+    assert [answer.what for answer in decide.react(judged.told.stream, Offer())] == ["stop task"]
+
+
+async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_past_again() -> None:
+    failed = [raised(1, kind="NonsenseError")]
+    judged = Judged(AssessorFailure(), verdicts(failed=failed), verdicts((0, 0), failed=failed))
+    event = await judged.event()
+    assert isinstance(event, AssessmentFailed)
+    assert (event.code, event.trial, event.message) == ("assessor_nonsense", 0, "NonsenseError: no")
+    await judged.until_idle()
+    judged.judging = Judging(judged.lane, judged.background, judged._take)  # another dispatcher
+    assert isinstance(await judged.event(), TaskStopRequested)
