@@ -76,7 +76,7 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
             found.append(await trials.measured(stack, log, asked.trials, ceiling, append_ms))
         if "slots" in parts:
             console.print(f"slots: {asked.trials} no-op trials, {asked.paced} of 0.25 s")
-            found.append(await slots.measured(log, asked.trials, asked.paced, beside_ms))
+            found.append(await slots.measured(stack, log, asked.trials, asked.paced, beside_ms))
         if "starts" in parts:
             console.print(f"{asked.starts} starts of new processes and of a warm one")
             found.append(await starts.measured(stack, log, asked.starts, beside_ms))
