@@ -20,12 +20,14 @@ from trackside.eventlog.memory import MemoryLog
 
 
 class DeafLog(MemoryLog):
-    """A log that never answers once it is told how an attempt ended."""
+    """A log that never answers once it is told how an attempt ended, unless it isn't `deaf`."""
+
+    deaf = True
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
         """Appends a batch, unless it holds the end of an attempt."""
         ended = AttemptEnded.wire_type().encode()
-        if any(("ce_type", ended) in record.headers for record in batch):
+        if self.deaf and any(("ce_type", ended) in record.headers for record in batch):
             sys.stdout.write("withheld\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
@@ -35,13 +37,21 @@ class DeafLog(MemoryLog):
 async def main(
     data_dir: Path, parameters: dict[str, object], catalogue: str = "", task_type: str = "noop"
 ) -> None:
-    """Runs until it is killed. With the parameter `held`, another task `b` waits behind it."""
-    held = parameters.pop("held", False)
+    """Runs until it is killed.
+
+    With the parameter `held`, another task `b` waits behind it; with `before`, another one is over.
+    """
+    held, before = parameters.pop("held", False), parameters.pop("before", False)
     topics = Topics("t.")
     log = DeafLog()
     await log.ensure(topics.shared)
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
     async with running(log, topics, settings_for(data_dir, **given)) as rig:
+        if before:
+            log.deaf = False
+            await rig.run("first", {}, task_type=task_type)
+            await rig.end("first")
+            log.deaf = True
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await rig.pid("a")
