@@ -34,7 +34,7 @@ def as_postgres_gets_it(statement: str) -> str:
     statement = re.sub(
         r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 hour' AND now()", statement
     )
-    return statement.replace("($task)", "('a', 'b')")
+    return re.sub(r"\(\$(task|search)\)", "('a', 'b')", statement)
 
 
 def exposed() -> set[str]:

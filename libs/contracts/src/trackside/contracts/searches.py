@@ -61,9 +61,15 @@ class TunerFailure(_Spec):
 
 
 class Tuner(_Spec):
-    """The algorithm that suggests parameters, with its options."""
+    """The algorithm that suggests parameters, with its options.
+
+    With `remote` it is a process of anyone, in any language, that answers requests of this name; each within
+    `time_limit_s`, or the dispatcher's own limit if that isn't given.
+    """
 
     name: str = "tpe"
+    remote: bool = False
+    time_limit_s: float | None = Field(default=None, gt=0, le=3_600, allow_inf_nan=False)
     options: dict[str, Option] = {}
     on_failure: TunerFailure = TunerFailure()
 

@@ -28,6 +28,15 @@ class TaskStatus(IntEnum):
     EXCEPTION = 8
     INTERRUPT = 9
 
+    @classmethod
+    def of(cls, given: object) -> "TaskStatus":
+        """Gives the phase that a number or a name stands for; UNKNOWN for anything else."""
+        if isinstance(given, str):
+            return cls.__members__.get(given, cls.UNKNOWN)
+        if isinstance(given, int) and not isinstance(given, bool) and given in cls._value2member_map_:
+            return cls(given)
+        return cls.UNKNOWN
+
 
 class AttemptEnd(StrEnum):
     """How an attempt ended."""

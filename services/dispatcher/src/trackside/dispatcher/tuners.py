@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.refusals import nearest
 from trackside.contracts.search_space import TYPES
 from trackside.dispatcher.axes import FINITE_TYPES, Space, axes_of, inner, parameters_of, size, unfit
@@ -77,6 +78,8 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     `own` are the names of tuners that are installed beside ours; their options are for them to judge.
     """
     fault = _space_fault(space)
+    if tuner.get("remote"):
+        return fault or _name_fault(tuner.get("name"))
     if fault or (tuner.get("name") in own and tuner.get("name") not in TUNERS):
         return fault
     fault = choice_fault("tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, also=own)
@@ -85,6 +88,13 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     name, options = str(tuner["name"]), tuner.get("options") or {}
     assert isinstance(options, Mapping)
     return _type_fault(space, name) or _special_fault(space, name, options)
+
+
+def _name_fault(name: object) -> Fault | None:
+    """Says what is wrong with the name of a tuner that nobody here knows."""
+    if isinstance(name, str) and is_identifier(name):
+        return None
+    return "$.tuner.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"
 
 
 def can_search(kind: Kind, parameter: Mapping[str, Any]) -> bool:
