@@ -42,7 +42,7 @@ async def main(
     With the parameter `held`, another task `b` waits behind it; with `before`, another one is over.
     """
     held, before = parameters.pop("held", False), parameters.pop("before", False)
-    topics = Topics("t.")
+    topics, entries = Topics("t."), data_dir / "journal"
     log = DeafLog()
     await log.ensure(topics.shared)
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
@@ -51,13 +51,13 @@ async def main(
             log.deaf = False
             await rig.run("first", {}, task_type=task_type)
             await rig.end("first")
+            await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]))
             log.deaf = True
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await rig.pid("a")
         if held:
             await rig.run("b", wait=True)
-            entries = data_dir / "journal"
             await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2))
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
