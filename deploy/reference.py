@@ -61,6 +61,8 @@ def messages() -> str:
         ("Output", topics.logs.name, codec.LOGS),
         ("Dead letters", topics.dead_letters.name, codec.DEAD_LETTERS),
         ("Imported streams", topics.imports.name, codec.IMPORTS),
+        ("Requests to tuners", topics.suggestion_requests.name, codec.REQUESTS),
+        ("Answers of tuners", topics.suggestions.name, codec.ANSWERS),
     ]
     parts = []
     for title, topic, kinds in groups:

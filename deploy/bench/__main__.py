@@ -21,6 +21,7 @@ from bench import (
     rebuilds,
     replays,
     scheduling,
+    simulations,
     slots,
     starts,
     suggestions,
@@ -35,7 +36,7 @@ from trackside.telemetry.logs import configure_logs
 
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
-    *("points", "scheduling", "suggestions", "verdicts", "replay"),
+    *("points", "scheduling", "suggestions", "verdicts", "replay", "simulation"),
 )
 
 
@@ -75,7 +76,7 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
             found.append(await trials.measured(stack, log, asked.trials, ceiling, append_ms))
         if "slots" in parts:
             console.print(f"slots: {asked.trials} no-op trials, {asked.paced} of 0.25 s")
-            found.append(await slots.measured(log, asked.trials, asked.paced, beside_ms))
+            found.append(await slots.measured(stack, log, asked.trials, asked.paced, beside_ms))
         if "starts" in parts:
             console.print(f"{asked.starts} starts of new processes and of a warm one")
             found.append(await starts.measured(stack, log, asked.starts, beside_ms))
@@ -89,6 +90,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
             found.append(await replays.measured(log))
+        if "simulation" in parts:
+            console.print("searches of 30 trials with faults, in virtual time")
+            found.append(await asyncio.to_thread(simulations.measured))
         if "points" in parts:
             console.print(f"{asked.points:,} metric points")
             found.append(await points.measured(log, stack.postgres_dsn, asked.points))

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from bench.figures import Figure, Findings, Goal, percentile
 from bench.place import SLOTS, TASK_TYPE, WARM_TYPE
+from bench.processor import spent, used_ms
 from bench.trials import checked, courses, gaps, run
+from trackside.embedded.stack import Stack
 from trackside.eventlog.log import Log
 
 RAY_STEADY_PER_S = 120
@@ -25,11 +27,13 @@ class _Run:
     counted: list[str]
 
 
-async def measured(log: Log, trials: int, paced: int, append_ms: float) -> Findings:
+async def measured(stack: Stack, log: Log, trials: int, paced: int, append_ms: float) -> Findings:
     """Measures searches of so many trials that do nothing, and of so many `paced` ones."""
     found = Findings()
     ahead = await _run(log, trials, 2 * SLOTS, TASK_TYPE)
+    before = used_ms(stack)
     warm = await _run(log, trials, SLOTS, WARM_TYPE)
+    cpu_ms = spent(before, used_ms(stack), trials)
     warm_ahead = await _run(log, 2 * trials, 2 * SLOTS, WARM_TYPE)
     steady = Goal(RAY_STEADY_PER_S, 2.5 * RAY_STEADY_PER_S)
     found.figures = [
@@ -37,10 +41,12 @@ async def measured(log: Log, trials: int, paced: int, append_ms: float) -> Findi
         Figure("-", "no-op trials, with one behind", ahead.rate, "/s"),
         Figure("P2", "no-op trials, warm", warm.rate, "/s", goal=steady),
         Figure("P2", "the same, with one behind", warm_ahead.rate, "/s", goal=steady),
+        Figure("-", "processor time of a warm trial", sum(cpu_ms.values()), "ms"),
         *_gap("P4", "saturated, warm, code", warm, append_ms, None),
         *_gap("P5", "saturated, one behind, warm", warm_ahead, append_ms, Goal(30, 3, at_most=True)),
     ]
     found.counted = [f"{each.counted[0]}, {each.counted[2]}" for each in (ahead, warm, warm_ahead)]
+    found.details = {"warm_cpu_ms": cpu_ms}
     for name, task_type in PACED_TYPES.items():
         alone = await _run(log, paced, SLOTS, task_type)
         behind = await _run(log, paced, 2 * SLOTS, task_type)

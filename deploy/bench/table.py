@@ -46,6 +46,9 @@ def shown(
     if cpu_ms := details.get("cpu_ms"):
         each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
         console.print(f"\nprocessor time of one trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
+    if cpu_ms := details.get("warm_cpu_ms"):
+        each = "; ".join(f"{name} {number(value)}" for name, value in cpu_ms.items())
+        console.print(f"\nof a warm trial, ms: {each}; in all {number(sum(cpu_ms.values()))}")
     if pids := details.get("pids"):
         console.print(
             f"\nfresh pids: {', '.join(map(str, pids[:8]))} ... {pids[-1]} ({len(set(pids))} in all)"

@@ -37,10 +37,14 @@ SETTINGS = {
 }
 
 
-def started(folder: Path, leash: Path) -> Stack:
-    """Starts a stack as `trackside up` does, with a short lease and short tasks."""
+def started(folder: Path, leash: Path, bootstrap: str = "") -> Stack:
+    """Starts a stack as `trackside up` does, with a short lease and short tasks.
+
+    With a `bootstrap` its services have that for the broker's address.
+    """
     listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
-    found = stack.start(folder, listed, setup=stacks.SETUP, env=SETTINGS, leash=leash)
+    settings = SETTINGS | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
+    found = stack.start(folder, listed, setup=stacks.SETUP, env=settings, leash=leash)
     (home_of_tasks(folder) / "runs").mkdir()
     return found
 

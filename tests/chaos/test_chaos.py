@@ -1,6 +1,7 @@
 """Real processes are killed while a search runs; at the end it is as if nobody had touched it.
 
-`make chaos` runs more of it: TRACKSIDE_CHAOS_RUNS searches, each with a seed of its own and more faults.
+`make chaos` runs more of it: TRACKSIDE_CHAOS_RUNS searches, each with a seed of its own and more faults; and
+as many more in which TRACKSIDE_CHAOS_FAULTS come about one a second, whatever the last one has left.
 """
 
 import asyncio
@@ -16,12 +17,15 @@ import pytest
 from tests.chaos import faults, noticing, proofs
 from tests.chaos.faults import Fault
 from tests.chaos.history import PATIENCE_S, History
+from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.scene import SLOTS, Scene, folders_of, started
+from tests.chaos.storm import Storm
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.search_space import Choice, Uniform
 from trackside.contracts.searches import SearchSpec, StartSearch, Tuner
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
+from trackside.embedded.ports import free_ports
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.sdk import Client
@@ -30,6 +34,9 @@ from trackside.sdk.publication import Accepted
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 TRIALS = 30
 LONG_ROUNDS = 2
+STORM_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_FAULTS", "100"))
+MANY_FAULTS = 100
+"""After so many an attempt was repeated, and an event ignored."""
 SEARCH_ID = "chaos"
 
 
@@ -60,6 +67,58 @@ async def test_a_long_search_survives_many_kills(running: Stack, seed: int, numb
     await survives(running, seed + number, chosen, 2 * len(chosen))
 
 
+@pytest.fixture
+def proxied(tmp_path: Path, leash: Path) -> Iterator[tuple[Stack, Proxy]]:
+    """Gives a stack of the test's own whose services reach the broker through a proxy."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    folder = tmp_path / ".trackside"
+    with Proxy(free_ports(1)[0], lambda: port_of_broker(folder)) as proxy:
+        yield started(folder, leash, proxy.address), proxy
+        stack.stop(folder)
+
+
+@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("number", range(LONG_RUNS))
+async def test_a_search_survives_a_fault_a_second(
+    proxied: tuple[Stack, Proxy], seed: int, number: int
+) -> None:
+    running, proxy = proxied
+    trials = STORM_FAULTS // 2 + 2 * SLOTS
+    async with scene_of(running, seed + number) as scene:
+        with told(scene, seed + number):
+            scene.rise(0)
+            publication = await scene.client.publish(search(seed + number, trials), SEARCH_ID)
+            assert isinstance(await scene.client.answer(publication, PATIENCE_S), Accepted)
+            await scene.filled()
+            storm = Storm(scene, proxy)
+            try:
+                await storm.rage(STORM_FAULTS)
+            finally:
+                await storm.calm()
+            scene.say(f"calm after {storm.counts}")
+            await scene.until("all programs are ready", lambda: everything_is_ready(running))
+            scene.rise(trials - scene.tide)
+            for number_ended in range(1, trials + 1):
+                await scene.history.until(f"{number_ended} ends", lambda n=number_ended: ended(scene) >= n)  # type: ignore[misc]
+            await prove(scene, trials, harmed=STORM_FAULTS >= MANY_FAULTS)
+    stack.stop(running.folder)
+    assert proofs.processes_in(running.folder) == []
+
+
+def ended(scene: Scene) -> int:
+    """Counts the trials that have ended."""
+    assert scene.history.search is not None
+    return sum(trial.ended_at >= 0 for trial in scene.history.search.trials)
+
+
+def everything_is_ready(running: Stack) -> bool:
+    """Says whether every program of a stack runs."""
+    return all(
+        one.state in ("ready", "ended") for one in stack.load(running.folder).status.processes.values()
+    )
+
+
 async def survives(running: Stack, seed: int, chosen: list[Fault], trials: int) -> None:
     """Runs a search, commits the faults one after the other, and proves that it shows nowhere."""
     async with scene_of(running, seed) as scene:
@@ -80,8 +139,8 @@ async def survives(running: Stack, seed: int, chosen: list[Fault], trials: int) 
     assert proofs.processes_in(running.folder) == []
 
 
-async def prove(scene: Scene, trials: int) -> None:
-    """Checks everything that must be so at the end."""
+async def prove(scene: Scene, trials: int, *, harmed: bool = True) -> None:
+    """Checks everything that must be so at the end; `harmed` says that the faults must show in the log."""
     history = scene.history
     published = [await sending for sending in scene.published]
     commands = {publication.stream_id for publication in published}
@@ -94,7 +153,8 @@ async def prove(scene: Scene, trials: int) -> None:
     )
     await history.until("the end of the search", lambda: history.streams.by_id[SEARCH_ID].closed)
     proofs.each_trial_ended_once(history, trials)
-    proofs.something_was_at_stake(history)
+    if harmed:
+        proofs.something_was_at_stake(history)
     proofs.each_attempt_ran_once_at_most(scene)
     proofs.each_publication_was_answered(history, published)
     scene.say_what_ended_of_itself()

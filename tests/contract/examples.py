@@ -156,6 +156,25 @@ SEARCH_EVENTS: list[Message] = [
     searches.SearchFailed(code="tuner_failed", message="trial 7: the tuner raised"),
     searches.SearchEnded(status=searches.SearchStatus.DONE, trials=20),
 ]
+REMOTE: list[Message] = [
+    advice.SuggestionRequested(
+        request_id="digits-1/7/1/118/1",
+        search_id="digits-1",
+        tuner="halving",
+        options={"share": 0.5},
+        trial=7,
+        seed=2_203_318_222,
+        search_seed=7,
+        direction="maximize",
+        space=SPACE,
+        space_version=1,
+        seen=118,
+        time_limit_s=30.0,
+        past=[{"number": 0, "parameters": PARAMETERS, "state": "complete", "value": 0.97}],
+        omitted=1,
+    ),
+    advice.AnswerSuggestion(request_id="digits-1/7/1/118/1", parameters=PARAMETERS),
+]
 BATCH_EVENTS: list[Message] = [
     batches.BatchStarted(command_id="c-3", batch=BATCH),
     batches.GroupEnded(group=0, ends={"finished": 1, "failed": 1}),
@@ -182,7 +201,9 @@ TASK_EVENTS: list[Message] = [
     tasks.TaskInterrupted(**TOKEN, interrupt=1, resource="device", reserved=RESERVED, error=ERROR),
     tasks.TaskRefused(**TOKEN, code="busy", message="the device runs digits-1.6"),
     tasks.TaskStatusChanged(**TOKEN, status=tasks.TaskStatus.TRAINING),
-    tasks.MetricReported(**COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan"),
+    tasks.MetricReported(
+        **COUNTED, kind="PERIODICAL", step=3, value=None, non_finite="nan", others={"f1": 0.5, "loss": "inf"}
+    ),
     tasks.AttemptEnded(
         **TOKEN,
         end=tasks.AttemptEnd.FAILED,
@@ -252,7 +273,7 @@ OTHERS: list[Message] = [
 ]
 EXAMPLES: dict[str, Message] = {
     message.wire_type(): message
-    for message in (*COMMANDS, *SEARCH_EVENTS, *BATCH_EVENTS, *TASK_EVENTS, *OTHERS)
+    for message in (*COMMANDS, *SEARCH_EVENTS, *BATCH_EVENTS, *TASK_EVENTS, *OTHERS, *REMOTE)
 }
 
 

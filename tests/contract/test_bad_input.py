@@ -4,6 +4,7 @@ Commands go the way of any publication, through the pure parts of the dispatcher
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ from trackside.eventlog.log import Entry
 from trackside.summary_indexer.poison import points_of
 
 ROOT = Path(__file__).parents[2]
+HERE = "contract/test_bad_input.py::test_a_row_gives_its_code_path_and_reason"
 PAGE = ROOT / "docs" / "publishing.md"
 HEADERS: dict[str, bytes | None] = {
     "ce_specversion": b"1.0",
@@ -124,9 +126,14 @@ def test_every_row_is_here_and_its_codes_are_in_the_reference(number: int) -> No
         assert row.code in known or row.code.endswith("_range"), row.code
 
 
-@pytest.mark.parametrize("row", ELSEWHERE, ids=lambda row: f"BI-{row.number}")
-def test_the_tests_of_a_row_that_is_tested_elsewhere_are_there(row: Elsewhere) -> None:
-    for place in row.tests:
+def test_every_test_that_the_page_names_is_there() -> None:
+    rows = [text for text in PAGE.read_text("utf-8").splitlines() if text.startswith("| BI-")]
+    named = {place for row in rows for place in re.findall(r"`(\w+(?:/\w+)*\.py::\w+)", row)}
+    here = {param.id for param in ways()}
+    assert {place for row in rows for place in re.findall(r"\[(BI-\d+-\d+)\]", row)} <= here
+    assert len(named) > 10
+    assert all("not yet" in row or ".py::" in row for row in rows)
+    for place in named:
         file, _, name = place.partition("::")
         tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
         names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
@@ -136,10 +143,11 @@ def test_the_tests_of_a_row_that_is_tested_elsewhere_are_there(row: Elsewhere) -
 def line(row: Row | Elsewhere | Missing) -> str:
     """Gives a row as the page has it."""
     if isinstance(row, Missing):
-        return f"| BI-{row.number} | {row.what} | not yet: {row.reason} |"
+        return f"| BI-{row.number} | {row.what} | not yet: {row.reason} | - |"
     codes = [row.code, *(way.code for way in row.ways)] if isinstance(row, Row) else [row.code]
     named = ", ".join(f"`{code}`" for code in dict.fromkeys(codes) if code)
-    return f"| BI-{row.number} | {row.what} | {named or '-'} |"
+    tests = [f"{HERE}[BI-{row.number}-1]"] if isinstance(row, Row) else row.tests
+    return f"| BI-{row.number} | {row.what} | {named or '-'} | {' '.join(f'`{test}`' for test in tests)} |"
 
 
 def test_the_page_has_every_row_and_no_other() -> None:

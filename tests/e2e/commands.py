@@ -47,6 +47,21 @@ class Folder:
         assert ended.returncode == 0, ended.stderr + ended.stdout
         return ended.stdout
 
+    def python(self, *arguments: str, timeout_s: float = 120) -> str:
+        """Runs Python, which must end with 0, and gives what it printed."""
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.path,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr + ended.stdout
+        return ended.stdout
+
     def answer(self, *arguments: str) -> Any:
         """Runs a command with --json and gives what it says."""
         return json.loads(self.done(*arguments, "--json"))

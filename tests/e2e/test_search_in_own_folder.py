@@ -57,6 +57,15 @@ tasks:
   broken: {entry: mine:Broken, path: .}
   chatty: {entry: mine:Chatty, path: .}
 """
+SCRIPT = """
+from mine import Parabola
+from trackside.sdk import Search
+
+space = {"x": {"type": "uniform", "low": 0, "high": 1}}
+search = Search(Parabola, space, max_trials=6, concurrency=2, seed=7)
+best = search.run(timeout_s=100)
+print(best.status, best == search.best(), len(search.trials()), search.id)
+"""
 SPEC = """
 kind: search
 task_type: TYPE
@@ -127,6 +136,17 @@ def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: Folder) -
     assert [attempt["attempt"] for attempt in home.answer("show", "parabola-1.0")["attempts"]] == [1]
     for text in (home.done("ls"), home.done("show", "parabola-1"), home.done("events", "parabola-1")):
         assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_a_search_is_run_by_a_script_that_finds_task_and_stack_near_by(home: Folder) -> None:
+    """D39: and the task runs by itself where there is no search."""
+    (home.path / "find.py").write_text(SCRIPT)
+    said = home.python("find.py").split()
+    assert said[:3] == ["SUCCEEDED", "True", "6"]
+    assert home.answer("show", said[3])["task_type"] == "parabola"
+    assert (
+        home.python("-c", "import mine; from trackside.sdk import trial; print(trial.task_id())") == "alone\n"
+    )
 
 
 def test_a_search_that_runs_is_stopped(home: Folder) -> None:

@@ -234,3 +234,7 @@ async def test_trials_that_were_exported_are_known_to_the_tuner_of_another_searc
         told = [(past.parameters, past.value) for past in imported.trials]
         assert told == [(row["parameters"], row["value"]) for row in rows]
         await typed("stop", new, "--wait")
+    knows = f"knows-{secrets.token_hex(3)}"
+    await typed("submit", "ends.yaml", "--id", knows, "--past", "trials.csv", "--wait")
+    known = (await seen(settings, knows, is_a(TrialsImported))).message
+    assert isinstance(known, TrialsImported) and len(known.trials) == 3

@@ -20,12 +20,14 @@ from trackside.eventlog.memory import MemoryLog
 
 
 class DeafLog(MemoryLog):
-    """A log that never answers once it is told how an attempt ended."""
+    """A log that never answers once it is told how an attempt ended, unless it isn't `deaf`."""
+
+    deaf = True
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
         """Appends a batch, unless it holds the end of an attempt."""
         ended = AttemptEnded.wire_type().encode()
-        if any(("ce_type", ended) in record.headers for record in batch):
+        if self.deaf and any(("ce_type", ended) in record.headers for record in batch):
             sys.stdout.write("withheld\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
@@ -35,19 +37,27 @@ class DeafLog(MemoryLog):
 async def main(
     data_dir: Path, parameters: dict[str, object], catalogue: str = "", task_type: str = "noop"
 ) -> None:
-    """Runs until it is killed. With the parameter `held`, another task `b` waits behind it."""
-    held = parameters.pop("held", False)
-    topics = Topics("t.")
+    """Runs until it is killed.
+
+    With the parameter `held`, another task `b` waits behind it; with `before`, another one is over.
+    """
+    held, before = parameters.pop("held", False), parameters.pop("before", False)
+    topics, entries = Topics("t."), data_dir / "journal"
     log = DeafLog()
     await log.ensure(topics.shared)
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
     async with running(log, topics, settings_for(data_dir, **given)) as rig:
+        if before:
+            log.deaf = False
+            await rig.run("first", {}, task_type=task_type)
+            await rig.end("first")
+            await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]))
+            log.deaf = True
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await rig.pid("a")
         if held:
             await rig.run("b", wait=True)
-            entries = data_dir / "journal"
             await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2))
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()

@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.integration.worker.rig import Rig, memory_log, running, settings_for
 from trackside.contracts.topics import Topics
@@ -45,9 +46,9 @@ def task_of(folder: Path, script: str = "", task: str = f"{PYTHON}]", more: str 
 
 
 @asynccontextmanager
-async def started(folder: Path, catalogue: Path) -> AsyncIterator[Rig]:
+async def started(folder: Path, catalogue: Path, **more: Any) -> AsyncIterator[Rig]:
     """Runs a worker with a catalogue while the block runs."""
     topics = Topics("t.")
-    settings = settings_for(folder / "worker", catalogue=catalogue)
+    settings = settings_for(folder / "worker", catalogue=catalogue, **more)
     async with running(await memory_log(topics), topics, settings) as rig:
         yield rig

@@ -24,6 +24,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topics
+from trackside.telemetry import metrics
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     asked = {"tell_pid": True}
     await on_gpu(rig, "a", 4, gates[0], asked=asked)
     pid = await rig.pid("a")
-    fake_nvml.set(0, processes=[(pid, 3 * GIB)])
+    fake_nvml.set(0, processes=[(pid, 3 * GIB)], utilisation=64)
     await rig.messages(
         rig.topics.heartbeats,
         "w1",
@@ -199,12 +200,18 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
         rig.topics.metrics,
         "a",
         lambda all_: (
-            "system/cpu_percent"
+            "system/gpu_percent"
             in {series.tag for batch in of(all_, MetricPointsReported) for series in batch.series}
         ),
     )
     tags = {series.tag for batch in of(batches, MetricPointsReported) for series in batch.series}
-    assert {"system/memory_bytes", "system/cpu_percent"} <= tags
+    assert {"system/memory_bytes", "system/cpu_percent", "system/gpu_percent"} <= tags
+    lines = [line for line in metrics.exposition().decode().splitlines() if 'device="gpu-0"' in line]
+    shown = {line.partition("{")[0]: float(line.split()[-1]) for line in lines}
+    assert shown["trackside_worker_device_utilisation_percent"] == 64
+    assert shown["trackside_worker_device_memory_bytes"] == 3 * GIB
+    assert shown["trackside_worker_device_reserved_bytes"] == 4 * GIB
+    assert shown["trackside_worker_device_tasks"] == 1
     await gates[0].pass_one()
     end = await rig.end("a")
     assert (end.peak_cuda_memory_bytes, end.peak_memory_bytes > 0) == (3 * GIB, True)

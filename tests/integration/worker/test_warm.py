@@ -11,9 +11,9 @@ import pytest
 
 from tests.integration.worker.programs import started, task_of
 from tests.integration.worker.rig import Rig, alive, of
-from tests.integration.worker.test_kills import gone
+from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
 from trackside.contracts.summaries import OutputWritten
-from trackside.contracts.tasks import AttemptEnd, MetricReported, TaskStatus, TaskStatusChanged
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatus, TaskStatusChanged
 
 SCRIPT = """
 import asyncio, random, subprocess, sys, threading
@@ -53,12 +53,12 @@ WARM = "entry: 'script:Warm', runner: warm"
 
 
 @asynccontextmanager
-async def warm(folder: Path, more: str = "", others: str = "") -> AsyncIterator[Rig]:
+async def warm(folder: Path, more: str = "", **settings: Any) -> AsyncIterator[Rig]:
     """Runs a worker whose type `a` is warm, and `b` too with the same class."""
     catalogue = task_of(folder, SCRIPT, f"{WARM}{more}")
-    other = f"b: {{{WARM}, path: .}}, c: {{entry: 'script:Warm', path: ., max_memory: 1GiB}}"
+    other = f"b: {{{WARM}, path: .}}"
     catalogue.write_text(catalogue.read_text().rstrip().removesuffix("}") + f", {other}}}\n")
-    async with started(folder, catalogue) as rig:
+    async with started(folder, catalogue, **settings) as rig:
         yield rig
 
 
@@ -256,3 +256,54 @@ async def test_a_worker_that_leaves_or_is_lost_leaves_no_process_that_waits(tmp_
         assert not alive(first["pid"])
         second = await finished(rig, "t1", incarnation=again.incarnation)
     assert not alive(second["pid"])
+
+
+async def test_a_task_that_trains_again_without_memory_is_the_last_of_its_process(
+    tmp_path: Path,
+) -> None:
+    do = "runs.count('t1') < 2 and bytearray(2**50)"
+    async with warm(tmp_path) as rig:
+        first = await finished(rig, "t0")
+        second = await finished(rig, "t1", {"do": do}, interrupts=1)
+        third = await finished(rig, "t2")
+    assert first["pid"] == second["pid"] != third["pid"]
+
+
+async def test_what_a_killed_worker_had_in_a_warm_process_is_given_back(tmp_path: Path) -> None:
+    """FM-11: `a` was the second task of its process, and the first one's end is not said again."""
+    catalogue, data_dir = task_of(tmp_path, SCRIPT, WARM), tmp_path / "worker"
+    asked = {"before": True, "tell_pid": True, "hang": True}
+    with doomed(data_dir, asked, str(catalogue), "a") as process:
+        incarnation, pid = said(process), int(said(process))
+        process.kill()
+        assert gone(pid)
+    rig, story = await story_after_restart(data_dir)
+    end = story[-1]
+    assert isinstance(end, AttemptEnded)
+    assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
+    assert await rig.so_far("first") == []
+    assert list((data_dir / "journal").iterdir()) == []
+
+
+async def test_a_worker_killed_between_two_tasks_leaves_no_process_and_loses_no_result(
+    tmp_path: Path,
+) -> None:
+    catalogue, data_dir = task_of(tmp_path, SCRIPT, WARM), tmp_path / "worker"
+    with doomed(data_dir, {"tell_pid": True}, str(catalogue), "a") as process:
+        said(process)
+        pid = int(said(process))
+        assert said(process) == "withheld"
+        process.kill()
+        assert gone(pid)
+    _, story = await story_after_restart(data_dir)
+    end = story[-1]
+    assert isinstance(end, AttemptEnded) and end.result is not None
+    assert (end.end, end.recovered, end.result["pid"]) == (AttemptEnd.FINISHED, True, pid)
+
+
+async def test_a_process_that_waits_makes_room_for_a_task_elsewhere(tmp_path: Path) -> None:
+    async with warm(tmp_path, max_tasks=1) as rig:
+        first = await finished(rig, "t0", device="cpu-0")
+        other = await finished(rig, "t1", device="cpu-1", task_type="b", wait=True)
+        assert not alive(first["pid"])
+    assert other["pid"] != first["pid"]

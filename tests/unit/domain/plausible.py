@@ -211,7 +211,8 @@ class Chance:
                 moves = self._of_active(task, trial, where)
             case TaskState.ENDED:
                 how = TrialStatus.SUCCEEDED if task.end is AttemptEnd.FINISHED else TrialStatus.FAILED
-                return [[over(trial, task.final, how)]] * 2
+                end = over(trial, task.final, how)
+                return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
         moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
             moves += [[limit_of(task)]] * 2
@@ -249,7 +250,8 @@ class Chance:
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
-            moves.append([report(step, self.random.random(), trial, final=True, **at)])
+            final = report(step, self.random.random(), trial, final=True, **at)
+            moves.append([final.model_copy(update=plausible_changes.beside(self.random))])
         if self.random.random() < 0.1:
             moves.append([TaskStopRequested(task_id=task.task_id, reason="assessor")])
         if self.random.random() < 0.2:

@@ -9,6 +9,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.search_space import Uniform
 from trackside.contracts.searches import (
     Assessor,
+    Objective,
     PastTrial,
     SearchPaused,
     SearchResumed,
@@ -34,7 +35,21 @@ def limits(random: Random) -> dict[str, Any]:
         found["assessor"] = Assessor()
     if random.random() < 0.3:
         found["max_duration_s"] = random.uniform(0.02, 0.3)
+    if random.random() < 0.3:
+        found["objectives"] = [Objective(name="a"), Objective(name="b", direction="minimize")]
     return found | ({"goal": 0.99} if random.random() < 0.2 else {})
+
+
+def beside(random: Random) -> dict[str, Any]:
+    """Draws what a report says beside its value, or instead of it."""
+    if random.random() < 0.2:
+        return {"value": None, "non_finite": random.choice(["nan", "inf", "-inf"])}
+    return {"others": {"b": random.random(), "c": "nan"}} if random.random() < 0.3 else {}
+
+
+def values(random: Random) -> list[float | str | None]:
+    """Draws the values of two objectives."""
+    return [random.random(), random.choice([random.random(), random.random(), "inf", None])]
 
 
 def change(random: Random, search: Search, number: int) -> Message:

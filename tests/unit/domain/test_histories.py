@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
 from trackside.contracts.searches import SearchStatus
-from trackside.domain import batch, command, search, search_advice, search_changes, stream, task_events
+from trackside.domain import (
+    batch,
+    command,
+    reports,
+    search,
+    search_advice,
+    search_changes,
+    stream,
+    task_events,
+)
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import OVER
@@ -25,7 +34,16 @@ from trackside.domain.streams import Streams, dump, load
 from trackside.domain.task import TaskState
 
 SEEDS = st.integers(0, 2**32)
-MODULES: tuple[ModuleType, ...] = (batch, command, search, search_advice, search_changes, stream, task_events)
+MODULES: tuple[ModuleType, ...] = (
+    batch,
+    command,
+    reports,
+    search,
+    search_advice,
+    search_changes,
+    stream,
+    task_events,
+)
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
     ("search", "    if search.status in OVER:"),

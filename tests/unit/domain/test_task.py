@@ -40,6 +40,16 @@ def stop(reason: str = "user") -> TaskStopRequested:
     return TaskStopRequested.model_validate({"task_id": task_id(0), "reason": reason})
 
 
+def test_t1_a_status_is_found_by_number_name_or_itself_and_is_unknown_otherwise() -> None:
+    first = ["UNKNOWN", "INIT", "AVAILABLE", "LOADING", "WAITING"]
+    names = [*first, "TRAINING", "FINISHED", "EXITED", "EXCEPTION", "INTERRUPT"]
+    assert [(known.name, int(known)) for known in TaskStatus] == list(zip(names, range(10), strict=True))
+    for known in TaskStatus:
+        assert TaskStatus.of(known) is TaskStatus.of(int(known)) is TaskStatus.of(known.name) is known
+    for strange in (10, -1, "training", "", None, True, 5.0, [5]):
+        assert TaskStatus.of(strange) is TaskStatus.UNKNOWN
+
+
 def test_a_submitted_task_waits() -> None:
     told = task_queued()
     task = told.task()

@@ -56,18 +56,20 @@ def _told(outcome: Outcomes) -> str:
 
 
 def test_searches_end_right_whatever_goes_wrong(seed: int) -> None:
-    struck = attempts = overtaken = 0
+    struck = 0
     for outcome in sweep(range(seed, seed + QUICK_SEEDS)):
         assert not outcome.wrong, _told(outcome)
         struck += outcome.faults.total()
-        attempts += outcome.attempts
-        overtaken += outcome.events - outcome.applied
     assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
-    assert attempts > 30 * QUICK_SEEDS, "no attempt was lost"
-    assert overtaken > QUICK_SEEDS, "nothing was overtaken"
 
 
 @pytest.mark.thorough
 def test_very_many_searches_end_right_whatever_goes_wrong(seed: int) -> None:
+    attempts = overtaken = 0
     for outcome in sweep(range(seed, seed + 600)):
         assert not outcome.wrong, _told(outcome)
+        attempts += outcome.attempts
+        overtaken += outcome.events - outcome.applied
+    # Of so many, not of a few: among six seeds there may be none that loses an attempt.
+    assert attempts > 30 * 600, "no attempt was lost"
+    assert overtaken > 600, "nothing was overtaken"

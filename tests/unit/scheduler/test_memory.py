@@ -4,6 +4,9 @@ import pytest
 
 from tests.unit.scheduler.hall import GIB, Hall, policy
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.scheduler.occupancy import Gates
+from trackside.scheduler.placement import Rules
+from trackside.scheduler.settings import SchedulerSettings
 
 
 def test_t18_two_trains_are_never_started_on_memory_that_only_one_of_them_can_have() -> None:
@@ -237,3 +240,22 @@ def test_t17_what_a_group_says_is_no_more_cut_than_what_a_task_says() -> None:
     hall.submit("a", kind="gpu", cuda=80, estimated_by="group")
     hall.turn()
     assert "needs 80 GiB" in hall.said()["a"]
+
+
+def test_t15_t16_t17_t21_gates_defaults_and_order_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "HOST_FREE_SHARE": "0.2",
+        "HOST_FREE_MEMORY": "4GB",
+        "DEVICE_FREE_SHARE": "0.1",
+        "DEVICE_FREE_MEMORY": "2GB",
+        "MAX_CPU_PERCENT": "80",
+        "MAX_LOADING_TASKS": "10",
+        "DEVICE_ORDER": "-REMAIN-MEM",
+        "DEFAULT_MEMORY": "3GB",
+        "DEFAULT_CUDA_MEMORY": "1.5GiB",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"TRACKSIDE_SCHEDULER_{name}", value)
+    chosen = SchedulerSettings().policy
+    assert chosen.rules == Rules(Gates(0.2, 4 * 10**9, 0.1, 2 * 10**9, 80, 10), "-REMAIN-MEM")
+    assert chosen.defaults == (3 * 10**9, 3 * 2**29)

@@ -19,15 +19,17 @@ def test_words_go_through_the_descriptor_line_by_line(tmp_path: Path) -> None:
     assert isinstance(channel, DescriptorChannel)
     assert channel.parameters() == {"lr": 0.1}
     channel.points(3, {"loss": float("nan"), "rate": 0.5})
-    channel.report(4, 0.25)
-    channel.final(0.75)
+    channel.report(4, 0.25, {})
+    channel.report(5, 0.5, {"loss": float("inf")})
+    channel.final(None, {"f1": 0.75, "loss": 0.5})
     os.close(tells)
     with os.fdopen(hears) as lines:
         assert [json.loads(line) for line in lines] == [
             {"metric": "loss", "value": "nan", "step": 3},
             {"metric": "rate", "value": 0.5, "step": 3},
             {"report": 0.25, "step": 4},
-            {"final": 0.75},
+            {"report": {"default": 0.5, "loss": "inf"}, "step": 5},
+            {"final": {"f1": 0.75, "loss": 0.5}},
         ]
 
 

@@ -95,8 +95,14 @@ def test_the_result_comes_behind_all_reports_and_only_once(worker: Worker) -> No
 
 def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: Worker) -> None:
     trial.report({"default": 0.5, "loss": 2.0}, step=7)
-    assert [item[:2] for item in worker.next()["reports"]] == [[7, 0.5]]
+    assert [item[:2] for item in worker.next()["reports"]] == [[7, {"value": 0.5, "others": {"loss": 2.0}}]]
     assert [[item[0], item[1], item[3]] for item in worker.next()["points"]] == [["loss", 7, 2.0]]
+
+
+def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(worker: Worker) -> None:
+    trial.result({"accuracy": 0.5, "latency": math.inf})
+    worker.channel.flush()
+    assert worker.next() == {"final": {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}}
 
 
 def test_points_without_a_step_are_counted_by_tag(worker: Worker) -> None:
@@ -116,8 +122,11 @@ def test_a_value_that_is_not_finite_travels_by_its_name(worker: Worker) -> None:
 def test_what_is_no_number_is_refused_where_it_was_said(worker: Worker) -> None:
     with pytest.raises(TypeError, match="report: expected a number, got NoneType"):
         trial.report(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="under the key 'default', got keys \\['loss'\\]"):
-        trial.result({"loss": 1.0})
+    with pytest.raises(TypeError, match="loss: expected a number, got str"):
+        trial.result({"default": 0.5, "loss": "much"})  # type: ignore[dict-item]
+    for numbers in ({}, {str(number): 0.5 for number in range(101)}):
+        with pytest.raises(ValueError, match="result: expected 1 to 100 numbers"):
+            trial.result(numbers)
 
 
 def test_a_step_that_does_not_rise_is_refused(worker: Worker) -> None:

@@ -40,7 +40,7 @@ class Heard(ScreenChannel):
     def __init__(self) -> None:
         self.said: list[tuple[str, int, Any]] = []
 
-    def report(self, step: int, value: float) -> None:
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
         self.said.append(("report", step, value))
 
     def points(self, step: int, values: Mapping[str, float]) -> None:

@@ -1,11 +1,12 @@
 """Advice: what tuners and assessors say, or fail to say, besides parameters and verdicts."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trackside.contracts.message import Event
-from trackside.contracts.searches import DISPATCHER
+from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.search_space import Space
+from trackside.contracts.searches import DISPATCHER, Parameters
 
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 8_000
@@ -81,3 +82,42 @@ class LaneCleared(Event):
     incarnation: str
     lane: str
     waiting: int
+
+
+class SuggestionRequested(Event):
+    """Asks a tuner that is a process of its own for the parameters of a trial; asked again after a crash.
+
+    `seed` is of the search's seed and the trial's number. `past` lists the trials before this one whose
+    parameters the log had when the slot opened (at offset `seen`), oldest first: number (None: imported),
+    parameters, state (running, complete, pruned, failed) and value; `omitted` so many older ones for which
+    there was no room. An answer counts within `time_limit_s`, and the first one only.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    request_id: str
+    search_id: str
+    tuner: str
+    options: Json
+    trial: int
+    seed: int
+    search_seed: int
+    direction: str
+    space: Space
+    space_version: int
+    seen: int
+    time_limit_s: float
+    past: list[Json]
+    omitted: int = 0
+
+
+class AnswerSuggestion(Command):
+    """Answers a request for a suggestion: with parameters, or with what it says instead.
+
+    `wait`: until another trial has ended; `exhausted`: nothing is left to try; `failed`: for the reason in
+    `message`.
+    """
+
+    request_id: str = Field(min_length=1, max_length=1_000)
+    parameters: Parameters | None = None
+    says: Literal["wait", "exhausted", "failed"] | None = None
+    message: str = Field(default="", max_length=MESSAGE_MAX)

@@ -90,6 +90,8 @@ METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
 IMPORTS: tuple[type[Event], ...] = (imports.StreamImported,)
+REQUESTS: tuple[type[Event], ...] = (advice.SuggestionRequested,)
+ANSWERS: tuple[type[Command], ...] = (advice.AnswerSuggestion,)
 MESSAGES: tuple[type[Message], ...] = (
     *COMMANDS,
     *DEVICE_COMMANDS,
@@ -100,6 +102,8 @@ MESSAGES: tuple[type[Message], ...] = (
     *LOGS,
     *DEAD_LETTERS,
     *IMPORTS,
+    *REQUESTS,
+    *ANSWERS,
 )
 UPCASTERS: Mapping[str, Upcaster] = {}
 OUR_HEADERS = frozenset(

@@ -60,6 +60,7 @@ REFUSAL_CODES = {
     "bad_search_space": "A parameter's range is empty or impossible, or the tuner can't search it.",
     "unknown_tuner": "No tuner has this name.",
     "unknown_assessor": "No assessor has this name.",
+    "bad_objectives": "The objectives of a search don't go with each other, or with the rest of it.",
     "bad_option": "A tuner or assessor doesn't have this option, or not with this value.",
     "unknown_task_type": "No worker's catalogue has this task type.",
     "unknown_device": "No worker has the fixed device that is asked for.",

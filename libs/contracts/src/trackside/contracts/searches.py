@@ -8,11 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.resources import Needs
 from trackside.contracts.search_space import Finite, Option, Scalar, Space
+from trackside.contracts.tasks import Figure, NonFinite
 
 DISPATCHER = frozenset({"dispatcher"})
 MAX_DURATION_S = 366 * 24 * 3_600
 Duration = Annotated[float, Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)]
 Concurrency = Annotated[int, Field(ge=1, le=10_000)]
+Direction = Literal["maximize", "minimize"]
 MaxTrials = Annotated[int, Field(ge=1, le=1_000_000)]
 Parameters = Annotated[dict[str, Scalar | dict[str, JsonValue]], Field(min_length=1)]
 """What a user gives a trial: values as a search space has them, those of sub-spaces as objects."""
@@ -61,9 +63,15 @@ class TunerFailure(_Spec):
 
 
 class Tuner(_Spec):
-    """The algorithm that suggests parameters, with its options."""
+    """The algorithm that suggests parameters, with its options.
+
+    With `remote` it is a process of anyone, in any language, that answers requests of this name; each within
+    `time_limit_s`, or the dispatcher's own limit if that isn't given.
+    """
 
     name: str = "tpe"
+    remote: bool = False
+    time_limit_s: float | None = Field(default=None, gt=0, le=3_600, allow_inf_nan=False)
     options: dict[str, Option] = {}
     on_failure: TunerFailure = TunerFailure()
 
@@ -91,12 +99,22 @@ class Assessor(_Spec):
     on_failure: AssessorFailure = AssessorFailure()
 
 
+class Objective(_Spec):
+    """A number that a search optimizes, by its name among those that a trial reports."""
+
+    name: str = Field(min_length=1, max_length=200)
+    direction: Direction = "maximize"
+
+
 class SearchSpec(Needs):
     """Everything that defines a search; its id is the stream's. The needs are those of each trial's task.
 
     `max_duration_s` counts the time in which it isn't paused: after it no trial begins. A trial that runs on
     its device for longer than `max_trial_duration_s` is stopped early. No trial begins once the best value
     has reached `goal`.
+
+    `objectives` name the numbers of a report that count, the first one also for its plain number. Without
+    them this alone counts, in `direction`.
     """
 
     name: str = Field(default="", max_length=200)
@@ -104,7 +122,8 @@ class SearchSpec(Needs):
     space: Space = Field(min_length=1, max_length=1_000)
     tuner: Tuner = Tuner()
     assessor: Assessor | None = None
-    direction: Literal["maximize", "minimize"] = "maximize"
+    direction: Direction = "maximize"
+    objectives: list[Objective] = Field(default=[], max_length=8)
     max_trials: MaxTrials
     concurrency: Concurrency = 1
     max_duration_s: Duration | None = None
@@ -250,12 +269,19 @@ class TrialSuggested(Event):
 
 
 class TrialEnded(Event):
-    """A trial has its final state, and its value if it has one."""
+    """A trial has its final state, and its value if it has one: that of the first objective.
+
+    A value that isn't finite has a name instead. `values` are those of all objectives where there are
+    several, in their order. `missing` names objectives that a trial which had an end left out: it failed.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     trial: int
     status: TrialStatus
     value: float | None = None
+    non_finite: NonFinite | None = None
+    values: list[Figure | None] = Field(default=[])
+    missing: list[str] = Field(default=[])
 
 
 class SearchExhausted(Event):

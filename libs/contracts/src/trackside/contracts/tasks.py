@@ -1,9 +1,9 @@
 """Tasks: what runs on a device, its attempts, and how an attempt ends."""
 
 from enum import IntEnum, StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import Command, Event, Json
 from trackside.contracts.resources import Needs
@@ -12,6 +12,9 @@ WORKER = frozenset({"worker"})
 SCHEDULER = frozenset({"scheduler"})
 DISPATCHER = frozenset({"dispatcher"})
 MAX_RESULT_BYTES = 65_536
+NonFinite = Literal["nan", "inf", "-inf"]
+Figure = Annotated[float, Field(allow_inf_nan=False)] | NonFinite
+"""A reported number: itself if it is finite, else its name."""
 
 
 class TaskStatus(IntEnum):
@@ -27,6 +30,15 @@ class TaskStatus(IntEnum):
     EXITED = 7
     EXCEPTION = 8
     INTERRUPT = 9
+
+    @classmethod
+    def of(cls, given: object) -> "TaskStatus":
+        """Gives the phase that a number or a name stands for; UNKNOWN for anything else."""
+        if isinstance(given, str):
+            return cls.__members__.get(given, cls.UNKNOWN)
+        if isinstance(given, int) and not isinstance(given, bool) and given in cls._value2member_map_:
+            return cls(given)
+        return cls.UNKNOWN
 
 
 class AttemptEnd(StrEnum):
@@ -234,7 +246,8 @@ class TaskStatusChanged(Event):
 class MetricReported(Event):
     """A value that decides: what a tuner or an assessor sees. What isn't finite has no value but a name.
 
-    After an interrupt an attempt reports from the first step again; `interrupts` says which time it is.
+    `others` are the numbers that were said with it, by name: those of further objectives, and those to look
+    at. After an interrupt an attempt reports from the first step again; `interrupts` says which time it is.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -244,7 +257,8 @@ class MetricReported(Event):
     kind: Literal["PERIODICAL", "FINAL"]
     step: int
     value: float | None
-    non_finite: Literal["nan", "inf", "-inf"] | None = None
+    non_finite: NonFinite | None = None
+    others: dict[str, Figure] = Field(default={})
     interrupts: int = 0
 
 

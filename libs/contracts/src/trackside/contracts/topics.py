@@ -85,6 +85,19 @@ class Topics:
         return self._topic("dead-letters", 1, "source", "undecodable records", 30 * DAY_MS)
 
     @property
+    def suggestion_requests(self) -> Topic:
+        """Requests to tuners that are processes of their own."""
+        what = "requests to tuners of any language"
+        return self._topic("suggestion-requests", 4, "stream id", what, DAY_MS)
+
+    @property
+    def suggestions(self) -> Topic:
+        """What such tuners answer."""
+        what = "answers of tuners of any language"
+        config = {**_APPEND_TIME, "max.message.bytes": str(MAX_COMMAND_BYTES)}
+        return self._topic("suggestions", 4, "stream id", what, DAY_MS, config)
+
+    @property
     def imports(self) -> Topic:
         """Streams of other installations, with the places and times they had there; no service reads it."""
         what = "streams that were imported, to look into"
@@ -106,6 +119,8 @@ class Topics:
             self.logs,
             self.dead_letters,
             self.imports,
+            self.suggestion_requests,
+            self.suggestions,
         )
 
     def _topic(

@@ -28,6 +28,8 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.tasks import Figure
+from trackside.domain.objectives import directions_of, front_with
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
@@ -62,6 +64,7 @@ class Trial:
     """One trial; `ended_at` is the offset of its TrialEnded, -1 before.
 
     `hidden` says that its result is not for the tuner, `space_version` of which space its parameters are.
+    `values` are those of the objectives, where there are several; `others` all numbers beside the value.
     """
 
     number: int
@@ -72,6 +75,10 @@ class Trial:
     ended_ms: int = 0
     status: TrialStatus | None = None
     value: float | None = None
+    non_finite: str = ""
+    values: list[Figure | None] = field(default_factory=list)
+    others: dict[str, Figure] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
     reports: list[tuple[int, float | None]] = field(default_factory=list)
     source: Suggester = "algorithm"
     space_version: int = 1
@@ -118,6 +125,8 @@ class Search:
     what commands have changed; `moved_at` is the offset of the last change that moved the open slots to
     itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
 
+    `best` is a trial, unless there are several objectives: then `front` are those that no other beats.
+
     `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
     it could learn from. `verdictless` is what is known of its assessor's failures.
@@ -136,6 +145,7 @@ class Search:
     failure: str = ""
     ended_ms: int = 0
     best: int | None = None
+    front: list[int] = field(default_factory=list)
     debt: int = 0
     changes: int = 0
     moved_at: int = -1
@@ -250,6 +260,10 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.ended_ms = record.append_time_ms
     trial.status = event.status
     trial.value = event.value
+    trial.non_finite = event.non_finite or ""
+    trial.values = event.values
+    trial.missing = event.missing
+    trial.others = task.others
     trial.reports = task.reports
     search.active.discard(event.trial)
     search.ends.append(event.trial)
@@ -258,10 +272,18 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     else:
         search.opened.append(record.offset)
     learn(search, record.offset)
-    if _is_better(search, trial):
-        search.best = trial.number
+    _compare(search, trial)
     settle(search)
     return Outcome.APPLIED
+
+
+def _compare(search: Search, trial: Trial) -> None:
+    several = len(search.spec.objectives) > 1
+    if several and trial.status is TrialStatus.SUCCEEDED and len(trial.values) == len(search.spec.objectives):
+        directions = directions_of(search.spec)
+        search.front = front_with(directions, search.front, search.trials, trial.number)
+    elif not several and _is_better(search, trial):
+        search.best = trial.number
 
 
 def _is_better(search: Search, trial: Trial) -> bool:

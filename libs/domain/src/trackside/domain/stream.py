@@ -72,6 +72,7 @@ def shrink(stream: Stream) -> None:
         stream.search.trials.clear()
         stream.search.opened.clear()
         stream.search.ends.clear()
+        stream.search.front.clear()
         stream.search.added.clear()
         stream.search.imported.clear()
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from trackside.contracts.resources import Needs
-from trackside.contracts.tasks import AttemptEnd, Reservation, TaskError, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
 
 
 class TaskState(StrEnum):
@@ -92,7 +92,8 @@ class Task:
 
     `queued_at` orders the queue: (append time, partition, offset). `not_before_ms` is when a retry may be
     placed, `raised` the least that it shall reserve, `unschedulable` why nothing can run it now. `held` says
-    that it shall not run now, `holds` how often that was said.
+    that it shall not run now, `holds` how often that was said. `non_finite` and `others` belong to the value
+    that decides now: the FINAL one, else the last.
     """
 
     task_id: str
@@ -117,6 +118,8 @@ class Task:
     reports: list[tuple[int, float | None]] = field(default_factory=list)
     final: float | None = None
     has_final: bool = False
+    non_finite: str = ""
+    others: dict[str, Figure] = field(default_factory=dict)
     end: AttemptEnd | None = None
     result: dict[str, Any] | None = None
     ended_ms: int = 0

@@ -23,7 +23,7 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain import retries
+from trackside.domain import reports, retries
 from trackside.domain.memory import raised
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
@@ -78,7 +78,7 @@ def evolve(task: Task, record: Record) -> Outcome:
         case TaskStatusChanged():
             return _status_changed(task, event)
         case MetricReported():
-            return _reported(task, event)
+            return reports.reported(task, event)
         case TaskAssigned():
             return _assigned(task, event, record)
         case TaskAccepted():
@@ -227,7 +227,7 @@ def _requeue(task: Task, record: Record, end: str, code: str = "", message: str 
     attempt.status = attempt.reached = TaskStatus.INIT
     task.state = TaskState.QUEUED
     task.place = None
-    _forget_reports(task)
+    reports.forget(task)
     if task.stop_reason:
         _end_waiting(task, AttemptEnd.CANCELLED, record)
 
@@ -297,25 +297,7 @@ def _interrupted(task: Task, event: TaskInterrupted) -> Outcome:
     attempt.status = TaskStatus.INTERRUPT
     attempt.reached = TaskStatus.LOADING
     attempt.reserved = task.raised = event.reserved
-    _forget_reports(task)
-    return Outcome.APPLIED
-
-
-def _reported(task: Task, event: MetricReported) -> Outcome:
-    attempt = task.attempt
-    said = (event.attempt, event.placement, event.interrupts)
-    current = said == (attempt.number, attempt.placement, attempt.interrupted)
-    if task.state is not TaskState.ACTIVE or not current:
-        return Outcome.OVERTAKEN
-    if event.kind == "FINAL":
-        if task.has_final:
-            return Outcome.DUPLICATE
-        task.has_final = True
-        task.final = event.value
-        return Outcome.APPLIED
-    if task.reports and event.step <= task.reports[-1][0]:
-        return Outcome.DUPLICATE
-    task.reports.append((event.step, event.value))
+    reports.forget(task)
     return Outcome.APPLIED
 
 
@@ -352,7 +334,7 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
         task.state = TaskState.QUEUED
         task.queued_at = (record.append_time_ms, record.partition, record.offset)
         task.attempts.append(Attempt(attempt.number + 1))
-        _forget_reports(task)
+        reports.forget(task)
     else:
         task.result = event.result
         _end(task, AttemptEnd.CANCELLED if _was_stopped(task, event.end) else event.end, record)
@@ -378,11 +360,6 @@ def _last_status(end: AttemptEnd) -> TaskStatus:
 def _was_stopped(task: Task, end: AttemptEnd) -> bool:
     """A task that was told to stop is cancelled however its process went, unless it had finished."""
     return bool(task.stop_reason) and end is not AttemptEnd.FINISHED
-
-
-def _forget_reports(task: Task) -> None:
-    task.reports.clear()
-    task.has_final, task.final = False, None
 
 
 def _end_waiting(task: Task, end: AttemptEnd, record: Record) -> None:

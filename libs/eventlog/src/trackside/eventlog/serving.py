@@ -55,7 +55,7 @@ async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awai
     background = Background()
     async with (
         KafkaLog(settings.kafka_bootstrap, f"trackside-{role}") as log,
-        serve(health, settings.health_port) as port,
+        serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)
         author = Author(role, settings.instance)

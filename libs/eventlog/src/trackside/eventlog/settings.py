@@ -24,6 +24,11 @@ class StackSettings(BaseSettings):
     health_port: int = Field(
         0, ge=0, le=65_535, description="Port of /health, /ready and /metrics; 0 picks one."
     )
+    health_host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address that /health, /ready and /metrics are served on; 0.0.0.0 in a container.",
+    )
     instance: str = Field("1", min_length=1, description="Name of this instance in the events it writes.")
 
     @property

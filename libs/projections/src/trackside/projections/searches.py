@@ -34,6 +34,7 @@ class Searches:
             "best_trial",
             "best_value",
             "best_parameters",
+            "pareto_front",
             "started_ms",
             "ended_ms",
             "stop_reason",
@@ -73,6 +74,7 @@ class Searches:
             None if best is None else best.number,
             None if best is None else best.value,
             None if best is None else json_text(best.parameters),
+            [number for number in search.front if number < len(search.trials)],
             search.started_ms,
             moment(search.ended_ms),
             plain(search.stop_reason),
@@ -92,6 +94,10 @@ class Trials:
             "task_id",
             "status",
             "value",
+            "non_finite",
+            "objective_values",
+            "others",
+            "missing",
             "parameters",
             "suggested_ms",
             "ended_ms",
@@ -123,12 +129,17 @@ class Trials:
         task_id = trial_task_id(stream.stream_id, trial.number)
         task = stream.tasks.get(task_id)
         reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
+        others = trial.others if trial.ended_at >= 0 or task is None else task.others
         last_step, last_value = reports[-1] if reports else (None, None)
         return (
             *key,
             task_id,
             _status(trial, task),
             trial.value,
+            trial.non_finite or None,
+            [value if isinstance(value, float) else None for value in trial.values] or None,
+            json_text(others) if others else None,
+            [plain(name) for name in trial.missing],
             json_text(trial.parameters),
             trial.suggested_ms,
             moment(trial.ended_ms),

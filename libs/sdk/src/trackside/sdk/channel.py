@@ -3,7 +3,8 @@
 Lines of JSON, each an object with one key that says what it is:
 `{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}`,
 `{"points": [[tag, step, time_ms, value], ...]}`, `{"interrupted": {...}}` when memory ran out and
-`{"ended": true}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`.
+`{"ended": true}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`. A deciding value that was
+said with others is `{"value": value or null, "others": {name: value}}`.
 """
 
 import json
@@ -21,6 +22,7 @@ from trackside.eventlog.clock import monotonic_s, now_ms
 REPORT_EVERY_S = 0.05
 """Deciding reports are sent at most this often: 20 times a second, those in between together."""
 POINTS_AT_ONCE = 200
+Spoken = float | str | dict[str, Any]
 
 
 class Channel(Protocol):
@@ -30,12 +32,12 @@ class Channel(Protocol):
         """Gives the parameters of this trial."""
         ...
 
-    def report(self, step: int, value: float) -> None:
-        """Takes a value that decides."""
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
+        """Takes a value that decides, and the others that were said with it; their names may say which."""
         ...
 
-    def final(self, value: float) -> None:
-        """Takes the value that the trial is judged by in the end."""
+    def final(self, value: float | None, others: Mapping[str, float]) -> None:
+        """Takes the value that the trial is judged by in the end, and those said with it."""
         ...
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
@@ -58,13 +60,13 @@ class ScreenChannel:
             raise ValueError(f"TRACKSIDE_PARAMETERS: expected a JSON object, got {given[:80]!r}")
         return found
 
-    def report(self, step: int, value: float) -> None:
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
         """Prints a value that decides."""
-        sys.stdout.write(f"report step={step} value={value:g}\n")
+        sys.stdout.write(f"report step={step}{_shown(value, others)}\n")
 
-    def final(self, value: float) -> None:
+    def final(self, value: float | None, others: Mapping[str, float]) -> None:
         """Prints the value at the end."""
-        sys.stdout.write(f"result value={value:g}\n")
+        sys.stdout.write(f"result{_shown(value, others)}\n")
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
         """Prints values to look at."""
@@ -101,34 +103,34 @@ class WorkerChannel:
         self._connection = connection
         self._parameters = dict(parameters)
         self._lock = threading.Condition()
-        self._reports: list[tuple[int, float | str, int]] = []
+        self._reports: list[tuple[int, Spoken, int]] = []
         self._points: list[tuple[str, int, int, float | str]] = []
         self._sent_at_s = -math.inf
         self._sender: threading.Thread | None = None
         self._closed = False
         self._stop = StopRequest()
-        self.said: list[tuple[int, float | str, int]] = []
-        self.final_value: float | str | None = None
+        self.said: list[tuple[int, Spoken, int]] = []
+        self.final_value: Spoken | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Gives a copy of the parameters that the task was submitted with."""
         found: dict[str, Any] = json.loads(json.dumps(self._parameters))
         return found
 
-    def report(self, step: int, value: float) -> None:
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
         """Sends a value that decides: at once, or with others if the last one was sent just now."""
         with self._lock:
-            item = (step, wire(value), now_ms())
+            item = (step, spoken(value, others), now_ms())
             self.said.append(item)
             self._reports.append(item)
             self._send_or_wait()
 
-    def final(self, value: float) -> None:
+    def final(self, value: float | None, others: Mapping[str, float]) -> None:
         """Sends the value at the end, behind all reports; only the first one counts."""
         with self._lock:
             if self.final_value is not None:
                 return
-            self.final_value = wire(value)
+            self.final_value = spoken(value, others)
             self._send_waiting()
             self._write({"final": self.final_value})
 
@@ -209,3 +211,18 @@ class WorkerChannel:
 def wire(value: float) -> float | str:
     """Writes a number for JSON: itself if it is finite, else `nan`, `inf` or `-inf`."""
     return value if math.isfinite(value) else str(value)
+
+
+def spoken(value: float | None, others: Mapping[str, float]) -> Spoken:
+    """Writes a deciding value for JSON, with the others that were said with it if there are any."""
+    if value is not None and not others:
+        return wire(value)
+    named = {name: wire(other) for name, other in others.items()}
+    return {"value": None if value is None else wire(value), "others": named}
+
+
+def _shown(value: float | None, others: Mapping[str, float]) -> str:
+    """Writes the numbers of a report for a person; without a plain one only those with names."""
+    named = {} if value is not None else others
+    plain = "" if value is None else f" value={value:g}"
+    return plain + "".join(f" {name}={other:g}" for name, other in named.items())

@@ -2,7 +2,7 @@
 
 The worker gives TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
 `{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
-finite is `"nan"`, `"inf"` or `"-inf"`.
+finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 """
 
 import json
@@ -48,13 +48,13 @@ class DescriptorChannel:
         found: dict[str, Any] = json.loads(self._parameters.read_text("utf-8"))
         return found
 
-    def report(self, step: int, value: float) -> None:
-        """Writes a value that decides."""
-        self._write({"report": wire(value), "step": step})
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
+        """Writes a value that decides, and those said with it."""
+        self._write({"report": _named(value, others), "step": step})
 
-    def final(self, value: float) -> None:
+    def final(self, value: float | None, others: Mapping[str, float]) -> None:
         """Writes the value at the end; only the first one counts."""
-        self._write({"final": wire(value)})
+        self._write({"final": _named(value, others)})
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
         """Writes values to look at."""
@@ -69,3 +69,10 @@ class DescriptorChannel:
         line = json.dumps(said, allow_nan=False).encode() + b"\n"
         while line:  # up to 4 KiB go at once, so that lines of several processes don't mix
             line = line[os.write(self._descriptor, line) :]
+
+
+def _named(value: float | None, others: Mapping[str, float]) -> float | str | dict[str, float | str]:
+    if value is not None and not others:
+        return wire(value)
+    plain = {} if value is None else {"default": wire(value)}
+    return plain | {name: wire(other) for name, other in others.items()}

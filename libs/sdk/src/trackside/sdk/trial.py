@@ -11,6 +11,8 @@ from typing import Any
 from trackside.sdk.channel import Channel
 from trackside.sdk.descriptor import channel_of
 
+MAX_NUMBERS = 100
+"""How many numbers one report may have."""
 _channel: Channel | None = None
 _next_report = 0
 _next_point: dict[str, int] = {}
@@ -44,18 +46,17 @@ def attempt() -> int:
 def report(value: float | Mapping[str, float], step: int | None = None) -> None:
     """Reports a value that decides: what assessor and tuner see while the trial runs.
 
-    A dict has it under `default`; its other numbers are only for looking at. Steps rise; without `step` it
-    is the one behind the last. Raises TypeError for what is no number, ValueError for a step that doesn't
-    rise.
+    A dict has it under `default`, or has the objectives that the search names; its other numbers are kept
+    and shown. Steps rise; without `step` it is the one behind the last. Raises TypeError for what is no
+    number, ValueError for a step that doesn't rise, an empty dict, or one of more than 100 numbers.
     """
     global _next_report
-    others = _others(value)
-    deciding = _number("report", value["default"] if isinstance(value, Mapping) else value)
+    deciding, others = _apart("report", value)
     at = _next_report if step is None else int(step)
     if at < _next_report:
         raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
     _next_report = at + 1
-    _connected().report(at, deciding)
+    _connected().report(at, deciding, others)
     if others:
         _connected().points(at, others)
 
@@ -63,10 +64,10 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
 def result(value: float | Mapping[str, float]) -> None:
     """Says the value that this trial is judged by in the end. Only the first call counts.
 
-    Without it the last value of `report` is taken. A dict has it under `default`.
+    Without it the last value of `report` is taken. A dict is read as there.
     """
-    others = _others(value)
-    _connected().final(_number("result", value["default"] if isinstance(value, Mapping) else value))
+    deciding, others = _apart("result", value)
+    _connected().final(deciding, others)
     if others:
         _connected().points(_next_report, others)
 
@@ -100,12 +101,14 @@ def _connected() -> Channel:
     return _channel
 
 
-def _others(value: float | Mapping[str, float]) -> dict[str, float]:
+def _apart(name: str, value: float | Mapping[str, float]) -> tuple[float | None, dict[str, float]]:
+    """Gives the number that decides, None where only names say which it is, and the others."""
     if not isinstance(value, Mapping):
-        return {}
-    if "default" not in value:
-        raise ValueError(f"expected the deciding number under the key 'default', got keys {sorted(value)}")
-    return {tag: _number(tag, number) for tag, number in value.items() if tag != "default"}
+        return _number(name, value), {}
+    if not 0 < len(value) <= MAX_NUMBERS:
+        raise ValueError(f"{name}: expected 1 to {MAX_NUMBERS} numbers, got {len(value)}")
+    found = {str(tag): _number(str(tag), number) for tag, number in value.items()}
+    return found.pop("default", None), found
 
 
 def _number(name: str, value: Any) -> float:

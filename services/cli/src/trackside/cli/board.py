@@ -13,6 +13,7 @@ from trackside.cli import batch_board
 from trackside.cli.screen import cell, duration, number, styled
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.domain.objectives import names_of
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -20,6 +21,8 @@ from trackside.domain.task import Task, TaskState
 BAR_WIDTH = 40
 ENDED = 5
 """How many of the tasks that did not finish a board shows, the last ones."""
+FRONT = 3
+"""How many trials of a Pareto front a board shows, the last ones."""
 REASONS = 3
 """How many reasons are shown for which nothing can run a task."""
 Device = tuple[str, str]
@@ -62,10 +65,28 @@ class Board:
 
 def best_line(search: Search) -> str:
     """Says which trial is the best so far, with its value and parameters."""
+    if search.front:
+        return f"nobody beats: {_front(search)}"
     if search.best is None:
         return "best so far: none yet"
     trial = search.trials[search.best]
     return f"best so far: {number(trial.value)}  trial {trial.number}  {cell(trial.parameters)}"
+
+
+def _front(search: Search) -> str:
+    """Lists the trials of the Pareto front, the newest ones if there are many."""
+    shown = search.front[-FRONT:]
+    more = f" and {len(search.front) - len(shown)} more" if len(shown) < len(search.front) else ""
+    names = names_of(search.spec)
+    said = []
+    for at in shown:
+        values = zip(names, search.trials[at].values, strict=True)
+        said.append(f"trial {at} ({', '.join(f'{name} {number(_plain(value))}' for name, value in values)})")
+    return "; ".join(said) + more
+
+
+def _plain(value: float | str | None) -> float | None:
+    return value if isinstance(value, float) else None
 
 
 def progress_line(search: Search) -> str:

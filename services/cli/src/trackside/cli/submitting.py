@@ -21,6 +21,7 @@ from trackside.replay.imports import PREFIX as IMPORTED
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Publication, Refused
 from trackside.sdk.specs import read_spec
+from trackside.sdk.trial_lists import imports, read_trials
 from trackside.telemetry import context
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -31,6 +32,10 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to w
 def submit(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What to run, by its `kind`.")],
     stream_id: Annotated[str, typer.Option("--id", help="The id; without it a new one is made up.")] = "",
+    past: Annotated[
+        Path | None,
+        typer.Option("--past", metavar="TRIALS", help="Results that the search shall know, CSV or JSON."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")] = False,
     timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
@@ -44,9 +49,12 @@ def submit(
     Examples:
       trackside submit search.yaml
       trackside submit search.yaml --id digits-1 --wait
+      trackside submit search.yaml --past trials.csv
       trackside submit tasks.yaml --wait
     """
     command = read_spec(spec)
+    if past is not None:
+        command = _knowing(command, past)
     stream_id = stream_id or made_up_id(command)
     check_id(stream_id)
     run(_submit(command, stream_id, timeout_s, wait, as_json))
@@ -99,6 +107,18 @@ def check_id(stream_id: str) -> None:
         )
     if not is_identifier(stream_id):
         raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
+
+
+def _knowing(command: Command, file: Path) -> Command:
+    """Adds the results of a file to what a search begins with; raises Misuse."""
+    if not isinstance(command, StartSearch):
+        raise Misuse("--past is for a search, and the spec is of tasks")
+    parts = imports(read_trials(file))
+    if len(parts) > 1:
+        raise Misuse(f"{file}: too long for one command; submit the search, then `trackside import-trials`")
+    return command.model_copy(
+        update={"past": [*command.past, *(one for part in parts for one in part.trials)]}
+    )
 
 
 async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:

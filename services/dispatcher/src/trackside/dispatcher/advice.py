@@ -22,11 +22,14 @@ from trackside.dispatcher.lanes import (
     TunerLane,
 )
 from trackside.dispatcher.memory import TunerWaits
+from trackside.dispatcher.remote import RemoteTuners
 from trackside.dispatcher.tuners import TUNERS
+from trackside.domain.objectives import directions_of
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Entry
 from trackside.telemetry import context
 from trackside.telemetry.metrics import histogram
 
@@ -56,6 +59,7 @@ class Advice:
         background: Background,
         own_tuner: Lane | None = None,
         own_assessor: Lane | None = None,
+        remote: RemoteTuners | None = None,
     ) -> None:
         self.lanes = [lane for lane in (tuner, assessor, own_tuner, own_assessor) if lane is not None]
         for lane in self.lanes:
@@ -63,6 +67,7 @@ class Advice:
         self._tuner = TunerLane(tuner)
         self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
         self._assessor = assessor
+        self._remote = remote
         self._judging = Judging(assessor, background, self._answer, own_assessor)
         self._searches: dict[str, _Advised] = {}
         self._backlogged: dict[str, bool] = {}
@@ -97,6 +102,11 @@ class Advice:
         self.concluded(stream_id)
         self._judging.reconsider(stream_id)
 
+    def hear(self, entry: Entry) -> None:
+        """Takes the answer of a tuner elsewhere; raises UndecodableError for what is none."""
+        if self._remote is not None:
+            self._remote.hear(entry)
+
     def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         if self._searches.pop(search_id, None) is not None:
@@ -122,7 +132,10 @@ class Advice:
         if known is None:
             setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
             kept = ("space", "tuner", "seed", "direction")
-            known = _Advised({name: setup[name] for name in kept} | {"space_version": search.space_version})
+            given = {name: setup[name] for name in kept} | {"space_version": search.space_version}
+            if len(search.spec.objectives) > 1:
+                given["directions"] = directions_of(search.spec)
+            known = _Advised(given)
             self._searches[search.search_id] = known
         return known
 
@@ -158,6 +171,8 @@ class Advice:
         if by_chance:
             chance = {**setup, "tuner": {"name": "random", "options": {}}}
             return self._tuner.suggest(_by_chance(search.search_id), chance, past, number)
+        if search.spec.tuner.remote and self._remote is not None:
+            return self._remote.suggest(search, past, number)
         return self._lane(search).suggest(search.search_id, setup, past, number)
 
     async def _dropped(self, search_id: str) -> None:

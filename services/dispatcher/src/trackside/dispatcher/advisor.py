@@ -9,11 +9,11 @@ again.
           or {"id": 7, "waits": true}, if a tuner has to know the end of another trial before it answers
           or {"id": 7, "error": {"type": "ValueError", "message": "...", "traceback": "...", "op": 1}}
 
-Ops of a search: `open` (kind tuner: space, tuner, seed, direction; kind assessor: assessor, direction, seed),
-`close`; of a tuner `recall` (number, parameters), `ask` (number), `tell` (number, state, value,
-intermediates), `learn` (parameters, value); of an assessor `take` (rows), which gives who is to be stopped,
-and where it failed. One op may stand in the request itself, without `ops`. After an error the search is
-closed, since it is unknown how much of it was taken in: open it again.
+Ops of a search: `open` (kind tuner: space, tuner, seed, direction, and `directions` of several objectives;
+kind assessor: assessor, direction, seed), `close`; of a tuner `recall` (number, parameters), `ask` (number),
+`tell` (number, state, value, intermediates), `learn` (parameters, value); of an assessor `take` (rows), which
+gives who is to be stopped, and where it failed. One op may stand in the request itself, without `ops`. After
+an error the search is closed, since it is unknown how much of it was taken in: open it again.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def _request(line: bytes | str) -> dict[str, Any]:
 
 def _opened(op: Op) -> Memory | Assessment:
     if op["kind"] == "tuner":
-        return opened(op["space"], op["tuner"], op["seed"], op["direction"])
+        return opened(op["space"], op["tuner"], op["seed"], op["direction"], op.get("directions") or ())
     if op["kind"] == "assessor":
         return Assessment(op["assessor"], op["direction"], op["seed"])
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")

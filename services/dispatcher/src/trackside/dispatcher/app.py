@@ -7,6 +7,7 @@ from trackside.dispatcher.intake import next_commands
 from trackside.dispatcher.lanes import Lane
 from trackside.dispatcher.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.receipts import Receipts
+from trackside.dispatcher.remote import RemoteTuners
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.dispatcher.signatures import BadKeysError, Signatures, read_keys
@@ -14,7 +15,7 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
-from trackside.eventlog.serving import Service, from_start, run_service, until_fit
+from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.beside import project
 from trackside.projections.snapshots import PostgresSnapshots
@@ -44,13 +45,15 @@ def _signatures(settings: DispatcherSettings) -> Signatures:
 
 async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
     topics = service.settings.topics
-    if not await until_fit(service, [topics.events, topics.commands, topics.fleet, topics.dead_letters]):
+    needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
+    if not await until_fit(service, [*needed, topics.suggestion_requests, topics.suggestions]):
         return
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
-    advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3])
+    remote = RemoteTuners(service.log, service.author, topics, signatures, limit_s)
+    advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
     receipts, raw = await _receipts(service, settings, streams)
     dispatcher = Dispatcher(
         service.log, topics, service.author, streams, advice, service.background, receipts, signatures
@@ -60,7 +63,7 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
         service.author,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
-        raw=raw,
+        raw=raw | await from_end(service.log, topics.suggestions),
         partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
         health=service.health,
         background=service.background,

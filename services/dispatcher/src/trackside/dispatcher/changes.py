@@ -145,6 +145,9 @@ def _space(
 
 
 def _import(search: Search, wanted: ImportTrials, known: dict[str, Any]) -> list[Event] | Problem:
+    if len(search.spec.objectives) > 1:
+        message = "results from elsewhere have one value, and this search has several objectives"
+        return Problem(code="bad_objectives", path="$.trials", message=message)
     axes = axes_of(search.spec.model_dump(mode="json")["space"])
     for place, past in enumerate(wanted.trials):
         fault = unfit(axes, past.parameters, f"$.trials[{place}].parameters")
@@ -171,6 +174,9 @@ def _key(parameters: dict[str, Any]) -> str:
 
 
 def _update(search: Search, wanted: UpdateSearch, known: dict[str, Any]) -> list[Event] | Problem:
+    if wanted.goal is not None and len(search.spec.objectives) > 1:
+        message = "a goal is one value, and this search has several objectives"
+        return Problem(code="bad_objectives", path="$.goal", message=message)
     before = {name: getattr(search.spec, name) for name in _LIMITS}
     given = {name: value for name in _LIMITS if (value := getattr(wanted, name)) is not None}
     for name in wanted.remove:

@@ -30,15 +30,19 @@ from trackside.contracts.searches import (
     StartSearch,
     StopSearch,
     Suggester,
-    TrialEnded,
-    TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import assessors, batches, changes, origins, tuners
+from trackside.contracts.tasks import (
+    TaskHeld,
+    TaskReleased,
+    TaskStopRequested,
+    TaskSubmitted,
+)
+from trackside.dispatcher import assessors, batches, changes, origins, several, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.dispatcher.over import over_in
+from trackside.dispatcher.trial_ends import trial_ended
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
 from trackside.domain.search_advice import waits_in_vain
@@ -260,6 +264,11 @@ def _start(
         fault = assessors.problem(plain["assessor"], offer.assessors)
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    unfit = several.problem(wanted)
+    if unfit is not None:
+        return unfit
+    if wanted.objectives:
+        plain["direction"] = wanted.objectives[0].direction
     behind = origins.known_from_the_start(wanted, command.command_id)
     if isinstance(behind, Problem):
         return behind
@@ -280,30 +289,7 @@ def _fault_code(path: str) -> str:
 def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
     for number in sorted(over_in(search, tasks) if over is None else over):
         task = tasks[trial_task_id(search.search_id, number)]
-        status, value = trial_end(task)
-        yield Answer("end trial", [TrialEnded(trial=number, status=status, value=value)], task.traceparent)
-
-
-def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
-    """Gives the state and the value of a trial whose task has ended.
-
-    The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
-    stopped after its FINAL value has done what it was for.
-    """
-    last = task.reports[-1][1] if task.reports else None
-    match task.end:
-        case AttemptEnd.FINISHED:
-            return TrialStatus.SUCCEEDED, task.final if task.has_final else last
-        case AttemptEnd.CANCELLED if task.has_final:
-            return TrialStatus.SUCCEEDED, task.final
-        case AttemptEnd.CANCELLED if task.stop_reason in ("assessor", "max_trial_duration"):
-            return TrialStatus.EARLY_STOPPED, last
-        case AttemptEnd.CANCELLED if task.stop_reason == "user":
-            return TrialStatus.USER_CANCELED, None
-        case AttemptEnd.CANCELLED:
-            return TrialStatus.SYS_CANCELED, None
-        case _:
-            return TrialStatus.FAILED, None
+        yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
 
 
 def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:

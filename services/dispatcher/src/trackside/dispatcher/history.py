@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.searches import TrialStatus
 from trackside.dispatcher.lanes import Ended, HistoryItem
+from trackside.domain.objectives import numbers
 from trackside.domain.search import Search, Trial
 
 _STATES = {TrialStatus.SUCCEEDED: "complete", TrialStatus.EARLY_STOPPED: "pruned"}
@@ -55,8 +56,13 @@ class TunerHistory:
 def ended(trial: Trial, counts_last_value: bool = False) -> Ended:
     """Gives the item of a trial's end: complete with a value, pruned with its reports, or failed.
 
+    Of several objectives it has all values, or has failed: a value that isn't finite teaches nothing.
+
     One that was stopped early is complete if its last value counts, and it has one.
     """
+    if len(trial.values) > 1:
+        several = numbers(trial.values) if trial.status is TrialStatus.SUCCEEDED else None
+        return ("ended", trial.number, "failed" if several is None else "complete", several, [])
     state = _STATES.get(trial.status or TrialStatus.FAILED, "failed")
     if state == "pruned" and counts_last_value and trial.value is not None:
         state = "complete"

@@ -21,7 +21,7 @@ from trackside.dispatcher.memory import TunerWaits
 Op = dict[str, Any]
 Setup = Mapping[str, Any]
 Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
-Ended = tuple[Literal["ended"], int, str, float | None, Sequence[tuple[int, float]]]
+Ended = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]
 Imported = tuple[Literal["imported"], Mapping[str, Any], float]
 HistoryItem = Suggested | Ended | Imported
 History = Sequence[HistoryItem]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.dispatcher.axes import Space, axes_of, point, size
-from trackside.dispatcher.memory import EndState, Known, suggestion_seed
+from trackside.dispatcher.memory import EndState, Known, Value, suggestion_seed
 
 
 class ListMemory:
@@ -40,7 +40,7 @@ class ListMemory:
         self,
         number: int,
         state: EndState,
-        value: float | None = None,
+        value: Value = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Learns nothing."""

@@ -1,6 +1,6 @@
 """Which memory a tuner's name means: used in the advisor process, where Optuna and users' code may run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackside.dispatcher import listed, own_tuners
@@ -10,8 +10,16 @@ from trackside.dispatcher.samplers import SearchMemory
 from trackside.dispatcher.tuners import TUNERS
 
 
-def opened(space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> Memory:
+def opened(
+    space: Space,
+    tuner: Mapping[str, Any],
+    seed: int,
+    direction: Direction,
+    directions: Sequence[Direction] = (),
+) -> Memory:
     """Opens an empty memory for a search: of one of our tuners, else of an installed one.
+
+    `directions` are those of several objectives, which an installed one isn't asked for.
 
     Raises ValueError for an unknown tuner, and whatever a user's tuner raises.
     """
@@ -22,4 +30,4 @@ def opened(space: Space, tuner: Mapping[str, Any], seed: int, direction: Directi
         return listed.batch(space, options)
     if name not in TUNERS:
         return own_tuners.OwnMemory(space, tuner, seed, direction)
-    return SearchMemory(space, tuner, seed, direction)
+    return SearchMemory(space, tuner, seed, directions or (direction,))

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from trackside.dispatcher.axes import Axes, Unfit, inner, point, size
 
 Direction = Literal["maximize", "minimize"]
+Value = float | Sequence[float] | None
+"""What a trial is judged by: a number, or those of several objectives."""
 EndState = Literal["complete", "pruned", "failed"]
 Key = tuple[Any, ...]
 
@@ -48,7 +50,7 @@ class Memory(Protocol):
         self,
         number: int,
         state: EndState,
-        value: float | None = None,
+        value: Value = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; a second end of it, or of an unknown trial, changes nothing."""

@@ -36,13 +36,17 @@ class Spaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What a sampler is made for: a trial and its own seed, in a search with a seed and spaces."""
+    """What a sampler is made for: a trial and its own seed, in a search with a seed and spaces.
+
+    `several` says that the search has several objectives.
+    """
 
     number: int
     seed: int
     search_seed: int
     spaces: Spaces
     generations: Generations
+    several: bool = False
 
 
 def sampler_of(name: str, options: Options, draw: Draw) -> Sampler:
@@ -70,7 +74,9 @@ def _tpe(options: Options, draw: Draw) -> Sampler:
     from optuna.samplers import TPESampler
 
     sampler = TPESampler(seed=draw.seed, **options)
-    return _told(sampler, draw.spaces.learnt) if options.get("multivariate", True) else sampler
+    # Optuna's default: parameters are drawn together, but for several objectives one by one.
+    together = options.get("multivariate", not draw.several)
+    return _told(sampler, draw.spaces.learnt) if together else sampler
 
 
 def _tpe_multivariate(options: Options, draw: Draw) -> Sampler:

@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 from trackside.dispatcher import installed
 from trackside.dispatcher.axes import Space, axes_of, unfit
 from trackside.dispatcher.faults import NonsenseError
-from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, suggestion_seed
+from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, Value, suggestion_seed
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
@@ -99,7 +99,7 @@ class OwnMemory:
         self,
         number: int,
         state: EndState,
-        value: float | None = None,
+        value: Value = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; that of a pruned one comes with its last report as value."""

@@ -6,12 +6,12 @@ ends told so far; on nothing else. Optuna is imported only where a search is rea
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.dispatcher.axes import NAME, Axes, Axis, Space, axes_of, branch_prefix, flat
 from trackside.dispatcher.generations import Generations
-from trackside.dispatcher.memory import Direction, EndState, Known, suggestion_seed
+from trackside.dispatcher.memory import Direction, EndState, Known, Value, suggestion_seed
 from trackside.dispatcher.optuna_samplers import Distributions, Draw, random, sampler_of
 
 REDRAWS = 16
@@ -35,13 +35,21 @@ def distribution(axis: Axis) -> Any:
             return FloatDistribution(axis.low, axis.high, log=scale == "log")
 
 
+def _values(value: Value) -> list[float]:
+    """Gives the numbers that a complete trial is judged by; none if one of them is no number."""
+    found = [float(each) for each in (value if isinstance(value, Sequence) else [value]) if each is not None]
+    return [] if any(math.isnan(each) for each in found) else found
+
+
 class SearchMemory:
     """What a sampler of Optuna knows about one search, held in a study.
 
     Parameters are drawn in the order of their names, those of a sub-space right after their choice.
     """
 
-    def __init__(self, space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
+    def __init__(
+        self, space: Space, tuner: Mapping[str, Any], seed: int, directions: Sequence[Direction]
+    ) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -51,7 +59,7 @@ class SearchMemory:
         self._name, self._options = tuner["name"], tuner.get("options") or {}
         self._storage = optuna.storages.InMemoryStorage()
         self._study = optuna.create_study(
-            storage=self._storage, direction=direction, pruner=optuna.pruners.NopPruner()
+            storage=self._storage, directions=list(directions), pruner=optuna.pruners.NopPruner()
         )
         self._known = Known(self._axes)
         self._ids: list[int] = []
@@ -90,7 +98,7 @@ class SearchMemory:
         self,
         number: int,
         state: EndState,
-        value: float | None = None,
+        value: Value = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; a second end of it, or of an unknown trial, changes nothing.
@@ -105,8 +113,9 @@ class SearchMemory:
         trial = self._ids[number]
         if self._known.inner[number] is None:
             state = "failed"
-        if state == "complete" and value is not None and not math.isnan(value):
-            self._storage.set_trial_state_values(trial, TrialState.COMPLETE, [float(value)])
+        values = _values(value)
+        if state == "complete" and values:
+            self._storage.set_trial_state_values(trial, TrialState.COMPLETE, values)
             if self._name in STATEFUL:
                 self._generations.add(self._storage.get_trial(trial))
             self._taught = True
@@ -182,7 +191,9 @@ class SearchMemory:
         # Another point of a sequence would be another trial's.
         if redraw > REDRAWS // 2 or (redraw and self._name == "qmc"):
             return random(seed)
-        return sampler_of(self._name, self._options, Draw(number, seed, self._seed, self, self._generations))
+        several = len(self._study.directions) > 1
+        draw = Draw(number, seed, self._seed, self, self._generations, several)
+        return sampler_of(self._name, self._options, draw)
 
     def _walk(self, trial: Any, axes: Axes, prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import structlog
 
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
-from trackside.contracts.codec import COMMANDS
+from trackside.contracts.codec import COMMANDS, UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
@@ -27,7 +27,7 @@ from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
-from trackside.eventlog.dead_letters import bury
+from trackside.eventlog.dead_letters import bury, dead_letter
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
 from trackside.projections.uncounted import reason_of
@@ -101,13 +101,22 @@ class Dispatcher:
         self._look_at(stream)
 
     def arrive(self, entry: Entry) -> None:
-        """Takes in what somebody wrote to the commands topic."""
+        """Takes in what somebody wrote to the commands topic, or a tuner to that of suggestions."""
+        if entry.topic == self._topics.suggestions.name:
+            self._hear(entry)
+            return
         self._intake.take(entry)
         if self._receipts is not None:
             self._receipts.read(entry.partition, entry.offset)
             for wanted in self._intake.wanted:
                 self._receipts.want(wanted)
         self._intake.wanted.clear()
+
+    def _hear(self, entry: Entry) -> None:
+        try:
+            self._advice.hear(entry)
+        except UndecodableError as error:
+            self._intake.dead.append(dead_letter(entry, error, "dispatcher"))
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
         """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""

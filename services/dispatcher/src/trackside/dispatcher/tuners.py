@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.refusals import nearest
 from trackside.contracts.search_space import TYPES
 from trackside.dispatcher.axes import FINITE_TYPES, Space, axes_of, inner, parameters_of, size, unfit
@@ -28,11 +29,12 @@ _GENETIC: Allowed = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What one tuner takes: options, types of parameters, and sub-spaces or not."""
+    """What one tuner takes: options, types of parameters, sub-spaces or not, one objective or several."""
 
     options: Allowed = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
     nested: bool = False
+    several: bool = True
 
 
 TUNERS: Mapping[str, Kind] = {
@@ -63,6 +65,7 @@ TUNERS: Mapping[str, Kind] = {
             "lr_adapt": Flag(),
         },
         types=EVERY_TYPE - {"choice"},
+        several=False,
     ),
     "nsga2": Kind(_GENETIC),
     "nsga3": Kind({**_GENETIC, "dividing_parameter": Count(1, 100)}),
@@ -77,6 +80,8 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     `own` are the names of tuners that are installed beside ours; their options are for them to judge.
     """
     fault = _space_fault(space)
+    if tuner.get("remote"):
+        return fault or _name_fault(tuner.get("name"))
     if fault or (tuner.get("name") in own and tuner.get("name") not in TUNERS):
         return fault
     fault = choice_fault("tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, also=own)
@@ -85,6 +90,13 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     name, options = str(tuner["name"]), tuner.get("options") or {}
     assert isinstance(options, Mapping)
     return _type_fault(space, name) or _special_fault(space, name, options)
+
+
+def _name_fault(name: object) -> Fault | None:
+    """Says what is wrong with the name of a tuner that nobody here knows."""
+    if isinstance(name, str) and is_identifier(name):
+        return None
+    return "$.tuner.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"
 
 
 def can_search(kind: Kind, parameter: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from trackside.contracts.ids import trial_task_id
 from trackside.contracts.searches import TrialStatus
 from trackside.domain.batch import Batch
 from trackside.domain.command import ReceivedCommand
+from trackside.domain.objectives import names_of
 from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
@@ -93,6 +94,8 @@ def _search(search: Search) -> Fields:
         "active_trials": sorted(search.active),
         "best_trial": None if best is None else best.number,
         "best_value": None if best is None else best.value,
+        "objectives": names_of(spec),
+        "pareto_front": list(search.front),
         "stop_reason": search.stop_reason,
         "failure": search.failure,
         "started_ms": search.started_ms,
@@ -156,6 +159,9 @@ def _trial(trial: Trial, task: Task | None) -> Fields:
     return {
         "status": status.value,
         "value": trial.value,
+        "non_finite": trial.non_finite or None,
+        "values": list(trial.values),
+        "missing": list(trial.missing),
         "parameters": trial.parameters,
         "reports": len(reports),
         "last_step": step,

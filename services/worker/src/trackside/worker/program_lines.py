@@ -3,6 +3,7 @@
     {"metric": "loss", "value": 0.1, "step": 3}      a number to look at; steps may be left out
     {"report": 0.9, "step": 3}                       a value that decides
     {"final": 0.93}                                  the value that the trial is judged by
+    {"final": {"accuracy": 0.93, "latency": 12}}     the same of several objectives; so may a report be
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
 
 A number that isn't finite may be written as JSON doesn't know it (NaN) or as "nan", "inf", "-inf".
@@ -34,7 +35,7 @@ class Point:
 class Report:
     """A value that decides."""
 
-    value: float
+    value: float | dict[str, float]
     step: int | None
 
 
@@ -42,7 +43,7 @@ class Report:
 class Final:
     """The value that the trial is judged by."""
 
-    value: float
+    value: float | dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +106,21 @@ def _word(found: dict[str, Any]) -> Word:
         case {"metric": str(tag), "value": value, **rest}:
             return Point(tag, _number("value", value), _step(rest))
         case {"report": value, **rest}:
-            return Report(_number("report", value), _step(rest))
+            return Report(_numbers("report", value), _step(rest))
         case {"final": value}:
-            return Final(_number("final", value))
+            return Final(_numbers("final", value))
         case {"result": dict(result)}:
             return Result(result)
         case {"result": _}:
             raise UnreadableLineError("result: expected an object")
         case _:
             raise UnreadableLineError(EXPECTED)
+
+
+def _numbers(name: str, value: Any) -> float | dict[str, float]:
+    if isinstance(value, dict):
+        return {tag: _number(f"{name}.{tag}", number) for tag, number in value.items()}
+    return _number(name, value)
 
 
 def _number(name: str, value: Any) -> float:

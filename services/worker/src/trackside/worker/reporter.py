@@ -34,6 +34,8 @@ OBJECTIVE = "objective"
 
 Source = Literal["stdout", "stderr"]
 Point = tuple[str, int, int, float | str]
+Spoken = float | str | Mapping[str, Any]
+"""A number, or `{"value": number or null, "others": {name: number}}`; what isn't finite has a name."""
 Said = TypeVar("Said", bound=Event)
 
 
@@ -127,16 +129,18 @@ class Reporter:
         )
         self._event(event, patient=True)
 
-    def reports(self, items: Sequence[tuple[int, float | str, int]]) -> None:
+    def reports(self, items: Sequence[tuple[int, Spoken, int]]) -> None:
         """Sends deciding values as events, and as points to look at too."""
         for step, value, time_ms in items:
             self._reported = step + 1
-            self._metric("PERIODICAL", step, value)
-            self.points([(OBJECTIVE, step, time_ms, value)])
+            deciding, others = apart(value)
+            self._metric("PERIODICAL", step, deciding, others)
+            if deciding is not None:
+                self.points([(OBJECTIVE, step, time_ms, deciding)])
 
-    def final(self, value: float | str) -> None:
+    def final(self, value: Spoken) -> None:
         """Sends the value that the trial is judged by."""
-        self._metric("FINAL", self._reported, value)
+        self._metric("FINAL", self._reported, *apart(value))
 
     def ended(
         self, ending: Mapping[str, Any], heard: Callable[[Appended], None] | None = None
@@ -216,11 +220,19 @@ class Reporter:
             lines=lines,
         )
 
-    def _metric(self, kind: Literal["PERIODICAL", "FINAL"], step: int, value: float | str) -> None:
+    def _metric(
+        self,
+        kind: Literal["PERIODICAL", "FINAL"],
+        step: int,
+        value: float | str | None,
+        others: Mapping[str, float | str],
+    ) -> None:
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
         said = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
         said["interrupts"] = self._interrupts
+        if others:
+            said["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
         self._event(MetricReported.model_validate(said), patient=kind == "FINAL")
 
     def _event(self, event: Said, patient: bool = False) -> Said:
@@ -234,3 +246,10 @@ class Reporter:
     def _summary(self, topic: Topic, event: Event) -> None:
         record = self._voice.author.single(self._placement.stream, event, traceparent=self._traceparent)
         self._voice.outbox.summary(topic, replace(record, key=self._placement.task_id.encode()))
+
+
+def apart(spoken: Spoken) -> tuple[float | str | None, Mapping[str, float | str]]:
+    """Takes what a trial said apart: the value that decides, if it has one, and the others by name."""
+    if isinstance(spoken, Mapping):
+        return spoken.get("value"), spoken.get("others") or {}
+    return spoken, {}

@@ -290,7 +290,7 @@ class Run:
     def _say(self, word: Mapping[str, Any]) -> None:
         match word:
             case {"status": int(status)}:
-                self.phase = TaskStatus(status)
+                self.phase = TaskStatus.of(status)
                 self._reporter.status(self.phase)
             case {"reports": list(items)}:
                 self._reporter.reports([(step, value, time_ms) for step, value, time_ms in items])

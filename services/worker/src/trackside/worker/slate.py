@@ -16,7 +16,7 @@ from typing import Any
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker import leftovers
-from trackside.worker.own_memory import OwnMemory, give_memory_back
+from trackside.worker.own_memory import OwnMemory, give_memory_back, torch_cuda
 
 TORCH_SEED = 67_280_421_310_721
 """What torch begins with in a new process: c10::detail, default_rng_seed_val."""
@@ -55,10 +55,14 @@ class Slate:
 
     def _settle_torch(self) -> None:
         torch: Any = sys.modules.get("torch")
-        if torch is not None:
-            torch.manual_seed(TORCH_SEED)
-            if self._torch_threads:
-                torch.set_num_threads(self._torch_threads)
+        if torch is None:
+            return
+        torch.default_generator.manual_seed(TORCH_SEED)  # torch.manual_seed takes 1 ms for all it looks at
+        cuda = torch_cuda()
+        if cuda is not None:
+            cuda.manual_seed_all(TORCH_SEED)
+        if self._torch_threads not in (0, torch.get_num_threads()):
+            torch.set_num_threads(self._torch_threads)
 
     def wiped(self, most_tasks: int, most_growth_bytes: int) -> str | None:
         """Takes away what a task that has finished has left; gives why the process can't stay, if it can't.

@@ -1,10 +1,12 @@
 SELECT
     trials.search_id, trials.trial, trials.task_id, trials.status, trials.value, trials.parameters,
+    trials.non_finite, trials.objective_values, trials.others, trials.missing,
     to_timestamp(trials.suggested_ms / 1000.0) AS suggested_at,
     to_timestamp(trials.ended_ms / 1000.0) AS ended_at,
     (trials.ended_ms - trials.suggested_ms) / 1000.0 AS duration_s,
     cardinality(trials.report_steps) AS reports, trials.last_step, trials.last_value,
     trials.report_steps, trials.report_values,
-    trials.trial IS NOT DISTINCT FROM searches.best_trial AS best
+    trials.trial IS NOT DISTINCT FROM searches.best_trial AS best,
+    trials.trial = ANY (searches.pareto_front) AS in_pareto_front
 FROM trials
 JOIN searches ON searches.search_id = trials.search_id

@@ -1,0 +1,39 @@
+"""How many seeds of a search with faults the simulator gets through in a minute, on one core and on all."""
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from bench.figures import Figure, Findings, Goal, MissingError
+from trackside.cli.simulating import Swept, piece
+from trackside.eventlog.clock import monotonic_s
+
+SEEDS = 40
+WARM_UP = 2
+
+
+def measured() -> Findings:
+    """Sweeps seeds of the standard scene, 30 trials with faults, each log verified."""
+    cores = os.cpu_count() or 1
+    piece(1_000, WARM_UP)
+    began = monotonic_s()
+    alone = piece(0, SEEDS)
+    one = 60 * SEEDS / (monotonic_s() - began)
+    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+        list(pool.map(piece, range(1_000, 1_000 + cores), [WARM_UP] * cores))
+        began = monotonic_s()
+        parts = list(pool.map(piece, range(SEEDS, SEEDS * (cores + 1), SEEDS), [SEEDS] * cores))
+        every = 60 * SEEDS * cores / (monotonic_s() - began)
+    whole = Swept()
+    for part in (alone, *parts):
+        whole.add(part)
+    if whole.failed:
+        raise MissingError(f"seeds went wrong: {whole.failed}")
+    figures = [
+        Figure("R3", f"simulated searches a minute, {cores} cores", every, "/min", goal=Goal(500, 2_000)),
+        Figure("R3", "the same, one core", one, "/min"),
+    ]
+    counted = [
+        f"{whole.seeds} searches of 30 trials, {whole.faults.total():,} faults, {whole.events:,} events"
+    ]
+    return Findings(figures, counted, {"faults": dict(whole.faults)})

@@ -1,0 +1,137 @@
+"""A proxy between services and the broker, which delays what passes, and cuts connections.
+
+It runs in a thread of its own. The broker names its address to whoever asks for the brokers; the proxy puts
+its own port in that place, so that clients stay with it.
+"""
+
+import asyncio
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+from trackside.embedded.ports import HOST
+
+CHUNK_BYTES = 65_536
+_SIZE = struct.Struct(">i")
+_LISTENS = re.compile(r"^listeners=PLAINTEXT://[^:]+:(\d+)", re.MULTILINE)
+
+
+def port_of_broker(folder: Path) -> int:
+    """Gives the port of the broker of a stack."""
+    found = _LISTENS.search((folder / "kafka" / "server.properties").read_text("utf-8"))
+    assert found is not None
+    return int(found[1])
+
+
+class Proxy:
+    """Listens on a port for as long as the block runs; `upstream` gives the broker's port."""
+
+    def __init__(self, port: int, upstream: Callable[[], int]) -> None:
+        self.port = port
+        self._upstream = upstream
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._flows: asyncio.Event | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        """Gives what to connect to."""
+        return f"{HOST}:{self.port}"
+
+    def __enter__(self) -> "Proxy":
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Ends all connections at once, whatever is on its way."""
+        self._loop.call_soon_threadsafe(self._cut)
+
+    def hold(self) -> None:
+        """Lets nothing pass, either way; connections stay."""
+        self._loop.call_soon_threadsafe(self._set, False)
+
+    def flow(self) -> None:
+        """Lets everything pass again, late, in order."""
+        self._loop.call_soon_threadsafe(self._set, True)
+
+    async def _listen(self) -> None:
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._server = await asyncio.start_server(self._serve, HOST, self.port)
+
+    async def _end(self) -> None:
+        assert self._server is not None and self._flows is not None
+        self._server.close()
+        self._flows.set()
+        self._cut()
+        for task in list(self._serving):
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _cut(self) -> None:
+        for writer in list(self._connections):
+            writer.transport.abort()
+
+    def _set(self, flows: bool) -> None:
+        assert self._flows is not None
+        if flows:
+            self._flows.set()
+        else:
+            self._flows.clear()
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        writers = [to_client]
+        self._connections.add(to_client)
+        try:
+            broker, to_broker = await asyncio.open_connection(HOST, self._upstream())
+            writers.append(to_broker)
+            self._connections.add(to_broker)
+            pumps = [
+                asyncio.create_task(self._ask(client, to_broker)),
+                asyncio.create_task(self._answer(broker, to_client)),
+            ]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+        except OSError:
+            pass  # the broker is down: the client sees a connection that ends at once
+        finally:
+            for writer in writers:
+                self._connections.discard(writer)
+                writer.transport.abort()
+            self._serving.discard(task)
+
+    async def _ask(self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter) -> None:
+        assert self._flows is not None
+        while octets := await client.read(CHUNK_BYTES):
+            await self._flows.wait()
+            to_broker.write(octets)
+            await to_broker.drain()
+
+    async def _answer(self, broker: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        assert self._flows is not None
+        theirs, ours = (HOST.encode() + _SIZE.pack(port) for port in (self._upstream(), self.port))
+        while True:
+            size = await broker.readexactly(_SIZE.size)
+            octets = await broker.readexactly(*_SIZE.unpack(size))
+            await self._flows.wait()
+            to_client.write(size + octets.replace(theirs, ours))
+            await to_client.drain()

@@ -1,0 +1,90 @@
+"""Dashboards in deploy/grafana ask for what is there: metrics by name, rows as Grafana may see them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import yaml
+
+from tests.house.source import ROOT
+from trackside.projections.migrate import migrate
+from trackside.projections.postgres import database as opened_database
+from trackside.telemetry.names import METRICS
+
+GRAFANA = ROOT / "deploy" / "grafana"
+DASHBOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
+NAME = re.compile(r"\btrackside_\w+")
+
+
+def targets(path: Path) -> list[dict[str, Any]]:
+    """Gives all that a dashboard asks for, the choices of its variables among it."""
+    board = json.loads(path.read_text("utf-8"))
+    asked = [target for panel in board["panels"] for target in panel["targets"]]
+    return asked + [
+        {"datasource": variable["datasource"], "rawSql": variable["query"]}
+        for variable in board["templating"]["list"]
+    ]
+
+
+def as_postgres_gets_it(statement: str) -> str:
+    """Puts in what Grafana does: a range of time, and what was chosen."""
+    statement = re.sub(
+        r"\$__timeFilter\((\w+)\)", r"\1 BETWEEN now() - interval '1 hour' AND now()", statement
+    )
+    return re.sub(r"\(\$(task|search)\)", "('a', 'b')", statement)
+
+
+def exposed() -> set[str]:
+    """Gives the names under which Prometheus has the metrics."""
+    found = set()
+    for metric in METRICS:
+        name = metric.prometheus_name
+        endings = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+        found |= {name + ending for ending in endings[metric.kind]}
+    return found
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_every_metric_of_a_dashboard_exists(path: Path) -> None:
+    asked = {name for target in targets(path) for name in NAME.findall(target.get("expr", ""))}
+    assert asked and asked - exposed() == set()
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+async def test_grafana_s_role_may_ask_what_a_dashboard_asks(path: Path, database: str) -> None:
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute((GRAFANA / "reader.sql").read_text("utf-8"))
+        await connection.execute("SET ROLE grafana")
+        await connection.execute("SET search_path = dashboards")
+        statements = [target["rawSql"] for target in targets(path) if "rawSql" in target]
+        for statement in statements:
+            await connection.fetch(as_postgres_gets_it(statement))
+        assert statements
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.fetch("TABLE trackside.tasks")
+    finally:
+        await connection.close()
+
+
+def test_every_source_that_a_dashboard_asks_is_provisioned() -> None:
+    sources = yaml.safe_load((GRAFANA / "provisioning/datasources/trackside.yaml").read_text("utf-8"))
+    known = {(source["type"], source["uid"]) for source in sources["datasources"]}
+    asked = {
+        (target["datasource"]["type"], target["datasource"]["uid"])
+        for path in DASHBOARDS
+        for target in targets(path)
+    }
+    assert asked == known
+
+
+def test_prometheus_scrapes_every_service_of_the_compose_file() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+    ours = {f"{name}:8080" for name, service in services.items() if service.get("command") == [name]}
+    settings = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
+    assert set(settings["scrape_configs"][0]["static_configs"][0]["targets"]) == ours

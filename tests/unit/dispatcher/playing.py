@@ -1,0 +1,204 @@
+"""A dispatcher as it is shipped, on a log in memory, and a fleet that does at once what a search asks for.
+
+The fleet's tasks are functions: what a trial reports follows from its parameters.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.message import Event, Record
+from trackside.contracts.searches import StartSearch, TrialSuggested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    TaskAccepted,
+    TaskAssigned,
+    TaskSubmitted,
+)
+from trackside.contracts.topics import Topics, partition_of
+from trackside.dispatcher.advice import Advice
+from trackside.dispatcher.advisor import Advisor
+from trackside.dispatcher.lanes import Lane, Op
+from trackside.dispatcher.service import Dispatcher
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.serving import from_start
+from trackside.telemetry.health import Health
+
+TOPICS = Topics(event_partitions=1)
+EVENTS = (TOPICS.events.name, 0)
+LIMIT_S = 60.0
+SCHEDULER, WORKER = Author("scheduler", "1"), Author("worker", "w1")
+Result = Callable[[dict[str, Any]], float]
+
+
+class LocalLane(Lane):
+    """A lane whose advisor is in this process."""
+
+    def __init__(self) -> None:
+        super().__init__("local")
+        self.generation = 1
+        self._advisor = Advisor()
+
+    async def start(self) -> None:
+        """Needs no process."""
+
+    async def request(
+        self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op], ops_a_line: int = 1
+    ) -> Any:
+        """Has the advisor answer at once."""
+        listed = list(ops(self.generation) if callable(ops) else ops)
+        reply = self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed}))
+        assert "error" not in reply, reply
+        return reply["result"]
+
+
+async def new_log() -> MemoryLog:
+    """Gives a log whose fleet has one worker, which can run tasks of type `noop`."""
+    log = MemoryLog()
+    await log.ensure(TOPICS.shared)
+    joined = WorkerJoined(
+        worker_id="w1",
+        incarnation="i1",
+        host="here",
+        devices=[Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=2**30)],
+        task_types=["noop"],
+        queues=["default"],
+        after={},
+    )
+    await log.append(TOPICS.fleet.name, 0, [WORKER.single("w1", joined)])
+    return log
+
+
+async def publish(log: MemoryLog, search: str, **fields: Any) -> None:
+    """Publishes the command that starts a search."""
+    command = StartSearch.model_validate({"task_type": "noop", **fields})
+    partition = partition_of(search, TOPICS.commands.partitions)
+    record = Author("publisher", "test").single(search, command, message_id=f"start-{search}")
+    await log.append(TOPICS.commands.name, partition, [record])
+
+
+async def append(log: MemoryLog, author: Author, stream: str, *events: Event) -> None:
+    """Appends events one by one, each a decision of its own."""
+    for event in events:
+        await log.append(*EVENTS, [author.single(stream, event)])
+
+
+@asynccontextmanager
+async def dispatcher(log: MemoryLog, own: Lane | None = None) -> AsyncIterator[None]:
+    """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
+    background, author, stop = Background(), Author("dispatcher", "1"), asyncio.Event()
+    advice = Advice(LocalLane(), LocalLane(), background, own)
+    service = Dispatcher(log, TOPICS, author, Streams(), advice, background)
+    reactor = Reactor(
+        log,
+        author,
+        service,
+        starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
+        raw=await from_start(log, TOPICS.commands),
+        partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
+        health=Health("dispatcher"),
+        background=background,
+    )
+    advice.ready = reactor.wake
+    running = asyncio.create_task(reactor.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await running
+        if own is not None:
+            await own.close()
+
+
+async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
+    """Gives the events from an offset on, as they come, for ever."""
+    reader = log.reader({EVENTS: start})
+    while True:
+        for entry in await reader.read(LIMIT_S):
+            record = decode(entry)
+            assert record is not None
+            yield record
+
+
+async def written(log: MemoryLog) -> list[Entry]:
+    """Gives all entries of the events as they lie in the log."""
+    return await log.reader({EVENTS: 0}).read(0.0)
+
+
+async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0) -> Record:
+    """Waits for the first event that is wanted, two minutes at most."""
+    async with asyncio.timeout(2 * LIMIT_S):
+        async for record in events(log, start):
+            if wanted(record):
+                return record
+    raise AssertionError("the log has no end")
+
+
+async def work(log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int) -> None:
+    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says."""
+    running: dict[str, Record] = {}
+    async for record in events(log):
+        message = record.message
+        if not isinstance(message, TaskSubmitted):
+            continue
+        running[message.task_id] = record
+        await begin(log, record.envelope.stream, message.task_id)
+        if len(running) == in_flight:
+            ended = running.pop(order(list(running)))
+            assert isinstance(ended.message, TaskSubmitted)
+            await end(log, ended.envelope.stream, ended.message.task_id, result(ended.message.parameters))
+
+
+async def begin(log: MemoryLog, stream: str, task_id: str) -> None:
+    """Places a task and begins it."""
+    token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i1"}
+    assigned = TaskAssigned.model_validate(token | {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0})
+    await append(log, SCHEDULER, stream, assigned)
+    await append(log, WORKER, stream, TaskAccepted.model_validate(token))
+
+
+async def end(log: MemoryLog, stream: str, task_id: str, value: float) -> None:
+    """Reports a task's value and ends it."""
+    token = {"task_id": task_id, "attempt": 1, "placement": 1}
+    final = MetricReported.model_validate(token | {"kind": "FINAL", "step": 0, "value": value})
+    over = AttemptEnded.model_validate(token | {"incarnation": "i1", "end": AttemptEnd.FINISHED})
+    await append(log, WORKER, stream, final, over)
+
+
+@asynccontextmanager
+async def fleet(
+    log: MemoryLog,
+    result: Result,
+    in_flight: int = 1,
+    order: Callable[[list[str]], str] = lambda running: running[0],
+) -> AsyncIterator[None]:
+    """Runs what searches submit."""
+    working = asyncio.create_task(work(log, result, order, in_flight))
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+async def suggestions(log: MemoryLog, stream: str) -> list[dict[str, Any]]:
+    """Gives the parameters that the log has for a search, trial by trial."""
+    records = [decode(entry) for entry in await written(log)]
+    return [
+        record.message.parameters
+        for record in records
+        if record is not None
+        and isinstance(record.message, TrialSuggested)
+        and record.envelope.stream == stream
+    ]

@@ -1,0 +1,185 @@
+"""Searches of several objectives: what they may have, how their trials end, what their tuners suggest."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import optuna
+import pytest
+from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.trial import TrialState
+
+from tests.unit.dispatcher.searching import SPACE, out_of_order, score
+from tests.unit.dispatcher.test_samplers import draw_all
+from tests.unit.domain.given import Told, ended, report, task_active
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
+from trackside.contracts.tasks import AttemptEnd
+from trackside.dispatcher import several
+from trackside.dispatcher.advisor import Advisor
+from trackside.dispatcher.history import ended as ended_item
+from trackside.dispatcher.memories import opened
+from trackside.dispatcher.memory import suggestion_seed
+from trackside.dispatcher.trial_ends import trial_ended
+from trackside.domain.search import Trial
+
+TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
+DIRECTIONS: list[Any] = ["maximize", "minimize"]
+SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
+    "random": RandomSampler,
+    "tpe": TPESampler,
+    "nsga2": NSGAIISampler,
+    "nsga3": NSGAIIISampler,
+}
+
+
+def refused(**changed: Any) -> tuple[str, str] | None:
+    """Gives the place and the words of a refusal of a search of two objectives."""
+    body = {"task_type": "digits", "space": SPACE, "max_trials": 4, "objectives": TWO} | changed
+    found = several.problem(StartSearch.model_validate(body))
+    assert found is None or isinstance(found, Problem)
+    return None if found is None else (found.path, found.message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "said"),
+    [
+        ({"assessor": {"name": "median"}}, "$.assessor", "judges a trial by one value"),
+        ({"tuner": {"name": "cma-es"}}, "$.tuner.name", "cma-es learns from one objective only; these can: "),
+        ({"tuner": {"name": "own"}}, "$.tuner.name", "own learns from one objective only"),
+        ({"goal": 0.5}, "$.goal", "a goal is one value"),
+        ({"direction": "maximize"}, "$.direction", "its own direction"),
+        ({"objectives": [TWO[0], TWO[0]]}, "$.objectives[1].name", "is the name of another objective"),
+        ({"past": [{"parameters": {"x": 1}, "value": 1.0}]}, "$.past", "have one value"),
+    ],
+)
+def test_what_does_not_go_with_several_objectives_is_refused(
+    changed: dict[str, Any], path: str, said: str
+) -> None:
+    found = refused(**changed)
+    assert found is not None
+    assert found[0] == path
+    assert said in found[1]
+
+
+def test_one_objective_with_a_name_may_have_what_any_search_has() -> None:
+    one = {"objectives": TWO[:1], "assessor": {"name": "median"}, "tuner": {"name": "cma-es"}, "goal": 0.5}
+    assert refused(**one) is None
+    assert refused() is None
+
+
+def end_with(
+    objectives: list[dict[str, Any]], end: AttemptEnd = AttemptEnd.FINISHED, **said: Any
+) -> TrialEnded:
+    """Gives the end of a trial whose FINAL report said this."""
+    told: Told = task_active(objectives=objectives)
+    if said:
+        told.tell(report(0, None, final=True).model_copy(update=said))
+    told.tell(ended(end))
+    return trial_ended(told.search.spec, 0, told.task())
+
+
+def test_a_trial_ends_with_the_values_of_its_objectives() -> None:
+    found = end_with(TWO, others={"accuracy": 0.5, "latency": 9.0, "loss": 1.0})
+    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
+    found = end_with(TWO, value=0.5, others={"latency": 9.0})
+    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [0.5, 9.0])
+    found = end_with(TWO[:1], others={"accuracy": 0.5})
+    assert (found.status, found.value, found.values) == (TrialStatus.SUCCEEDED, 0.5, [])
+
+
+def test_a_trial_that_left_out_an_objective_has_failed_and_says_which() -> None:
+    found = end_with(TWO, others={"accuracy": 0.5})
+    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, 0.5, ["latency"])
+    found = end_with([], others={"accuracy": 0.5})
+    assert (found.status, found.value, found.missing) == (TrialStatus.FAILED, None, ["default"])
+    assert end_with(TWO).status is TrialStatus.SUCCEEDED
+    assert end_with(TWO, AttemptEnd.FAILED, value=0.5).values == []
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf"])
+def test_a_value_that_is_not_finite_is_kept_and_teaches_nothing(odd: str) -> None:
+    found = end_with([], non_finite=odd)
+    assert (found.status, found.value, found.non_finite) == (TrialStatus.SUCCEEDED, None, odd)
+    found = end_with(TWO, value=0.5, others={"latency": odd})
+    assert (found.value, found.values) == (0.5, [0.5, odd])
+    trial = Trial(0, {}, 0, 0, ended_at=1, status=found.status, value=found.value, values=found.values)
+    assert ended_item(trial) == ("ended", 0, "failed", None, [])
+
+
+def values_at(parameters: dict[str, Any]) -> list[float]:
+    """Gives two values that pull in different directions."""
+    return [score(parameters), parameters["dropout"] + parameters["layers"]]
+
+
+def alone(
+    kind: Callable[..., BaseSampler], trials: int, in_flight: int, **options: Any
+) -> list[dict[str, Any]]:
+    """Runs the search with nothing but Optuna, reseeded for each trial."""
+    study = optuna.create_study(directions=DIRECTIONS)
+    running: dict[int, optuna.Trial] = {}
+    found = []
+    for what, number in out_of_order(trials, in_flight):
+        if what == "ask":
+            study.sampler = kind(seed=suggestion_seed(7, number), **options)
+            trial = running[number] = study.ask()
+            draw_all(trial)
+            found.append(trial.params)
+        elif number % 7 == 6:
+            study.tell(running.pop(number), state=TrialState.FAIL)
+        else:
+            trial = running.pop(number)
+            study.tell(trial, values_at(trial.params))
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("in_flight", [1, 4])
+@pytest.mark.parametrize("name", list(SAMPLERS))
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna_alone(
+    name: str, in_flight: int
+) -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    genetic = {"population_size": 8, "mutation_prob": 0.9} if name.startswith("nsga") else {}
+    expected = alone(SAMPLERS[name], 100, in_flight, **genetic)
+    advisor = Advisor()
+    setup = {"space": SPACE, "tuner": {"name": name, "options": genetic}, "seed": 7, "direction": "maximize"}
+    _ask(advisor, {"op": "open", "kind": "tuner", **setup, "directions": DIRECTIONS})
+    found: list[dict[str, Any]] = []
+    for what, number in out_of_order(100, in_flight):
+        if what == "ask":
+            found.append(_ask(advisor, {"op": "ask", "number": number}))
+        elif number % 7 == 6:
+            _ask(advisor, {"op": "tell", "number": number, "state": "failed"})
+        else:
+            told = {"state": "complete", "value": values_at(found[number])}
+            _ask(advisor, {"op": "tell", "number": number, **told})
+    # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
+    alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
+    assert alike > 24  # three generations
+    assert found[:alike] == expected[:alike]
+
+
+def _ask(advisor: Advisor, op: dict[str, Any]) -> Any:
+    reply = advisor.answer(json.dumps({"id": 1, "search": "s", **op}))
+    assert "error" not in reply, reply
+    return reply["result"]
+
+
+def test_a_tuner_of_two_objectives_is_told_both_and_a_rebuilt_one_suggests_the_same() -> None:
+    setup: Any = (SPACE, {"name": "tpe", "options": {"n_startup_trials": 4}}, 3, "maximize", DIRECTIONS)
+    living, history = opened(*setup), list[tuple[Any, ...]]()
+    for number in range(20):
+        parameters = living.ask(number)
+        assert parameters is not None
+        living.tell(number, "complete", values_at(parameters))
+        history.append((number, parameters))
+    reborn, other = opened(*setup), opened(*setup)
+    for number, parameters in history:
+        for memory, values in ((reborn, values_at(parameters)), (other, [0.0, values_at(parameters)[1]])):
+            memory.recall(number, parameters)
+            memory.tell(number, "complete", values)
+    expected = living.ask(20)
+    assert reborn.ask(20) == expected
+    assert other.ask(20) != expected

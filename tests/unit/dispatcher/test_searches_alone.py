@@ -1,0 +1,125 @@
+"""Whole searches through the shipped dispatcher, read off the log: their suggestions are Optuna's, and only
+depend on what the log says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import optuna
+import pytest
+from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
+
+from tests.unit.dispatcher import playing
+from tests.unit.dispatcher.searching import SPACE, score
+from tests.unit.dispatcher.test_samplers import draw_all
+from trackside.contracts.message import Message
+from trackside.contracts.searches import SearchEnded, SearchStatus, TrialSuggested
+from trackside.dispatcher.memory import suggestion_seed
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+
+NUMBERS = {name: SPACE[name] for name in ("dropout", "layers", "learning_rate")}
+
+
+def draw_numbers(trial: optuna.Trial) -> None:
+    trial.suggest_float("dropout", 0.0, 0.5)
+    trial.suggest_int("layers", 1, 5)
+    trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True)
+
+
+async def searched(tuner: str, space: dict[str, Any], trials: int, in_flight: int = 1) -> MemoryLog:
+    """Gives the log of a search of so many trials, which end out of order if several run."""
+    log = await playing.new_log()
+    wanted = {"space": space, "tuner": {"name": tuner}, "seed": 7, "max_trials": trials}
+    await playing.publish(log, "s", **wanted, concurrency=in_flight)
+    async with playing.dispatcher(log), playing.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
+        await playing.until(log, lambda record: suggests(record.message, trials - 1))
+    return log
+
+
+def suggests(message: Message, number: int) -> bool:
+    """Says whether an event is the suggestion of a trial."""
+    return isinstance(message, TrialSuggested) and message.trial == number
+
+
+def alone(kind: Callable[..., BaseSampler], draw: Callable[[optuna.Trial], None]) -> list[dict[str, Any]]:
+    """Runs a search of 100 trials, one at a time, with nothing but Optuna."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize")
+    found = []
+    for number in range(100):
+        study.sampler = kind(seed=suggestion_seed(7, number))
+        trial = study.ask()
+        draw(trial)
+        found.append(trial.params)
+        study.tell(trial, score(trial.params))
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("tuner", "kind", "space", "draw"),
+    [
+        ("random", RandomSampler, SPACE, draw_all),
+        ("tpe", TPESampler, SPACE, draw_all),
+        ("cma-es", CmaEsSampler, NUMBERS, draw_numbers),
+    ],
+)
+async def test_a_search_suggests_bit_for_bit_what_optuna_alone_does(
+    tuner: str, kind: Callable[..., BaseSampler], space: dict[str, Any], draw: Callable[[optuna.Trial], None]
+) -> None:
+    """D33: 100 trials, one at a time, from the command to the log."""
+    log = await searched(tuner, space, 100)
+    assert await playing.suggestions(log, "s") == alone(kind, draw)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("tuner", ["random", "tpe", "tpe-multivariate"])
+async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_have(tuner: str) -> None:
+    """D29: 60 trials, 4 in flight; a dispatcher that knows only the log begins behind each of its events."""
+    log = await searched(tuner, SPACE, 60, 4)
+    entries = await playing.written(log)
+    expected = await playing.suggestions(log, "s")
+    assert len({json.dumps(parameters, sort_keys=True) for parameters in expected}) == 60
+    commands = await log.reader(
+        {(playing.TOPICS.commands.name, at): 0 for at in range(playing.TOPICS.commands.partitions)}
+    ).read(0.0)
+    streams, compared = Streams(), 0
+    for place, entry in enumerate(entries):
+        record = decode(entry)
+        assert record is not None
+        stream, _ = streams.fold(record)
+        number = None if stream.search is None else stream.search.next_trial
+        if number is None:
+            continue  # nothing is to be suggested: the next suggestion is asked upon a later event
+        reborn = await playing.new_log()
+        for other in (*commands, *entries[: place + 1]):
+            await reborn.append(other.topic, other.partition, [_again(other)])
+        async with playing.dispatcher(reborn):
+            found = await playing.until(reborn, lambda r: isinstance(r.message, TrialSuggested), place + 1)
+        assert isinstance(found.message, TrialSuggested)
+        assert (found.message.trial, found.message.parameters) == (number, expected[number])
+        compared += 1
+    assert compared >= 60
+
+
+def _again(entry: Any) -> Outgoing:
+    return Outgoing(entry.key, entry.value, entry.headers)
+
+
+async def test_a_search_of_a_finite_space_tries_each_point_once_and_is_exhausted() -> None:
+    """D11: what is exhausted is said as such, and no two trials have equal parameters."""
+    space = {
+        "layers": {"type": "randint", "low": 0, "high": 6},
+        "dropout": {"type": "constant", "value": 0.5},
+    }
+    log = await playing.new_log()
+    await playing.publish(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
+    async with playing.dispatcher(log), playing.fleet(log, score):
+        ended = await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    assert isinstance(ended.message, SearchEnded)
+    assert (ended.message.status, ended.message.trials) == (SearchStatus.DONE, 6)
+    found = await playing.suggestions(log, "s")
+    assert sorted(parameters["layers"] for parameters in found) == list(range(6))

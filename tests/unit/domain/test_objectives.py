@@ -1,0 +1,118 @@
+"""Several objectives: what a trial's numbers mean for them, and which trials no other beats."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    begun,
+    ended,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_active,
+)
+from trackside.contracts.searches import Direction, TrialEnded, TrialStatus
+from trackside.contracts.tasks import Figure, MetricReported
+from trackside.domain.objectives import beats, values_of
+from trackside.domain.streams import dump, load
+
+BOTH: list[dict[str, Any]] = [
+    {"name": "accuracy", "direction": "maximize"},
+    {"name": "latency", "direction": "minimize"},
+]
+
+
+def search_of_two(values: list[list[Figure | None]]) -> Told:
+    """Tells a search of two objectives whose trials succeeded with these values, one after another."""
+    told = search_running(max_trials=100, concurrency=1, objectives=BOTH)
+    for number, found in enumerate(values):
+        told.tell(suggested(number), submitted(number))
+        told.tell(assigned(number))
+        told.tell(begun(number))
+        told.tell(ended(trial=number))
+        status = TrialStatus.FAILED if None in found else TrialStatus.SUCCEEDED
+        told.tell(TrialEnded(trial=number, status=status, values=found))
+    return told
+
+
+def test_a_trial_that_no_other_beats_is_of_the_front_and_leaves_it_when_beaten() -> None:
+    values: list[list[Figure | None]] = [[0.5, 9.0], [0.6, 12.0], [0.4, 10.0], [0.5, 9.0], [0.6, 8.0]]
+    assert search_of_two(values[:4]).search.front == [0, 1, 3]
+    told = search_of_two(values)
+    assert told.search.front == [4]
+    assert told.search.best is None
+
+
+@pytest.mark.parametrize("odd", [None, "nan", "inf", "-inf"])
+def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Figure | None) -> None:
+    told = search_of_two([[0.5, 9.0], [0.9, odd], [0.7, 9.5]])
+    assert told.search.front == [0, 2]
+    assert told.search.trials[1].values == [0.9, odd]
+    again = load(dump(told.stream)).search
+    assert again is not None
+    assert (again.front, again.trials[1].values) == ([0, 2], [0.9, odd])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
+    st.permutations(["maximize", "minimize"]),
+)
+def test_the_front_is_that_of_comparing_all_with_all(
+    points: list[tuple[int, int]], directions: list[Direction]
+) -> None:
+    objectives = [{"name": name, "direction": way} for name, way in zip(("a", "b"), directions, strict=True)]
+    told = search_running(max_trials=100, concurrency=1, objectives=objectives)
+    for number, point in enumerate(points):
+        told.tell(suggested(number), submitted(number))
+        told.tell(assigned(number))
+        told.tell(begun(number))
+        told.tell(ended(trial=number))
+        values: list[Figure | None] = [float(value) for value in point]
+        told.tell(TrialEnded(trial=number, status=TrialStatus.SUCCEEDED, values=values))
+    assert told.search.front == [
+        number
+        for number, point in enumerate(points)
+        if not any(beats(directions, other, point) for other in points)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "deciding", "others", "found"),
+    [
+        (["default"], 0.5, {}, [0.5]),
+        (["default"], None, {"f1": 0.5}, [None]),
+        (["f1"], None, {"f1": 0.5}, [0.5]),
+        (["f1"], 0.25, {}, [0.25]),
+        (["f1"], 0.25, {"f1": 0.5}, [0.5]),
+        (["f1", "loss"], 0.25, {"loss": "nan"}, [0.25, "nan"]),
+        (["f1", "loss"], None, {"f1": 0.5}, [0.5, None]),
+        (["f1", "default"], 0.25, {"f1": 0.5}, [0.5, 0.25]),
+    ],
+)
+def test_an_objective_is_the_number_of_its_name_and_the_first_also_the_plain_one(
+    names: list[str], deciding: float | None, others: dict[str, Figure], found: list[Figure | None]
+) -> None:
+    assert values_of(names, deciding, others) == found
+
+
+def test_what_was_said_beside_a_value_is_that_of_the_final_one_else_of_the_last() -> None:
+    told = task_active()
+    beside: list[tuple[MetricReported, dict[str, Figure]]] = [
+        (report(0, 0.1), {"loss": 2.0}),
+        (report(1, None), {"loss": "inf"}),
+        (report(2, 0.5, final=True), {"loss": 1.0, "f1": 0.5}),
+        (report(3, 0.2), {"loss": 3.0}),
+    ]
+    found = []
+    for event, others in beside:
+        odd = "nan" if event.value is None else None
+        told.tell(event.model_copy(update={"others": others, "non_finite": odd}))
+        found.append((told.task().non_finite, told.task().others))
+    final = ("", {"loss": 1.0, "f1": 0.5})
+    assert found == [("", {"loss": 2.0}), ("nan", {"loss": "inf"}), final, final]
