@@ -42,6 +42,8 @@ class Heard(ScreenChannel):
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
         self.said.append(("report", step, value))
+        if others:
+            self.points(step, others)
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
         self.said.append(("points", step, dict(values)))

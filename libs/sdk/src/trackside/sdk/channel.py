@@ -124,6 +124,8 @@ class WorkerChannel:
             self.said.append(item)
             self._reports.append(item)
             self._send_or_wait()
+        if others:
+            self.points(step, others)
 
     def final(self, value: float | None, others: Mapping[str, float]) -> None:
         """Sends the value at the end, behind all reports; only the first one counts."""
@@ -133,6 +135,9 @@ class WorkerChannel:
             self.final_value = spoken(value, others)
             self._send_waiting()
             self._write({"final": self.final_value})
+            step = self.said[-1][0] + 1 if self.said else 0
+        if others:
+            self.points(step, others)
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
         """Sends values to look at, a batch at a time."""
@@ -222,7 +227,6 @@ def spoken(value: float | None, others: Mapping[str, float]) -> Spoken:
 
 
 def _shown(value: float | None, others: Mapping[str, float]) -> str:
-    """Writes the numbers of a report for a person; without a plain one only those with names."""
-    named = {} if value is not None else others
+    """Writes the numbers of a report for a person."""
     plain = "" if value is None else f" value={value:g}"
-    return plain + "".join(f" {name}={other:g}" for name, other in named.items())
+    return plain + "".join(f" {name}={other:g}" for name, other in others.items())

@@ -57,8 +57,6 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
         raise ValueError(f"report: step {at} is not above the last one; expected {_next_report} or more")
     _next_report = at + 1
     _connected().report(at, deciding, others)
-    if others:
-        _connected().points(at, others)
 
 
 def result(value: float | Mapping[str, float]) -> None:
@@ -68,8 +66,6 @@ def result(value: float | Mapping[str, float]) -> None:
     """
     deciding, others = _apart("result", value)
     _connected().final(deciding, others)
-    if others:
-        _connected().points(_next_report, others)
 
 
 def log(step: int | None = None, **scalars: float) -> None:

@@ -66,12 +66,12 @@ CREATE TABLE searches (
     best_trial integer,
     best_value double precision,
     best_parameters jsonb,
-    pareto_front integer[] NOT NULL,
     started_ms bigint NOT NULL,
     ended_ms bigint,
     stop_reason text NOT NULL,
     failure text NOT NULL,
-    spec jsonb NOT NULL
+    spec jsonb NOT NULL,
+    pareto_front integer[] NOT NULL DEFAULT '{}'
 );
 
 CREATE TABLE trials (
@@ -83,7 +83,7 @@ CREATE TABLE trials (
     non_finite text,
     objective_values double precision[],
     others jsonb,
-    missing text[] NOT NULL,
+    missing text[] NOT NULL DEFAULT '{}',
     parameters jsonb NOT NULL,
     suggested_ms bigint NOT NULL,
     ended_ms bigint,
