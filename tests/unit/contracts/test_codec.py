@@ -20,7 +20,7 @@ def named(kind: type[Message]) -> str:
 
 
 @pytest.mark.parametrize("kind", codec.MESSAGES, ids=named)
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(chosen=st.data())
 def test_every_message_comes_back_as_it_was_written(kind: type[Message], chosen: Any) -> None:
     message = chosen.draw(messages(kind))

@@ -232,7 +232,7 @@ HEADERS = st.dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(HEADERS, st.none() | st.binary(max_size=8), VALUES)
 def test_whatever_arrives_is_read_or_undecodable(
     headers: dict[str, bytes], key: bytes | None, value: bytes | None

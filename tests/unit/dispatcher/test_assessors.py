@@ -110,6 +110,7 @@ def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.Data
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SPECS)
 def test_an_assessor_stops_some_trials_and_not_all(name: str) -> None:
     options: dict[str, dict[str, Any]] = {

@@ -88,6 +88,7 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
     assert len({text(parameters) for parameters in listed}) == points
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuner", STATEFUL, ids=lambda tuner: tuner["name"])
 def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
     found = exhausted(opened(INTEGERS, tuner, 3, "maximize"), 20)

@@ -131,6 +131,7 @@ def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna_alone(
     assert [item[2] for item in history if item[0] == "suggested"] == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("in_flight", [1, 4])
 @pytest.mark.parametrize("name", ["nsga2", "nsga3"])
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -209,6 +209,7 @@ def keeps_promises_of_a_batch(found: Batch) -> None:
     assert sum(found.ends.values()) + len(found.open) == found.submitted
 
 
+@pytest.mark.thorough
 def test_the_generator_tells_whole_searches() -> None:
     ends = Counter(_status(Chance(Random(seed)).history(400)) for seed in range(60))
     assert ends["DONE"] > 5

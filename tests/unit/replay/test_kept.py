@@ -51,6 +51,7 @@ def same(one: Past, other: Past) -> bool:
     )
 
 
+@pytest.mark.thorough
 async def test_every_later_look_gives_what_the_first_one_gives(log: MemoryLog, kept: Kept) -> None:
     entries = events_of(log, "one")[(await find(log, TOPICS, "one")).begin :]
     await looks(log, [NOW], kept)

@@ -192,6 +192,7 @@ def test_an_order_that_is_none_is_said_with_those_that_are() -> None:
         parse_policy("random")
 
 
+@pytest.mark.thorough
 def test_a_comparison_is_json_and_two_pictures() -> None:
     slow = trace(2, [0.1, 0.2, 0.9, 0.95])
     recording = recorded(trace(0, GOOD), trace(1, GOOD), slow, stream_id="<b>")

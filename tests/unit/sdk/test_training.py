@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
+from trackside.sdk import trial
+from trackside.sdk.channel import ScreenChannel
+from trackside.sdk.training import Training, replace
+
 pytestmark = pytest.mark.thorough
 
-torch = pytest.importorskip("torch", reason="make check needs no torch")
-
-from trackside.sdk import trial  # noqa: E402
-from trackside.sdk.channel import ScreenChannel  # noqa: E402
-from trackside.sdk.training import Training, replace  # noqa: E402
 
 KILLED = """
 import os, signal, sys
@@ -57,17 +56,22 @@ def heard() -> Iterator[Heard]:
     trial.connect(ScreenChannel())
 
 
+def torch() -> Any:
+    """Gives torch, imported when a test needs it: `make check` has none, or has no time for it."""
+    return pytest.importorskip("torch")
+
+
 def made(folder: Path, **options: Any) -> tuple[Training, Any]:
     """Makes a tiny model with dropout, momentum and a schedule, and gives a step of its training."""
-    torch.manual_seed(7)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [4, 8, 15])
-    inputs = torch.arange(40.0).reshape(10, 4) / 40
+    torch().manual_seed(7)
+    model = torch().nn.Sequential(torch().nn.Linear(4, 8), torch().nn.Dropout(0.2), torch().nn.Linear(8, 1))
+    optimizer = torch().optim.Adam(model.parameters(), lr=0.01)
+    schedule = torch().optim.lr_scheduler.MultiStepLR(optimizer, [4, 8, 15])
+    inputs = torch().arange(40.0).reshape(10, 4) / 40
 
     def step() -> dict[str, float]:
         optimizer.zero_grad()
-        loss = (model(inputs[torch.randperm(10)]) - 1).square().mean()
+        loss = (model(inputs[torch().randperm(10)]) - 1).square().mean()
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -90,13 +94,13 @@ def names(folder: Path) -> list[str]:
 
 def states(folder: Path) -> dict[str, Any]:
     """Loads the files of states as anybody may: without running code from them."""
-    return {path.name: torch.load(path, weights_only=True) for path in folder.glob("*.pt")}
+    return {path.name: torch().load(path, weights_only=True) for path in folder.glob("*.pt")}
 
 
 def same(first: Any, second: Any) -> bool:
     """Compares states, with every number in them."""
-    if isinstance(first, torch.Tensor):
-        return bool(torch.equal(first, second))
+    if isinstance(first, torch().Tensor):
+        return bool(torch().equal(first, second))
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple):
@@ -215,7 +219,7 @@ def test_a_state_that_would_run_code_is_refused_where_it_is(tmp_path: Path) -> N
 
         def load_state_dict(self, state: dict[str, Any], /) -> None: ...
 
-    training = Training(tmp_path, torch.nn.Linear(1, 1), others={"clever": Clever()})
+    training = Training(tmp_path, torch().nn.Linear(1, 1), others={"clever": Clever()})
     with pytest.raises(TypeError, match=r"states\.clever\.steps\[1\]\.path is a pathlib\.PosixPath"):
         training.checkpoint()
     assert names(tmp_path) == []
@@ -224,11 +228,11 @@ def test_a_state_that_would_run_code_is_refused_where_it_is(tmp_path: Path) -> N
 def test_a_checkpoint_of_other_parts_is_named(tmp_path: Path) -> None:
     trained(tmp_path, 10)
     with pytest.raises(ValueError, match=r"checkpoint-000010\.pt: has the states .*expected \['model'\]"):
-        Training(tmp_path, torch.nn.Linear(1, 1)).resume()
+        Training(tmp_path, torch().nn.Linear(1, 1)).resume()
 
 
 def test_what_is_not_finite_is_written_as_text_and_drawn_as_a_gap(tmp_path: Path) -> None:
-    training = Training(tmp_path, torch.nn.Linear(1, 1))
+    training = Training(tmp_path, torch().nn.Linear(1, 1))
     training.record({"loss": float("nan"), "cost in $": 1.0})
     training.finish()
     [row] = json.loads((tmp_path / "history.json").read_text())
@@ -237,13 +241,13 @@ def test_what_is_not_finite_is_written_as_text_and_drawn_as_a_gap(tmp_path: Path
 
 
 def test_without_an_objective_metrics_are_only_looked_at(tmp_path: Path, heard: Heard) -> None:
-    training = Training(tmp_path, torch.nn.Linear(1, 1))
+    training = Training(tmp_path, torch().nn.Linear(1, 1))
     training.record({"loss/train": 0.5})
     assert heard.said == [("points", 0, {"loss/train": 0.5})]
 
 
 def test_what_cannot_be_kept_is_refused_at_once(tmp_path: Path) -> None:
-    model = torch.nn.Linear(1, 1)
+    model = torch().nn.Linear(1, 1)
     with pytest.raises(ValueError, match="checkpoint_every: expected 1 epoch or more, got 0"):
         Training(tmp_path, model, checkpoint_every=0)
     with pytest.raises(ValueError, match=r"others: '\.\./x' can't be a name"):

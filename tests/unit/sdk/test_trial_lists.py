@@ -89,6 +89,7 @@ def test_a_list_that_can_t_be_read_is_named_with_its_line(
     assert said in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_a_long_list_becomes_as_many_commands_as_it_needs() -> None:
     trials = [{"parameters": {"x": at, "text": "t" * 80}, "value": at} for at in range(25_000)]
     commands = imports(trials)
