@@ -131,6 +131,7 @@ async def test_attempts_have_headings_and_one_of_them_may_be_asked_for(
         await show(written, attempt=3)
 
 
+@pytest.mark.thorough
 async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_end(
     written: Written, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +150,7 @@ async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_e
     assert capsys.readouterr().out.splitlines() == shown
 
 
+@pytest.mark.thorough
 async def test_following_one_attempt_ends_with_that_attempt(
     written: Written, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_percentile_is_numpys_to_the_last_bit(values: list[float], percent: fl
     assert percentile_of(sorted(values), percent) == np.nanpercentile(np.array(values), percent)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(rows=lives(), cut=st.floats(0, 1), name=st.sampled_from(sorted(ASSESSORS)), data=st.data())
 def test_d08_told_again_after_a_kill_an_assessor_says_the_same(
@@ -220,6 +221,7 @@ def test_d17_a_step_that_was_reported_already_changes_nothing() -> None:
     assert stopped(repeated, (3, 4, 0.2)) == stopped(plain, (3, 4, 0.2)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", None])
 @pytest.mark.parametrize("name", sorted(set(ASSESSORS) - {"threshold"}))
 def test_values_that_are_no_finite_number_change_no_verdict(name: str, value: str | None) -> None:

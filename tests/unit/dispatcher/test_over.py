@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from tests.unit.domain.plausible import Chance
 from trackside.dispatcher.over import Over, over_in
 from trackside.domain.outcome import Outcome
@@ -10,6 +12,7 @@ from trackside.domain.streams import Streams
 HISTORIES = 12
 
 
+@pytest.mark.thorough
 def test_what_is_noted_of_each_event_is_what_a_look_at_all_open_trials_finds() -> None:
     found_some = 0
     for number in range(HISTORIES):

@@ -105,7 +105,7 @@ def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     assert rare == {}
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_what_was_folded_adds_nothing_when_it_comes_again(seed: int) -> None:
     random = Random(seed)
@@ -129,7 +129,7 @@ def settled(found: Stream) -> bytes:
     return state
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> None:
     random = Random(seed)
@@ -144,7 +144,7 @@ def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> N
     assert other.positions == told.streams.positions
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed: int) -> None:
     told = Chance(Random(seed)).history(150)
@@ -155,7 +155,7 @@ def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed
         shrink(found)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:
     told = Chance(Random(seed)).history(100)

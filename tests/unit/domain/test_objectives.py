@@ -59,6 +59,7 @@ def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Fig
     assert (again.front, again.trials[1].values) == ([0, 2], [0.9, odd])
 
 
+@pytest.mark.thorough
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
     st.permutations(["maximize", "minimize"]),

@@ -29,6 +29,7 @@ def test_a_bad_value_names_its_variable(
     assert repr(value) in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("service", "variable"),
     [("dispatcher", "TRACKSIDE_DISPATCHER_TUNER_TIME_LIMIT_S"), ("scheduler", "TRACKSIDE_SCHEDULER_LEASE_S")],

@@ -40,6 +40,7 @@ async def test_answers_come_as_they_are_given_each_to_its_publication(log: Memor
     assert all(isinstance(given, Accepted) for name, given in found.items() if name != "s2")
 
 
+@pytest.mark.thorough
 async def test_without_more_answers_it_ends_in_time_with_those_there_are(log: MemoryLog) -> None:
     async with Client("", log=log) as client:
         assert [given async for given in client.answers([], 60)] == []

@@ -36,6 +36,7 @@ async def test_it_is_ready_when_it_has_come_to_the_end_of_the_log() -> None:
     assert health.lag_s == {TOPICS.metrics.name: 0}
 
 
+@pytest.mark.thorough
 async def test_waiting_for_postgres_is_not_being_stuck() -> None:
     log, health = MemoryLog(), Health("summary-indexer")
     await log.ensure([TOPICS.metrics])
