@@ -10,6 +10,7 @@ from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
+from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
@@ -27,6 +28,7 @@ class CountingUp:
         self.folded: list[int] = []
         self.applied: list[int] = []
         self.acted: list[int] = []
+        self.now_ms = 0
         self.done = done
 
     def fold(self, record: Record) -> None:
@@ -48,6 +50,7 @@ class CountingUp:
 
     def act(self, facts: Facts) -> None:
         self.acted = list(self.applied)
+        self.now_ms = facts.now_ms
         if len(self.applied) == GOAL:
             self.done.set()
 
@@ -115,6 +118,14 @@ async def test_rivals_agree_and_the_first_in_the_log_wins() -> None:
     shorter = min(len(first.folded), len(second.folded))
     assert first.folded[:shorter] == second.folded[:shorter]
     assert first.applied == second.applied == list(range(GOAL))
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+async def test_a_service_whose_clock_is_late_goes_by_the_time_of_the_log(instances: int) -> None:
+    """A retry that is due by the log must not wait until the clock of the scheduler's host says so."""
+    late_ms = 1_600_000
+    deciders = await run(MemoryLog(clock=lambda: now_ms() + late_ms), instances)
+    assert all(abs(decider.now_ms - now_ms() - late_ms) < 60_000 for decider in deciders)
 
 
 async def test_nothing_is_decided_before_the_log_was_folded_to_its_end() -> None:

@@ -49,6 +49,11 @@ def forward(earlier: Moment) -> Moment:
     return Moment(max(now_ms(), earlier.now_ms + (seconds - earlier.monotonic_s) * 1000), seconds)
 
 
+def not_before(moment: Moment, ms: int) -> Moment:
+    """Gives a moment as if its wall clock had said `ms`, if it says less: the log's clock is ahead of it."""
+    return moment if moment.now_ms >= ms else Moment(ms, monotonic_s())
+
+
 def rfc3339(ms: int) -> str:
     """Writes ms since 1970 as CloudEvents wants its time."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

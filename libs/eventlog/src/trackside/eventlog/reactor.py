@@ -240,6 +240,7 @@ class Reactor:
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
             elif (record := self._decoded(entry)) is not None:
+                self._time = clock.not_before(self._time, entry.append_time_ms)
                 self._decider.fold(record)
         if entries:
             self._last_record_s = monotonic_s()
@@ -259,6 +260,7 @@ class Reactor:
             return
         topic, partition = landed.place
         self._positions[landed.place] = lane.fold_to
+        self._time = clock.not_before(self._time, landed.appended.append_time_ms)
         for at, (record, message) in enumerate(zip(landed.records, landed.messages, strict=True)):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
             time = landed.appended.append_time_ms
@@ -274,7 +276,10 @@ class Reactor:
         return Facts(now_ms=self._time_ms(), in_flight=in_flight, busy=self._busy)
 
     def _time_ms(self) -> int:
-        """Gives the wall clock; where that was put back, what it would say had it not been: timers go on."""
+        """Gives the wall clock, where it neither was put back nor is behind the log's: timers go on.
+
+        What is due is due by append times. A host whose clock is half an hour late would wait that long.
+        """
         self._time = clock.forward(self._time)
         return int(self._time.now_ms)
 

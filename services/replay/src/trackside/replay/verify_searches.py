@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
+from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import (
@@ -48,6 +48,7 @@ OF_SEARCHES = (
     | SearchEnded
     | SuggestionFailed
     | SuggestionDeferred
+    | AssessmentFailed
     | Change
 )
 
@@ -59,6 +60,7 @@ class SearchBook:
     `slots` is how many trials may go on at once: the concurrency, and what was requested beyond it or goes
     on from before the concurrency fell, until as many trials have ended. `failures` are the tuner's for the
     next trial; while `deferred` it waits for more to learn from than it had at offset `learnt_at`.
+    `verdictless` is how much the assessor was told when it failed last, and how often it had in a row.
     """
 
     search_id: str
@@ -80,6 +82,7 @@ class SearchBook:
     failures: int = 0
     deferred: bool = False
     learnt_at: int = -1
+    verdictless: tuple[int, int] = (0, 0)
 
     @property
     def is_full(self) -> bool:
@@ -153,6 +156,12 @@ class Searches:
                     self.findings.illegal(record, message)
             case SuggestionFailed() | SuggestionDeferred():
                 self._advised(book, event, record)
+            case AssessmentFailed():
+                failed = (event.rows, event.failure)
+                follows = failed > book.verdictless and event.failure in (1, book.verdictless[1] + 1)
+                if book.spec.assessor is None or not follows:
+                    self.findings.illegal(record, "it follows no failure of an assessor")
+                book.verdictless = failed
             case _:
                 self._changed(book, event, record)
 
