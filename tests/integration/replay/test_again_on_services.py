@@ -4,25 +4,18 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.processes import service
+from tests.integration.installed import installation, variables_of
 from tests.stack import Servers
 from trackside.cli.app import call
-from trackside.cli.setup import prepare
-from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchStarted, TrialsImported, TrialSuggested
-from trackside.eventlog.decode import decode
-from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.client import Client
 
-NOOP = Path("deploy/examples/noop/catalogue.yaml").absolute()
 SPEC = """
 kind: search
 task_type: noop
@@ -42,39 +35,8 @@ def settings(
     stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StackSettings]:
     """Gives an installation that runs: dispatcher, scheduler, and a worker with two places."""
-    settings = StackSettings(
-        kafka_bootstrap=stack.kafka_bootstrap,
-        postgres_dsn=module_database,
-        topic_prefix=f"t{secrets.token_hex(4)}.",
-    )
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, prepare(settings)).result()
-    folder = tmp_path_factory.mktemp("services")
-    variables = {
-        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
-        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
-        "TRACKSIDE_WORKER_ID": "w1",
-        "TRACKSIDE_WORKER_CATALOGUE": str(NOOP),
-        "TRACKSIDE_WORKER_CPU_SLOTS": "2",
-        "TRACKSIDE_WORKER_DATA_DIR": str(folder / "w1"),
-    }
-    with ExitStack() as running:
-        for name in ("dispatcher", "scheduler", "worker"):
-            running.enter_context(service(name, variables, folder))
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _worker_there(settings)).result(60)
+    with installation(stack, module_database, tmp_path_factory.mktemp("services")) as settings:
         yield settings
-
-
-async def _worker_there(settings: StackSettings) -> None:
-    """Waits until a worker that offers `noop` is in the log: a search of an unknown task type is refused."""
-    async with KafkaLog(settings.kafka_bootstrap, "test") as log:
-        reader = log.reader({(settings.topics.fleet.name, 0): 0})
-        while True:
-            entries = await reader.read(1.0)
-            if any(isinstance(r.message, WorkerJoined) for e in entries if (r := decode(e)) is not None):
-                return
 
 
 @pytest.fixture
@@ -82,9 +44,8 @@ def typed(
     settings: StackSettings, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> Typed:
     """Gives a function that runs `trackside`: its exit code, stdout and stderr."""
-    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
-    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
-    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
 
     async def run(*arguments: str) -> tuple[int, str, str]:
         capsysbinary.readouterr()
