@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher.deciding import OFFER, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
-from trackside.dispatcher import installed, own_assessors
+from trackside.dispatcher import own_assessors
 from trackside.dispatcher.assessor_lane import AssessorLane
 from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneDied, LaneTimeout
 from trackside.domain.past import Row
@@ -50,17 +51,9 @@ ROWS: list[Row] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3)
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs a package as a wheel would lie there, for this process and its children."""
-    (tmp_path / "flooring.py").write_text(PACKAGE)
-    metadata = tmp_path / "flooring-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flooring\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[trackside.assessors]\nfloor = flooring:Floor\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    installed.names.cache_clear()
-    yield
-    installed.names.cache_clear()
+    """Installs the package for this process and its children."""
+    with laid(tmp_path, monkeypatch, "flooring", PACKAGE, "[trackside.assessors]\nfloor = flooring:Floor\n"):
+        yield
 
 
 @pytest.fixture

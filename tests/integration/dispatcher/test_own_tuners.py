@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.integration.dispatcher.users_package import laid
 from tests.unit.domain.given import search_running
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
 from trackside.contracts.searches import Tuner, TunerFailure
-from trackside.dispatcher import installed, own_tuners
+from trackside.dispatcher import own_tuners
 from trackside.dispatcher.advice import Advice
 from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
 from trackside.dispatcher.memory import TunerWaits
@@ -84,17 +85,9 @@ NAMED = "[trackside.tuners]\nclimber = climbing:Climber\nfaulty = climbing:Fault
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Installs a package as a wheel would lie there, for this process and its children."""
-    (tmp_path / "climbing.py").write_text(PACKAGE)
-    metadata = tmp_path / "climbing-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: climbing\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(NAMED)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    installed.names.cache_clear()
-    yield tmp_path
-    installed.names.cache_clear()
+    """Installs the package for this process and its children."""
+    with laid(tmp_path, monkeypatch, "climbing", PACKAGE, NAMED):
+        yield tmp_path
 
 
 @pytest.fixture

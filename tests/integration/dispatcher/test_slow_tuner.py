@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher import playing
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import AttemptEnded
-from trackside.dispatcher import installed
 from trackside.dispatcher.lanes import Lane
 from trackside.eventlog.decode import decode
 
@@ -40,17 +40,9 @@ class Slow:
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs a package as a wheel would lie there, for this process and its children."""
-    (tmp_path / "slow.py").write_text(PACKAGE)
-    metadata = tmp_path / "slow-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[trackside.tuners]\nslow = slow:Slow\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    installed.names.cache_clear()
-    yield
-    installed.names.cache_clear()
+    """Installs the package for this process and its children."""
+    with laid(tmp_path, monkeypatch, "slow", PACKAGE, "[trackside.tuners]\nslow = slow:Slow\n"):
+        yield
 
 
 def ends(stream: str, record: Record) -> bool:

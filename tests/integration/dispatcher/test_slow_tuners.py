@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.dispatcher.conftest import _furnished
 from tests.integration.dispatcher.publishing import Place, Publisher, good
+from tests.integration.dispatcher.users_package import lay
 from tests.processes import service
 from tests.stack import Servers
 from trackside.contracts.advice import LaneBacklogged, LaneCleared, SuggestionFailed
@@ -46,11 +47,7 @@ Lane = TypeVar("Lane", LaneBacklogged, LaneCleared)
 @pytest.fixture
 def slow_place(stack: Servers, database: str, topic_prefix: str, tmp_path: Path) -> Iterator[Place]:
     """Gives a dispatcher with a tuner of a user's own, which may take as long as it likes."""
-    (tmp_path / "holding.py").write_text(PACKAGE)
-    metadata = tmp_path / "holding-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: holding\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[trackside.tuners]\nheld = holding:Held\n")
+    lay(tmp_path, "holding", PACKAGE, "[trackside.tuners]\nheld = holding:Held\n")
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=topic_prefix
     )

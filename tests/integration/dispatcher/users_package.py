@@ -1,0 +1,31 @@
+"""A package of a user's own, with its entry points, as a wheel would lie there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from trackside.dispatcher import installed
+
+
+def lay(folder: Path, name: str, source: str, entry_points: str) -> None:
+    """Writes a package of one module into a folder of the path."""
+    (folder / f"{name}.py").write_text(source)
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+
+
+@contextmanager
+def laid(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: str, entry_points: str
+) -> Iterator[None]:
+    """Installs a package for this process and its children."""
+    lay(folder, name, source, entry_points)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.syspath_prepend(str(folder))
+    installed.names.cache_clear()
+    yield
+    installed.names.cache_clear()
