@@ -138,11 +138,13 @@ class Run:
             self._kill_after(self._shop.stop_grace_s if grace_s is None else grace_s, "SIGTERM")
 
     async def _to_end(self, has_devices: bool) -> Ending:
-        locks = await self._locks() if has_devices else []
-        waits = self.job.process
+        unused = self.job.process
+        locks: list[int] = []
         try:
-            if waits is not None and not waits.exited.done():
-                self._process = waits
+            if has_devices:
+                locks = await self._locks()
+            if unused is not None and not unused.exited.done():
+                self._process, unused = unused, None
             elif self._asked is not None:
                 return judged(None, None, self._asked, self.phase)
             else:
@@ -156,6 +158,8 @@ class Run:
             return await self._followed(self._process, locks)
         finally:
             _close(locks)
+            if unused is not None:
+                unused.close()  # it has ended already, or ends with its channel
 
     async def _locks(self) -> list[int]:
         taken: list[int] = []
