@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 from tests.integration.projections.following import query
+from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.metrics import POINTS
-from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.migrate import migrate
 from trackside.projections.positions import (
     OvertakenError,
     RewoundError,

@@ -17,7 +17,8 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections import definitions
-from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS as OWNED
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.postgres import database as opened_database
