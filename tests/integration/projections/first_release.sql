@@ -83,6 +83,8 @@ CREATE TABLE trials (
     trial integer NOT NULL,
     task_id text NOT NULL,
     status text NOT NULL,
+    source text NOT NULL,
+    space_version integer NOT NULL,
     value double precision,
     parameters jsonb NOT NULL,
     suggested_ms bigint NOT NULL,

@@ -18,7 +18,7 @@ from trackside.replay.errors import (
     ReplayError,
     UnknownSubjectError,
 )
-from trackside.replay.rebuild import LogTooShortError
+from trackside.replay.filling import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
 Got = TypeVar("Got")
