@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
 from trackside.domain import retries
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
@@ -28,28 +28,32 @@ class DeviceCommand:
 
     worker_id: str
     device_id: str
-    command: RunTask | StopTask | RecallTask
+    command: RunTask | StopTask | RecallTask | NextParameters
     traceparent: str
     held: bool = False
 
     @property
     def key(self) -> Key:
-        """Says which placement of which task is to run, to stop or to be given back."""
+        """Says which placement of which task is to run, to stop, to be given back or to go on."""
         command = self.command
-        return (type(command).__name__, command.task_id, command.attempt, command.placement)
+        name = type(command).__name__
+        if isinstance(command, NextParameters):
+            name += f" {command.request}"
+        return (name, command.task_id, command.attempt, command.placement)
 
 
 def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
     """Gives every device command that the log has not answered.
 
-    What is placed shall run, what shall end is stopped, and what was asked back is given back.
+    What is placed shall run, what shall end is stopped, what was asked back is given back, and what asked
+    for another trial's parameters is answered.
     """
     for task in board.owing.values():
         place = task.place
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
         stream = board.stream_of[task.task_id]
-        command: RunTask | StopTask | RecallTask
+        command: RunTask | StopTask | RecallTask | NextParameters
         held = False
         if task.stop_reason or task.attempt.stopping is not None:
             command = stop_of(task, stream, place.incarnation)
@@ -58,6 +62,8 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
         elif task.state is TaskState.PLACED:
             command = _run_of(task, stream, place.incarnation, board.policy.lease_s)
             held = task.attempt.behind and board.is_waiting(task.task_id)
+        elif task.answered > task.taken:
+            command = _next_of(task, stream, place.incarnation)
         else:
             continue
         yield DeviceCommand(place.worker_id, topic_of(place.device_ids), command, task.traceparent, held)
@@ -113,6 +119,18 @@ def _recall_of(task: Task, stream: str, incarnation: str) -> RecallTask:
         attempt=task.attempt.number,
         placement=task.attempt.placement,
         incarnation=incarnation,
+    )
+
+
+def _next_of(task: Task, stream: str, incarnation: str) -> NextParameters:
+    return NextParameters(
+        stream=stream,
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        incarnation=incarnation,
+        request=task.answered,
+        parameters=None if task.withheld else task.parameters,
     )
 
 

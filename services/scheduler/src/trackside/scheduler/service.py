@@ -6,6 +6,7 @@ import structlog
 
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Event, Record
+from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.domain import fleet
@@ -205,7 +206,8 @@ class Scheduler:
             return
         if isinstance(message, MetricReported):
             return
-        task = stream.tasks.get(getattr(message, "task_id", ""))
+        named = "within" if isinstance(message, TrialSuggested) else "task_id"
+        task = stream.tasks.get(getattr(message, named, ""))
         if isinstance(message, TaskRefused) and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
             self._leave_alone(message, task)
