@@ -89,8 +89,10 @@ METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
 IMPORTS: tuple[type[Event], ...] = (imports.StreamImported,)
-REQUESTS: tuple[type[Event], ...] = (advice.SuggestionRequested,)
-ANSWERS: tuple[type[Command], ...] = (advice.AnswerSuggestion,)
+SUGGESTION_REQUESTS: tuple[type[Event], ...] = (advice.SuggestionRequested,)
+SUGGESTIONS: tuple[type[Command], ...] = (advice.AnswerSuggestion,)
+ASSESSMENT_REQUESTS: tuple[type[Event], ...] = (advice.AssessmentRequested,)
+ASSESSMENTS: tuple[type[Command], ...] = (advice.AnswerAssessment,)
 MESSAGES: tuple[type[Message], ...] = (
     *COMMANDS,
     *DEVICE_COMMANDS,
@@ -101,8 +103,10 @@ MESSAGES: tuple[type[Message], ...] = (
     *LOGS,
     *DEAD_LETTERS,
     *IMPORTS,
-    *REQUESTS,
-    *ANSWERS,
+    *SUGGESTION_REQUESTS,
+    *SUGGESTIONS,
+    *ASSESSMENT_REQUESTS,
+    *ASSESSMENTS,
 )
 UPCASTERS: Mapping[str, Upcaster] = {}
 OUR_HEADERS = frozenset(

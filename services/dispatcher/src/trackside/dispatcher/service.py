@@ -56,6 +56,7 @@ class Dispatcher:
     ) -> None:
         self._log = log
         self._topics = topics
+        self._answers = frozenset({topics.suggestions.name, topics.assessments.name})
         self._author = author
         self._streams = streams
         self._fleet = fleet.Fleet()
@@ -102,8 +103,8 @@ class Dispatcher:
         self._look_at(stream)
 
     def arrive(self, entry: Entry) -> None:
-        """Takes in what somebody wrote to the commands topic, or a tuner to that of suggestions."""
-        if entry.topic == self._topics.suggestions.name:
+        """Takes in what somebody wrote to the commands topic, or a process to one of answers."""
+        if entry.topic in self._answers:
             self._hear(entry)
             return
         self._intake.take(entry)
