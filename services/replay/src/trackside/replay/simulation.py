@@ -300,13 +300,9 @@ class Simulation:
             wrong.append(f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps")
             return
         anew = Streams()
-        work = examine(
-            self.log,
-            self.topics,
-            fold=partial(self._fold, anew),
-            told=self.verifying,
-            decoded=decode if outcome.seed % ANEW_EVERY == 0 else self.log.decoded,
-        )
+        decoded = decode if outcome.seed % ANEW_EVERY == 0 else self.log.decoded
+        fold = partial(self._fold, anew)
+        work = examine(self.log, self.topics, fold=fold, told=self.verifying, decoded=decoded)
         wrong += [str(finding) for finding in self.loop.run_until_complete(work).findings]
         wrong += self._wrong_ends(anew)
         wrong += self._wrong_states(anew)

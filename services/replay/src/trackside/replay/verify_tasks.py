@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import cast, get_args
 
 from trackside.contracts.message import Record
-from trackside.contracts.resources import Needs, Retry, RetryPolicy
+from trackside.contracts.resources import Needs, Retry
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -298,8 +298,7 @@ class Tasks:
             self._requeue(book, record)
             return
         book.ends[event.end.value] += 1
-        has_rule = event.end.value in RetryPolicy.model_fields
-        rule: Retry = getattr(book.needs.retry, event.end.value) if has_rule else Retry()
+        rule: Retry = getattr(book.needs.retry, event.end.value, None) or Retry()
         book.exhausted = book.tries(event.end) > rule.times
         if book.stop or book.exhausted:
             self._end(book, record)
