@@ -20,6 +20,9 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.beside import project
 from trackside.projections.snapshots import PostgresSnapshots
 
+PROJECTED_WITHIN_S = 5.0
+"""How long the read models wait at most for the first answers of tuners and assessors, s."""
+
 
 def main() -> None:
     """Runs the dispatcher until it is told to stop."""
@@ -48,12 +51,24 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     if not await until_fit(service, [*needed, topics.suggestion_requests, topics.suggestions]):
         return
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
-    streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
     remote = RemoteTuners(service.log, service.author, topics, signatures, limit_s)
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
+    service.background.spawn(advice.start())
+    try:
+        await _decide(service, settings, signatures, advice)
+    finally:
+        await advice.close()
+
+
+async def _decide(
+    service: Service, settings: DispatcherSettings, signatures: Signatures, advice: Advice
+) -> None:
+    """Recovers while the advisors start, then decides until it is told to stop."""
+    topics = service.settings.topics
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
     dispatcher = Dispatcher(
         service.log, topics, service.author, streams, advice, service.background, receipts, signatures
@@ -70,12 +85,18 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
         standby=settings.standby,
     )
     advice.ready = reactor.wake
-    service.background.spawn(advice.start())
-    service.background.spawn(project("dispatcher", service))
-    try:
-        await reactor.run(service.stop)
-    finally:
-        await advice.close()
+    service.background.spawn(_project(service, reactor, advice))
+    await reactor.run(service.stop)
+
+
+async def _project(service: Service, reactor: Reactor, advice: Advice) -> None:
+    """Keeps the read models, once the first questions since the start are answered.
+
+    They have a state of their own, and reading that of many trials holds the loop up for a second.
+    """
+    await reactor.ready.wait()
+    await advice.answered(PROJECTED_WITHIN_S)
+    await project("dispatcher", service)
 
 
 async def _receipts(
