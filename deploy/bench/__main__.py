@@ -49,7 +49,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--starts", type=int, default=100, help="starts of tasks, cold and warm (100)")
     parser.add_argument("--commands", type=int, default=200, help="commands that are answered (200)")
     parser.add_argument(
-        "--events", type=int, default=200_000, help="events of the rebuild, at least (200000)"
+        "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
     )
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")

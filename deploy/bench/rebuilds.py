@@ -1,6 +1,8 @@
-"""P8: a rebuild of all projections, beside consume, decode and COPY of the same events in one process."""
+"""P8, P9: a rebuild of all projections, beside consume, decode and COPY of the same events in one process."""
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -11,17 +13,19 @@ from bench.figures import Figure, Findings, Goal, MissingError, equal
 from trackside.contracts.codec import CODEC
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.positions import put_positions
 from trackside.projections.postgres import Connection, database
-from trackside.replay.rebuild import Report, rebuild
+from trackside.replay.filling import Processes
+from trackside.replay.rebuild import Progress, Report, rebuild
 
 TOPICS = Topics("bench-rebuild.")
 DATABASE = "bench_rebuild"
 COPY_ROWS = 20_000
-ROUNDS = 2
+EARLY = 0.2
 TABLE = """CREATE TABLE raw_events (partition integer NOT NULL, log_offset bigint NOT NULL,
     append_ms bigint NOT NULL, stream_id text NOT NULL, type text NOT NULL,
     PRIMARY KEY (partition, log_offset))"""
@@ -41,29 +45,64 @@ async def measured(place: Place, events: int) -> Findings:
     searches = -(-events // history.events_of(1))
     total = await history.write(place.log, TOPICS, searches)
     own = await _prepared(place)
-    raw_s, rebuilt_s = [], []
-    report = Report()
-    for turn in range(ROUNDS):
-        raw_s.append(await _raw(own, history.events_of(searches)))
-        report = await rebuild(own.log, TOPICS, own.dsn, swap=turn == 0)
-        rebuilt_s.append(report.fold_s)
-        equal("events rebuilt", report.events, total)
-    if not report.equal:
-        raise MissingError(f"the second rebuild differs from the first: {report}")
-    rows = report.rows
-    trials = searches * history.TRIALS
+    raw_s = await _raw(own, history.events_of(searches))
+    memory = Memory()
+    one = await _rebuilt(own, total, memory=memory, swap=True)
+    two = await _rebuilt(own, total, Processes(2, partial(KafkaLog, place.bootstrap, "bench")))
+    rows, trials = two.rows, searches * history.TRIALS
     counted = [
-        equal("events rebuilt", report.events, total),
         equal("searches", rows["searches"], searches),
         *(equal(f"rows of {table}", rows[table], trials) for table in ("trials", "tasks", "attempts")),
-        str(report),
+        str(two),
     ]
-    rate, beside = total / min(rebuilt_s), history.events_of(searches) / min(raw_s)
-    figure = Figure(
-        "P8", "rebuild of all read models", rate, "/s", beside, "consume, decode, COPY",
-        Goal(0.35, 0.7, ratio=True),
-    )  # fmt: skip
-    return Findings([figure], counted, {"raw_s": raw_s, "rebuild_s": rebuilt_s})
+    rate, beside = total / one.fold_s, history.events_of(searches) / raw_s
+    figures = [
+        Figure(
+            "P8", "rebuild of all read models", rate, "/s", beside, "consume, decode, COPY",
+            Goal(0.35, 0.7, ratio=True),
+        ),
+        Figure(
+            "P9", "the same in two processes", total / two.fold_s, "/s", rate, "one process",
+            Goal(1.5, 1.9, ratio=True),
+        ),
+        Figure(
+            "-", "memory of the rebuild, at its end", memory.latest_mb, "MB", memory.early_mb,
+            f"after {EARLY:.0%}",
+        ),
+    ]  # fmt: skip
+    details = {"raw_s": raw_s, "rebuild_s": [one.fold_s, two.fold_s], "memory_mb": memory.latest_mb}
+    return Findings(figures, counted, details)
+
+
+@dataclass(slots=True)
+class Memory:
+    """What this process had of memory, in MB, when a fifth was read, and last."""
+
+    early_mb: float = 0.0
+    latest_mb: float = 0.0
+
+    def look(self, progress: Progress) -> None:
+        """Reads it off the kernel."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.latest_mb = pages * 4096 / 1e6
+        if progress.read >= EARLY * progress.total and not self.early_mb:
+            self.early_mb = self.latest_mb
+
+
+async def _rebuilt(
+    own: Place,
+    total: int,
+    processes: Processes | None = None,
+    memory: Memory | None = None,
+    swap: bool = False,
+) -> Report:
+    """Rebuilds; what has been swapped must be equal to what comes out later."""
+    look = memory.look if memory is not None else lambda progress: None
+    report = await rebuild(own.log, TOPICS, own.dsn, look, swap=swap, processes=processes)
+    equal("events rebuilt", report.events, total)
+    if not swap and not report.equal:
+        raise MissingError(f"the second rebuild differs from the first: {report}")
+    return report
 
 
 async def _prepared(place: Place) -> Place:

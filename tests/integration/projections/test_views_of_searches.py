@@ -16,9 +16,9 @@ INSERT INTO trackside.searches VALUES
 """
 TRIAL = """
 INSERT INTO trackside.trials
-    (search_id, trial, task_id, status, value, parameters, suggested_ms, ended_ms, report_steps,
-     report_values)
-VALUES ($1, $2, $3, $4, $5, $6, 0, $7, '{}', '{}')
+    (search_id, trial, task_id, status, source, space_version, value, parameters, suggested_ms, ended_ms,
+     report_steps, report_values)
+VALUES ($1, $2, $3, $4, 'algorithm', 1, $5, $6, 0, $7, '{}', '{}')
 """
 
 

@@ -1,11 +1,18 @@
 """The same on a real Kafka: rows, rebuild, verification."""
 
+import os
+from functools import partial
+
+import pytest
+
 from tests.integration.projections.following import running
 from tests.stack import Servers
 from tests.unit.projections.histories import small
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.rebuild import rebuild
+from trackside.replay.errors import PartLostError
+from trackside.replay.filling import Processes
+from trackside.replay.rebuild import Progress, rebuild
 from trackside.replay.verify import verify
 
 
@@ -22,3 +29,49 @@ async def test_a_log_on_kafka_is_projected_rebuilt_and_verified(
         assert report.equal, str(report)
         assert report.events > 100
         assert await verify(log, topics) == []
+
+
+async def test_a_rebuild_in_several_processes_finds_the_same(
+    stack: Servers, topic_prefix: str, database: str
+) -> None:
+    topics = Topics(prefix=topic_prefix, event_partitions=3)
+    open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
+    several = Processes(2, open_log, records_each=1)
+    async with open_log() as log:
+        await small(log, topics)
+        owners = ("dispatcher", "scheduler", "summary-indexer")
+        async with running(log, database, *owners, topics=topics) as rows:
+            await rows.caught_up()
+        alone = await rebuild(log, topics, database)
+        told: list[Progress] = []
+        together = await rebuild(log, topics, database, told.append, processes=several)
+        assert together.equal, str(together)
+        assert (together.events, together.rows) == (alone.events, alone.rows)
+        swapped = await rebuild(log, topics, database, swap=True, processes=several)
+        assert swapped.swapped and swapped.equal
+        assert (await rebuild(log, topics, database)).equal
+
+
+async def test_what_goes_wrong_in_one_of_several_processes_is_raised(
+    stack: Servers, topic_prefix: str, database: str
+) -> None:
+    topics = Topics(prefix=topic_prefix, event_partitions=3)
+    open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
+    async with open_log() as log:
+        await small(log, topics)
+        async with running(log, database, "dispatcher", topics=topics) as rows:
+            await rows.caught_up()
+        for broken, error in ((failing, RuntimeError), (dying, PartLostError)):
+            with pytest.raises(error):
+                await rebuild(log, topics, database, processes=Processes(2, broken, records_each=1))
+        assert (await rebuild(log, topics, database)).equal
+
+
+def failing() -> KafkaLog:
+    """Stands for a log that can't be opened."""
+    raise RuntimeError("no log here")
+
+
+def dying() -> KafkaLog:
+    """Stands for whatever kills a process."""
+    os._exit(9)

@@ -48,7 +48,7 @@ def refused(**changed: Any) -> tuple[str, str] | None:
         ({"tuner": {"name": "cma-es"}}, "$.tuner.name", "cma-es learns from one objective only; these can: "),
         ({"tuner": {"name": "own"}}, "$.tuner.name", "own learns from one objective only"),
         ({"goal": 0.5}, "$.goal", "a goal is one value"),
-        ({"direction": "maximize"}, "$.direction", "its own direction"),
+        ({"direction": "minimize"}, "$.direction", "its own direction"),
         ({"objectives": [TWO[0], TWO[0]]}, "$.objectives[1].name", "is the name of another objective"),
         ({"past": [{"parameters": {"x": 1}, "value": 1.0}]}, "$.past", "have one value"),
     ],
@@ -66,6 +66,17 @@ def test_one_objective_with_a_name_may_have_what_any_search_has() -> None:
     one = {"objectives": TWO[:1], "assessor": {"name": "median"}, "tuner": {"name": "cma-es"}, "goal": 0.5}
     assert refused(**one) is None
     assert refused() is None
+
+
+@pytest.mark.parametrize("first", ["maximize", "minimize"])
+def test_a_search_of_objectives_may_come_from_a_client_or_a_rerun_with_all_fields_written(first: str) -> None:
+    objectives = [{"name": "latency", "direction": first}, TWO[0]]
+    body = {"task_type": "digits", "space": SPACE, "max_trials": 4, "objectives": objectives}
+    wanted = StartSearch.model_validate(body)
+    by_a_client = StartSearch.model_validate_json(wanted.model_dump_json())
+    assert "direction" in by_a_client.model_fields_set
+    assert several.problem(by_a_client) is None
+    assert refused(objectives=objectives, direction=first) is None
 
 
 def end_with(

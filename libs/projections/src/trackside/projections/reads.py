@@ -14,7 +14,7 @@ SCHEMA = "dashboards"
 LOOK_EVERY_S = 0.05
 
 Row = dict[str, Any]
-_JSON = frozenset({"best_parameters", "spec", "parameters", "result", "ends"})
+_JSON = frozenset({"best_parameters", "spec", "parameters", "others", "result", "ends"})
 _QUERIES = {
     "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
     "search": "SELECT * FROM searches WHERE search_id = $1",
@@ -24,6 +24,7 @@ _QUERIES = {
     "batch": "SELECT * FROM batches WHERE batch_id = $1",
     "groups": "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
     "trials": "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
+    "front": "SELECT * FROM pareto_front WHERE search_id = $1 ORDER BY first_value, trial",
     "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY group_number, queued_at, task_id",
     "some_tasks": "SELECT tasks.*, attempts.status AS attempt_status, attempts.assigned_at FROM tasks "
     "LEFT JOIN attempts USING (task_id, stream_id) "

@@ -23,6 +23,7 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.contracts.tasks import Figure
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -44,13 +45,19 @@ class SearchFailedError(ClientError):
 class TrialView:
     """A trial as the log has it: its state as `trackside show` names it, its value None if it has none.
 
-    `reports` are (step, value); `duration_s` counts from the suggestion to the end, None before that.
+    `values` are those of its search's objectives by their names, None where it has none; a number that isn't
+    finite is its name, such as "nan". `source` says who suggested it (algorithm, fallback, customized),
+    `space_version` of which space it is. `reports` are (step, value); `duration_s` counts from the suggestion
+    to the end, None before that.
     """
 
     number: int
     status: str
     parameters: Json
     value: float | None
+    values: dict[str, Figure | None]
+    source: str
+    space_version: int
     reports: tuple[tuple[int, float | None], ...]
     duration_s: float | None
     task_id: str
@@ -138,6 +145,13 @@ class Search:
         """Gives the best trial so far, None if none has a value."""
         return _best(self.state())
 
+    def front(self) -> list[TrialView]:
+        """Gives the trials so far that no other beats in all objectives; without several the best one."""
+        stream = self.state()
+        assert stream.search is not None
+        best = [] if stream.search.best is None else [stream.search.best]
+        return [_view(stream, number) for number in stream.search.front or best]
+
     def state(self) -> Stream:
         """Gives all that the log says of it now; raises ClientError if it isn't there."""
         with self._connect() as client:
@@ -224,6 +238,9 @@ def _view(stream: Stream, number: int) -> TrialView:
         status=trial_lists.status_of(stream, trial).value,
         parameters=trial.parameters,
         value=trial.value,
+        values=trial_lists.values_of(search, trial),
+        source=trial.source,
+        space_version=trial.space_version,
         reports=tuple((step, value) for step, value in reports),
         duration_s=(trial.ended_ms - trial.suggested_ms) / 1000 if trial.ended_ms else None,
         task_id=task_id,

@@ -10,33 +10,41 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trackside.contracts.codec import command_of
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import ImportTrials, TrialStatus
+from trackside.contracts.tasks import Figure, NonFinite
 from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.domain.search import Trial
+from trackside.domain.objectives import names_of
+from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.yaml_core import YamlError, read_yaml
 
-MARK = "parameters."
+MARK, OBJECTIVE_MARK = "parameters.", "values."
 AT_ONCE = 10_000
 """As many trials as one ImportTrials may have."""
 ROOM_BYTES = MAX_COMMAND_BYTES // 2
 _ABOUT = ("trial", "status", "value", "task_id", "trialJobId", "trial_job_id", "intermediate", "reward")
 """Columns of a CSV file that are no parameters, where parameters have no mark; those of NNI's among them."""
+_ORIGIN = ("source", "space_version")
+"""Who suggested a trial, and of which version of the space; not every list says so."""
 
 
 def exported(stream: Stream, every: bool = False) -> list[Json]:
-    """Gives a search's trials that succeeded and have a value; with `every` all, with what they have."""
+    """Gives a search's trials that succeeded and have a value; with `every` all, with what they have.
+
+    Where there are several objectives, `values` are those of all of them, by their names.
+    """
     search = stream.search
-    trials = [] if search is None else search.trials
-    return [_row(stream, trial) for trial in trials if every or _is_result(trial)]
+    if search is None:
+        return []
+    return [_row(stream, search, trial) for trial in search.trials if every or _is_result(trial)]
 
 
 def status_of(stream: Stream, trial: Trial) -> TrialStatus:
@@ -48,16 +56,30 @@ def status_of(stream: Stream, trial: Trial) -> TrialStatus:
     return TrialStatus.RUNNING if runs else TrialStatus.WAITING
 
 
+def values_of(search: Search, trial: Trial) -> dict[str, Figure | None]:
+    """Gives a trial's value for each objective of its search, by name; None where it has none."""
+    names = names_of(search.spec)
+    only = trial.value if trial.value is not None else cast("NonFinite | None", trial.non_finite or None)
+    told: Sequence[Figure | None] = trial.values or [only, *[None] * (len(names) - 1)]
+    return dict(zip(names, told, strict=True))
+
+
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Writes exported trials as CSV: a column for each parameter that any of them has."""
+    """Writes exported trials as CSV: a column for each parameter and each objective that any of them has."""
     names = list(dict.fromkeys(name for row in rows for name in row["parameters"]))
+    objectives = list(dict.fromkeys(name for row in rows for name in row.get("values", ())))
+    about = [name for name in _ORIGIN if any(name in row for row in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "status", "value", "task_id", *(f"{MARK}{name}" for name in names)])
+    columns = [*(f"{OBJECTIVE_MARK}{name}" for name in objectives), *(f"{MARK}{name}" for name in names)]
+    writer.writerow(["trial", "status", "value", "task_id", *about, *columns])
     for row in rows:
         value = "" if row["value"] is None else _cell(row["value"])
-        cells = [_cell(row["parameters"][name]) if name in row["parameters"] else "" for name in names]
-        writer.writerow([row["trial"], row["status"], value, row["task_id"], *cells])
+        told = {name: one for name, one in row.get("values", {}).items() if one is not None}
+        cells = [_cell(told[name]) if name in told else "" for name in objectives]
+        cells += [_cell(row["parameters"][name]) if name in row["parameters"] else "" for name in names]
+        said = [row.get(name, "") for name in about]
+        writer.writerow([row["trial"], row["status"], value, row["task_id"], *said, *cells])
     return text.getvalue()
 
 
@@ -106,13 +128,17 @@ def imports(trials: Iterable[Any]) -> list[ImportTrials]:
     return [_import(group, first) for first, group in _groups(list(trials))]
 
 
-def _row(stream: Stream, trial: Trial) -> Json:
+def _row(stream: Stream, search: Search, trial: Trial) -> Json:
+    several = len(search.spec.objectives) > 1
     return {
         "trial": trial.number,
         "status": status_of(stream, trial).value,
         "value": trial.value,
+        **({"values": values_of(search, trial)} if several else {}),
         "parameters": trial.parameters,
         "task_id": trial_task_id(stream.stream_id, trial.number),
+        "source": trial.source,
+        "space_version": trial.space_version,
     }
 
 

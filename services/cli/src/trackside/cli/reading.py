@@ -1,5 +1,6 @@
 """Commands that ask the read models: `ls`, `show`, `dead-letters`."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
 
 PARAMETER_COLUMNS = 5
+FRONT = 20
+"""How many trials of a Pareto front are named in a line."""
+USUAL = {"source": "algorithm", "space_version": 1}
 
 
 def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
@@ -62,23 +66,36 @@ def best_trials(trials: list[Row], direction: str, count: int) -> list[Row]:
     return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
 
 
-def show_trials(trials: list[Row], title: str = "") -> None:
-    """Prints trials, with a column for each parameter where there are few."""
+def objectives_of(search: Row) -> list[str]:
+    """Names a search's objectives in their order; none where it has only the plain value."""
+    return [objective["name"] for objective in search["spec"].get("objectives", [])]
+
+
+def show_trials(trials: list[Row], title: str = "", objectives: Sequence[str] = ()) -> None:
+    """Prints trials, with a column for each parameter where there are few.
+
+    Of several objectives each has a column. Who suggested a trial, and of which version of the space, is said
+    where it isn't the tuner and the first one for all.
+    """
     names = sorted({name for trial in trials for name in trial["parameters"]})
+    values = objectives if len(objectives) > 1 else ["value"]
+    origins = [name for name, usual in USUAL.items() if any(trial[name] != usual for trial in trials)]
     columns = [
         Column("trial", right=True),
         Column("status"),
-        Column("value", right=True),
+        *(Column(name, right=True) for name in values),
         Column("reports", right=True),
         Column("took", right=True),
+        *(Column(name, optional=True) for name in origins),
     ]
+    cells = [[*_trial_cells(row, len(values)), *(row[name] for name in origins)] for row in trials]
     if len(names) <= PARAMETER_COLUMNS:
         columns += [Column(name, right=True) for name in names]
-        cells = [[*_trial_cells(row), *(row["parameters"].get(name) for name in names)] for row in trials]
+        told = [[row["parameters"].get(name) for name in names] for row in trials]
     else:
         columns.append(Column("parameters", keep=True))
-        cells = [[*_trial_cells(row), row["parameters"]] for row in trials]
-    screen.show_table(columns, cells, title)
+        told = [[row["parameters"]] for row in trials]
+    screen.show_table(columns, [[*own, *more] for own, more in zip(cells, told, strict=True)], title)
 
 
 async def _ls(limit: int, as_json: bool) -> None:
@@ -140,10 +157,12 @@ async def _show(stream_id: str, as_json: bool) -> None:
 
 async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
     trials = await models.rows("trials", search["search_id"])
+    front = await models.rows("front", search["search_id"])
     commands = await models.rows("commands", search["search_id"])
     if as_json:
         listed: dict[str, Any] = {
             "trials": [plain(row) for row in trials],
+            "front": [plain(row) for row in front],
             "commands": [plain(row) for row in commands],
         }
         screen.emit(plain(search) | listed)
@@ -155,7 +174,7 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
             "trials",
             f"{search['ended_trials']} ended of {search['max_trials']}, {search['running_trials']} run",
         ),
-        ("best", _best(search)),
+        *_best(search, front),
         ("policy", f"{search['tuner']}, {search['assessor'] or 'no assessor'}, {search['direction']}"),
         ("limits", limits(search["spec"])),
         ("started", search["started_at"]),
@@ -163,7 +182,7 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
     ]
     screen.show_table([Column(""), Column("", keep=True)], facts)
     screen.say("")
-    show_trials(trials)
+    show_trials(trials, objectives=objectives_of(search))
 
 
 def _show_commands(stream_id: str, commands: list[Row], as_json: bool) -> None:
@@ -199,10 +218,12 @@ async def _dead_letters(limit: int, as_json: bool) -> None:
         screen.complain("no dead letters")
 
 
-def _trial_cells(trial: Row) -> list[object]:
+def _trial_cells(trial: Row, objectives: int) -> list[object]:
     """Gives the cells of a trial but its parameters; one without a final value shows its last one."""
     value = trial["value"] if trial["value"] is not None else trial["last_value"]
-    return [trial["trial"], trial["status"], value, trial["reports"], screen.duration(trial["duration_s"])]
+    values = [value] if objectives == 1 else trial["objective_values"] or [value, *[None] * (objectives - 1)]
+    took = screen.duration(trial["duration_s"])
+    return [trial["trial"], trial["status"], *values, trial["reports"], took]
 
 
 def limits(spec: Row) -> str:
@@ -222,8 +243,22 @@ def _status(search: Row) -> str:
     return f"{search['status']} ({reason})" if reason else str(search["status"])
 
 
-def _best(search: Row) -> str | None:
-    if search["best_trial"] is None:
-        return None
-    value = screen.number(search["best_value"])
-    return f"{value}  trial {search['best_trial']}  {screen.cell(search['best_parameters'])}"
+def _best(search: Row, front: list[Row]) -> list[tuple[str, str | None]]:
+    """Says which trial is the best; of several objectives which no other beats, and the best for each."""
+    names = objectives_of(search)
+    if len(names) < 2:
+        if search["best_trial"] is None:
+            return [("best", None)]
+        value = screen.number(search["best_value"])
+        return [("best", f"{value}  trial {search['best_trial']}  {screen.cell(search['best_parameters'])}")]
+    listed = ", ".join(str(row["trial"]) for row in front[:FRONT])
+    more = f" and {len(front) - FRONT} more" if len(front) > FRONT else ""
+    facts: list[tuple[str, str | None]] = [("front", f"trials {listed}{more}" if front else None)]
+    for at, objective in enumerate(search["spec"]["objectives"]):
+        sign = -1 if objective["direction"] == "maximize" else 1
+        best = min(front, key=lambda row: sign * row["objective_values"][at], default=None)
+        told = None
+        if best is not None:
+            told = f"{screen.number(best['objective_values'][at])}  trial {best['trial']}"
+        facts.append((f"best {objective['name']}", told))
+    return facts

@@ -1,6 +1,8 @@
 """Commands that read the whole log again: `replay rebuild`."""
 
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from trackside.cli.running import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay import rebuild as rebuilding
+from trackside.replay.filling import Processes
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -21,6 +24,10 @@ def rebuild(
     swap: Annotated[
         bool, typer.Option("--swap", help="Put the rebuilt rows in the place of the live ones.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", min=1, max=64, help="At most so many at once; else as many as cores."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild every read model from offset 0 in a fresh schema and compare it with the live one.
@@ -34,7 +41,7 @@ def rebuild(
       trackside replay rebuild --swap
     """
     addresses = Addresses()
-    report = run(_rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap))
+    report = run(_rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap, processes))
     if as_json:
         first = None if report.first is None else str(report.first)
         screen.emit(
@@ -54,18 +61,27 @@ def rebuild(
 
 def replayed(bootstrap: str, dsn: str) -> None:
     """Rebuilds, prints `replay: N events, M rows, equal`; raises Failure if a row or position differs."""
-    report = run(_rebuild(bootstrap, dsn, "", swap=False))
+    report = run(_rebuild(bootstrap, dsn, ""))
     if not report.equal:
         positions = "\n".join(report.positions())
         raise Failure(f"{report}\n{positions}")
     screen.say(f"\n{report}")
 
 
-async def _rebuild(bootstrap: str, dsn: str, prefix: str, swap: bool) -> rebuilding.Report:
-    async with KafkaLog(bootstrap, client_id="trackside-replay") as log:
+async def _rebuild(
+    bootstrap: str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
+) -> rebuilding.Report:
+    open_log = partial(KafkaLog, bootstrap, client_id="trackside-replay")
+    at_most = Processes(processes or os.cpu_count() or 1, open_log)
+    async with open_log() as log:
         with progress_of("reading the log") as told:
             return await rebuilding.rebuild(
-                log, Topics(prefix=prefix), dsn, lambda state: told(state.read, state.total), swap=swap
+                log,
+                Topics(prefix=prefix),
+                dsn,
+                lambda state: told(state.read, state.total),
+                swap=swap,
+                processes=at_most,
             )
 
 

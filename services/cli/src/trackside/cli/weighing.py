@@ -8,6 +8,7 @@ from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.cli.submitting import AsJson
 from trackside.cli.trading import state_of
+from trackside.domain.objectives import names_of
 from trackside.replay.importances import importances as weighed
 
 BAR = 30
@@ -16,6 +17,8 @@ BAR = 30
 def importances(stream_id: SearchId, as_json: AsJson = False) -> None:
     """Show which parameters of a search mattered for being among its best tenth, by Optuna's PED-ANOVA.
 
+    Of several objectives each has its own best tenth, and its own shares.
+
     \b
     Examples:
       trackside importances digits-1
@@ -23,11 +26,17 @@ def importances(stream_id: SearchId, as_json: AsJson = False) -> None:
     """
     search = run(state_of(stream_id)).search
     assert search is not None
-    found, count = weighed(search)
+    names = names_of(search.spec)
+    weights = [(name, *weighed(search, at)) for at, name in enumerate(names)]
     if as_json:
-        screen.emit({"search_id": stream_id, "trials": count, "importances": [asdict(one) for one in found]})
+        told = [
+            {"objective": name, "trials": count, "importances": [asdict(one) for one in found]}
+            for name, found, count in weights
+        ]
+        screen.emit({"search_id": stream_id, "objectives": told})
         return
-    columns = [Column("parameter", keep=True), Column("share", right=True), Column("")]
-    bars = [[one.parameter, f"{one.share:.1%}", "█" * round(one.share * BAR) or " "] for one in found]
-    screen.show_table(columns, bars)
-    screen.say(f"of {count} trials that succeeded")
+    for name, found, count in weights:
+        columns = [Column("parameter", keep=True), Column("share", right=True), Column("")]
+        bars = [[one.parameter, f"{one.share:.1%}", "█" * round(one.share * BAR) or " "] for one in found]
+        screen.show_table(columns, bars, title=name if len(names) > 1 else "")
+        screen.say(f"of {count} trials that succeeded")

@@ -4,6 +4,8 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch
 from trackside.dispatcher.tuners import TUNERS
 
+DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
+
 
 def problem(wanted: StartSearch) -> Problem | None:
     """Says why a search can't have the objectives that it names; None if it can."""
@@ -13,7 +15,8 @@ def problem(wanted: StartSearch) -> Problem | None:
     for place, name in enumerate(names):
         if name in names[:place]:
             return _refused(f"$.objectives[{place}].name", f"{name!r} is the name of another objective")
-    if "direction" in wanted.model_fields_set:
+    # A client writes the default too, and a rerun the first objective's: neither contradicts the objectives.
+    if wanted.direction not in (wanted.objectives[0].direction, DEFAULT_DIRECTION):
         return _refused("$.direction", "each of the objectives has its own direction; leave this one out")
     return _problem_of_several(wanted) if len(names) > 1 else None
 

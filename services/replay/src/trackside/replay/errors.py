@@ -81,3 +81,9 @@ class BusyError(ReplayError):
     """Somebody else holds what is to be changed."""
 
     code = "busy"
+
+
+class PartLostError(ReplayError):
+    """One of several processes that read the log has died, so that its part is missing."""
+
+    code = "part_lost"

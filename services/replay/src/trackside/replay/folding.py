@@ -25,6 +25,8 @@ from trackside.projections.projection import Key, Projection, Row, Table
 from trackside.summary_indexer.poison import points_of
 
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
+States = dict[str, dict[int, list[bytes]]]
+"""Streams as they were at an owner's cut, dumped, by owner and partition of the events."""
 _OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 _CLOSING = frozenset({SearchEnded, BatchEnded})
 
@@ -39,6 +41,11 @@ class Rows:
     def of(self, table: Table) -> list[Row]:
         """Gives the list of a table's rows, to be added to."""
         return self.tables.setdefault(table.name, (table, []))[1]
+
+    def taken(self) -> dict[str, list[Row]]:
+        """Hands over what waits, by the name of its table; from here on nothing does."""
+        tables, self.tables = self.tables, {}
+        return {name: rows for name, (_, rows) in tables.items() if rows}
 
     @property
     def waiting(self) -> int:
@@ -61,8 +68,8 @@ class LogFold:
     fleet: Fleet = field(default_factory=Fleet)
     events: int = 0
     keeps_states: bool = False
-    states: dict[str, dict[int, list[bytes]]] = field(default_factory=dict)
-    """With `keeps_states`: by owner and partition of the events, the streams as they were at its cut."""
+    states: States = field(default_factory=dict)
+    """Filled with `keeps_states`."""
     _facts: dict[TopicPartition, dict[tuple[str, Key], tuple[Table, Row]]] = field(default_factory=dict)
 
     def places(self) -> dict[TopicPartition, int]:

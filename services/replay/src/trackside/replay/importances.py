@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.contracts.searches import TrialStatus
+from trackside.domain.objectives import directions_of, numbers
 from trackside.domain.search import Search, Trial
 from trackside.replay.errors import ReplayError
 
@@ -30,29 +31,31 @@ class Importance:
     share: float
 
 
-def importances(search: Search) -> tuple[list[Importance], int]:
+def importances(search: Search, objective: int = 0) -> tuple[list[Importance], int]:
     """Gives the parameters that every counted trial has, the most important first, and how many counted.
 
-    Says how far the best tenth of the trials lies from all of them along each parameter (Watanabe, Bansal,
-    Hutter: PED-ANOVA, IJCAI 2023). Raises TooFewTrialsError.
+    `objective` is a place among those of the search, whose values count. Says how far the best tenth of the
+    trials lies from all of them along each parameter (Watanabe, Bansal, Hutter: PED-ANOVA, IJCAI 2023).
+    Raises TooFewTrialsError.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    counted = [trial for trial in search.trials if _counts(trial)]
+    values = {trial.number: _value(trial, objective) for trial in search.trials}
+    counted = [trial for trial in search.trials if values[trial.number] is not None]
     if len(counted) < FEWEST:
         raise TooFewTrialsError(search.search_id, len(counted))
     flat = [flattened(trial.parameters) for trial in counted]
     names = [name for name in flat[0] if all(name in parameters for parameters in flat)]
     columns = {name: _column([parameters[name] for parameters in flat]) for name in names}
     searched = {name: column for name, column in columns.items() if column is not None}
-    study = optuna.create_study(direction=search.spec.direction)
+    study = optuna.create_study(direction=directions_of(search.spec)[objective])
     study.add_trials(
         [
             optuna.trial.create_trial(
                 params={name: values[at] for name, (values, _) in searched.items()},
                 distributions={name: distribution for name, (_, distribution) in searched.items()},
-                value=trial.value,
+                value=values[trial.number],
             )
             for at, trial in enumerate(counted)
         ]
@@ -75,9 +78,12 @@ def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]
     return found
 
 
-def _counts(trial: Trial) -> bool:
-    value = trial.value
-    return trial.status is TrialStatus.SUCCEEDED and value is not None and math.isfinite(value)
+def _value(trial: Trial, objective: int) -> float | None:
+    """Gives the value by which a trial counts; none for one that didn't succeed, or lacks a finite number."""
+    values = numbers(trial.values or [trial.value])
+    if trial.status is not TrialStatus.SUCCEEDED or values is None or not math.isfinite(values[objective]):
+        return None
+    return values[objective]
 
 
 def _column(values: Sequence[Any]) -> tuple[list[Any], Any] | None:

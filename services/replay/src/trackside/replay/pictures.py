@@ -158,6 +158,8 @@ def _trial(trial: Trial, task: Task | None) -> Fields:
     step, value = reports[-1] if reports else (None, None)
     return {
         "status": status.value,
+        "source": trial.source,
+        "space_version": trial.space_version,
         "value": trial.value,
         "non_finite": trial.non_finite or None,
         "values": list(trial.values),

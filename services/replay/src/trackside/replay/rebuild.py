@@ -1,30 +1,24 @@
 """Rebuilds all read models from offset 0 into a schema of their own and compares them with the live ones."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.metrics import POINTS
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy, copy_new, held_cut, trial
-from trackside.projections.projection import Table
 from trackside.replay.compare import Difference, Side, difference
-from trackside.replay.folding import LogFold, Rows
+from trackside.replay.filling import LogTooShortError, Processes, Share, Waiting, fill, fill_in_processes
+from trackside.replay.folding import States
 from trackside.replay.swapping import SWAP_PREFIX, Swapping, swapping, write_snapshots
 
-COPY_ROWS = 20_000
-READ_RECORDS = 20_000
-SILENCE_LIMIT_S = 30.0
-
-
-class LogTooShortError(Exception):
-    """The log doesn't reach the position of the rows: they are of another log, or records are gone."""
+TABLES = {table.name: table for owner in OWNERS.values() for table in owner.tables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +72,16 @@ async def rebuild(
     *,
     swap: bool = False,
     schema: str = LIVE_SCHEMA,
+    processes: Processes | None = None,
 ) -> Report:
     """Folds the log from offset 0 to the positions of the live rows and compares every table.
 
+    With `processes` several of them fold a long log at once, each some of its partitions.
     No row and no snapshot of the live schema is used. The new schema lives in a transaction that is
     undone, so nothing is left behind whatever happens; with `swap` it takes the live one's place, also
     if they differ, once what was written meanwhile is in it too. Raises LogTooShortError, BusyError,
-    PostgresGoneError, SchemaMissingError, TransientError, and what reading a log of another release raises.
+    PostgresGoneError, SchemaMissingError, TransientError, what reading a log of another release raises, and
+    PartLostError.
     """
     report, name = Report(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
     async with swapping(dsn) if swap else nullcontext():
@@ -92,39 +89,58 @@ async def rebuild(
             fresh = attempt.connection
             await create_tables(fresh, name)
             async with held_cut(dsn, schema) as live:
-                folded = await _rebuilt(log, topics, live, fresh, report, progress, keeps_states=swap)
+                share = await _share(log, topics, live, report, keeps_states=swap)
+                states = await _filled(log, share, fresh, report, progress, processes)
+                began = monotonic_s()
+                report.first = await _compared(live, fresh, share)
+                report.compare_s = monotonic_s() - began
             if swap:
-                await write_snapshots(fresh, folded, report.live)
+                await write_snapshots(fresh, topics, states, report.live)
                 attempt.keep()
         if swap:
-            report.caught_up = await Swapping(log, topics, folded, report.live, dsn).swap(schema, name)
+            report.caught_up = await Swapping(log, topics, states, report.live, dsn).swap(schema, name)
             report.swapped = True
     return report
 
 
-async def _rebuilt(
+async def _share(log: Log, topics: Topics, live: Connection, report: Report, *, keeps_states: bool) -> Share:
+    """Gives all that is to be folded: up to the live rows' positions."""
+    for name in OWNERS:
+        report.live[name] = await read_positions(live, name)
+    places: dict[TopicPartition, int] = {}
+    for cuts in report.live.values():
+        for place, cut in cuts.items():
+            places[place] = max(places.get(place, 0), cut)
+    return Share(topics, await _starts(log, topics, places), report.live, keeps_states)
+
+
+async def _filled(
     log: Log,
-    topics: Topics,
-    live: Connection,
+    share: Share,
     fresh: Connection,
     report: Report,
     progress: Callable[[Progress], None],
-    *,
-    keeps_states: bool,
-) -> LogFold:
-    for name in OWNERS:
-        report.live[name] = await read_positions(live, name)
-    folded = LogFold(tuple(OWNERS.values()), report.live, topics, keeps_states=keeps_states)
-    starts = await _starts(log, topics, folded.places())
+    processes: Processes | None,
+) -> States:
+    """Folds a share into the fresh tables, and notes that they are as far as the live ones."""
+    total = sum(share.sizes().values())
+
+    async def take(waiting: Waiting) -> None:
+        await _copy(fresh, waiting, report)
+
+    def told(read: int) -> None:
+        progress(Progress(read, total))
+
     began = monotonic_s()
-    await _fill(log, folded, starts, fresh, report, progress)
-    report.fold_s = monotonic_s() - began
+    if processes is None or processes.count(total) < 2:
+        folded = await fill(log, share, take, told)
+    else:
+        folded = await fill_in_processes(processes, share, take, told)
+    report.events, report.fold_s = folded.events, monotonic_s() - began
     for owner, positions in report.live.items():
         await put_positions(fresh, owner, positions)
         report.rebuilt[owner] = await read_positions(fresh, owner)
-    report.first = await _compared(live, fresh, starts, topics)
-    report.compare_s = monotonic_s() - began - report.fold_s
-    return folded
+    return folded.states
 
 
 async def _starts(log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -145,76 +161,23 @@ async def _starts(log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]) 
     return starts
 
 
-async def _fill(
-    log: Log,
-    folded: LogFold,
-    starts: Mapping[TopicPartition, int],
-    fresh: Connection,
-    report: Report,
-    progress: Callable[[Progress], None],
-) -> None:
-    cuts = folded.places()
-    missing = {place for place, cut in cuts.items() if cut > starts[place]}
-    total, heard = sum(cuts[place] - starts[place] for place in missing), monotonic_s()
-    reader = log.reader({place: starts[place] for place in missing})
-    try:
-        while missing:
-            entries = await reader.read(1.0, READ_RECORDS)
-            if entries:
-                heard = monotonic_s()
-            elif monotonic_s() - heard > SILENCE_LIMIT_S:
-                places = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(missing))
-                raise LogTooShortError(f"nothing more came from {places} for {SILENCE_LIMIT_S:.0f} s")
-            for place, part in _by_place(entries):
-                if place in missing:
-                    folded.fold(place, part)
-                    if part[-1].offset + 1 >= cuts[place]:
-                        missing.discard(place)
-            if folded.rows.waiting >= COPY_ROWS:
-                await _copy(fresh, folded.rows, report)
-            progress(Progress(folded.events, total))
-    finally:
-        await reader.close()
-    await _copy(fresh, folded.rows, report)
-    report.events = folded.events
-
-
-def _by_place(entries: Sequence[Entry]) -> Iterable[tuple[TopicPartition, list[Entry]]]:
-    """Splits entries where the partition changes; within one they are in order."""
-    first = 0
-    while first < len(entries):
-        topic, partition = entries[first].topic, entries[first].partition
-        end = first + 1
-        while end < len(entries) and entries[end].partition == partition and entries[end].topic == topic:
-            end += 1
-        yield (topic, partition), list(entries[first:end])
-        first = end
-
-
-async def _copy(fresh: Connection, rows: Rows, report: Report) -> None:
-    for table, waiting in rows.tables.values():
-        if not waiting:
-            continue
-        written = await copy_new(fresh, table, waiting) if table is POINTS else len(waiting)
+async def _copy(fresh: Connection, waiting: Waiting, report: Report) -> None:
+    for name, rows in waiting.items():
+        table = TABLES[name]
+        written = await copy_new(fresh, table, rows) if table is POINTS else len(rows)
         if table is not POINTS:
-            await copy(fresh, table.name, table.columns, waiting)
-        report.rows[table.name] = report.rows.get(table.name, 0) + written
-        waiting.clear()
+            await copy(fresh, name, table.columns, rows)
+        report.rows[name] = report.rows.get(name, 0) + written
 
 
-async def _compared(
-    live: Connection, fresh: Connection, starts: Mapping[TopicPartition, int], topics: Topics
-) -> Difference | None:
-    for table in _tables():
+async def _compared(live: Connection, fresh: Connection, share: Share) -> Difference | None:
+    for table in TABLES.values():
         condition = ""
         if table.name == "dead_letters":
-            places = [place for place in starts if place[0] == topics.dead_letters.name]
+            starts, name = share.starts, share.topics.dead_letters.name
+            places = [place for place in starts if place[0] == name]
             kept = " OR ".join(f"letter_partition = {p[1]} AND letter_offset >= {starts[p]}" for p in places)
             condition = kept or "false"
         if found := await difference(table, Side(live, condition), Side(fresh, condition)):
             return found
     return None
-
-
-def _tables() -> list[Table]:
-    return [table for owner in OWNERS.values() for table in owner.tables]

@@ -25,7 +25,7 @@ from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, tr
 from trackside.projections.projection import Write
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.errors import BusyError, SilentLogError
-from trackside.replay.folding import LogFold
+from trackside.replay.folding import States
 from trackside.summary_indexer.poison import points_of
 
 SWAP_PREFIX = "rebuild_"
@@ -64,25 +64,27 @@ async def _clear(dsn: str) -> None:
         attempt.keep()
 
 
-async def write_snapshots(connection: Connection, folded: LogFold, cuts: Cuts) -> None:
+async def write_snapshots(connection: Connection, topics: Topics, states: States, cuts: Cuts) -> None:
     """Writes the streams as the dispatcher's rows have them, so that it starts quickly from them too."""
-    events = folded.topics.events.name
+    events = topics.events.name
     for (topic, partition), position in cuts[DISPATCHER].items():
         if topic == events:
-            states = folded.states.get(DISPATCHER, {}).get(partition, [])
-            taken = checkpoint(partition, position, (load(state) for state in states))
+            streams = (load(state) for state in states.get(DISPATCHER, {}).get(partition, []))
+            taken = checkpoint(partition, position, streams)
             await write_checkpoint(connection, taken)
 
 
 class Swapping:
-    """Swaps a schema whose rows `folded` gave up to `cuts`, and which is committed, with the live one.
+    """Swaps a schema whose rows go up to `cuts` with the live one; `states` are the streams at those cuts.
 
     It must be committed before: a reader whose moment lies before the commit would see its tables empty.
     """
 
-    def __init__(self, log: Log, topics: Topics, folded: LogFold, cuts: Cuts, dsn: str) -> None:
+    def __init__(self, log: Log, topics: Topics, states: States, cuts: Cuts, dsn: str) -> None:
         self._dsn = dsn
-        self._tails = [_Tail(name, log, topics, folded, places) for name, places in cuts.items()]
+        self._tails = [
+            _Tail(name, log, topics, states.get(name, {}), places) for name, places in cuts.items()
+        ]
 
     async def swap(self, live: str, fresh: str) -> int:
         """Swaps; gives how many records were folded that came while the rows were rebuilt.
@@ -146,14 +148,15 @@ async def _all_gone(connection: Connection, before: set[str]) -> bool:
 class _Tail:
     """Writes one owner's rows from its cut on, as far as it is told."""
 
-    def __init__(self, owner: str, log: Log, topics: Topics, folded: LogFold, cuts: Places) -> None:
+    def __init__(
+        self, owner: str, log: Log, topics: Topics, states: Mapping[int, list[bytes]], cuts: Places
+    ) -> None:
         self.owner = owner
         self._log, self._cuts = log, cuts
         self._metrics = topics.metrics.name
         places = {place: cut for place, cut in cuts.items() if place[0] != self._metrics}
         self._folding = Folding(OWNERS[owner], topics, places)
         events = {place[1]: cut for place, cut in cuts.items() if place[0] == topics.events.name}
-        states = folded.states.get(owner, {})
         streams = [load(state) for partition in states.values() for state in partition]
         self._folding.adopt(Recovered(streams, events))
         self._next = {place: cut for place, cut in cuts.items() if place[0] == self._metrics}

@@ -1,15 +1,15 @@
--- The best value that a search had when each of its trials succeeded: a curve that only gets better.
+-- The best value that a search had when each of its trials succeeded, a curve that only gets better: one for
+-- each of its objectives.
 SELECT
-    trials.search_id, trials.trial, trials.value,
-    CASE searches.direction
-        WHEN 'maximize' THEN max(trials.value) OVER so_far
-        ELSE min(trials.value) OVER so_far
+    search_id, trial, objective, objective_number, value,
+    CASE direction
+        WHEN 'maximize' THEN max(value) OVER so_far
+        ELSE min(value) OVER so_far
     END AS best_value,
     row_number() OVER so_far AS finished,
-    to_timestamp(trials.ended_ms / 1000.0) AS ended_at
-FROM trials
-JOIN searches ON searches.search_id = trials.search_id
-WHERE trials.status = 'SUCCEEDED' AND trials.value <> 'NaN'
+    ended_at
+FROM dashboards.objective_values
+WHERE value <> 'NaN'
 WINDOW so_far AS (
-    PARTITION BY trials.search_id ORDER BY trials.ended_ms, trials.trial ROWS UNBOUNDED PRECEDING
+    PARTITION BY search_id, objective_number ORDER BY ended_at, trial ROWS UNBOUNDED PRECEDING
 )

@@ -1,28 +1,30 @@
--- Which part of the variance of the values the groups of one parameter explain: texts by what they are,
+-- Which part of the variance of an objective's values the groups of one parameter explain: texts by what they are,
 -- sub-spaces by their name, numbers by the tenth they lie in, fewer groups while there are fewer than 50
 -- trials. Corrected for the number of groups, as otherwise a parameter without any effect seemed to have one.
 WITH told AS (
     SELECT
-        trials.search_id, trials.value, given.key AS parameter, jsonb_typeof(given.value) AS kind,
+        one.search_id, one.objective, one.value, given.key AS parameter, jsonb_typeof(given.value) AS kind,
         CASE jsonb_typeof(given.value)
             WHEN 'object' THEN given.value -> '_name'
             ELSE given.value
         END AS given
-    FROM trials
+    FROM dashboards.objective_values AS one
+    JOIN trials ON trials.search_id = one.search_id AND trials.trial = one.trial
     CROSS JOIN LATERAL jsonb_each(trials.parameters) AS given
-    WHERE trials.status = 'SUCCEEDED'
-        AND trials.value NOT IN ('NaN', 'Infinity', '-Infinity')
+    WHERE one.value NOT IN ('NaN', 'Infinity', '-Infinity')
 ),
 placed AS (
     SELECT
-        search_id, parameter, value,
+        search_id, objective, parameter, value,
         CASE kind
             WHEN 'number' THEN
                 floor(
                     percent_rank() OVER (
-                        PARTITION BY search_id, parameter, kind
+                        PARTITION BY search_id, objective, parameter, kind
                         ORDER BY CASE kind WHEN 'number' THEN given::text::double precision END
-                    ) * 0.999999 * least(10, greatest(2, count(*) OVER (PARTITION BY search_id, parameter, kind) / 5))
+                    ) * 0.999999 * least(
+                        10, greatest(2, count(*) OVER (PARTITION BY search_id, objective, parameter, kind) / 5)
+                    )
                 )::text
             ELSE given::text
         END AS place
@@ -30,19 +32,20 @@ placed AS (
 ),
 grouped AS (
     SELECT
-        search_id, parameter, count(*) AS trials, avg(value) AS mean, var_pop(value) * count(*) AS within
+        search_id, objective, parameter, count(*) AS trials, avg(value) AS mean,
+        var_pop(value) * count(*) AS within
     FROM placed
-    GROUP BY search_id, parameter, place
+    GROUP BY search_id, objective, parameter, place
 ),
 summed AS (
     SELECT
-        search_id, parameter, sum(trials) AS trials, count(*) AS groups, sum(within) AS within,
+        search_id, objective, parameter, sum(trials) AS trials, count(*) AS groups, sum(within) AS within,
         sum(trials * mean ^ 2) - sum(trials * mean) ^ 2 / sum(trials) AS between_groups
     FROM grouped
-    GROUP BY search_id, parameter
+    GROUP BY search_id, objective, parameter
 )
 SELECT
-    search_id, parameter, trials::integer AS trials, groups::integer AS groups,
+    search_id, objective, parameter, trials::integer AS trials, groups::integer AS groups,
     greatest(
         0.0,
         1.0 - (within / (trials - groups)::double precision)

@@ -1,0 +1,41 @@
+"""Definitions of tables: whoever changes one says so, else rows of an older release pass for this one's."""
+
+from hashlib import sha256
+
+from trackside.projections.definitions import definitions
+from trackside.projections.migrate import migrations
+from trackside.projections.owners import OWNERS
+from trackside.projections.postgres import sql
+
+DEFINED = {
+    ("dispatcher", 1): "8964453adbde011f",
+    ("scheduler", 1): "0438a57ad176e1c6",
+}
+MIGRATED = {
+    1: "4ce6070e34a2ec49",
+    2: "9703c28e59e65760",
+}
+
+
+def test_a_changed_definition_or_fold_is_a_new_generation() -> None:
+    """Raise GENERATIONS in definitions.py and write the new digest here, in place of the old one."""
+    found = {(wanted.owner, wanted.generation): wanted.digest[:16] for wanted in definitions()}
+    assert found == DEFINED
+
+
+def test_a_numbered_migration_is_never_changed_and_only_adds() -> None:
+    found = {step.number: sql("migrations", step.name) for step in migrations()}
+    assert {number: sha256(text.encode()).hexdigest()[:16] for number, text in found.items()} == MIGRATED
+    assert not [number for number, text in found.items() if "DROP" in text.upper().split()]
+
+
+def test_every_table_is_made_once() -> None:
+    texts = [wanted.statements for wanted in definitions()]
+    texts += [sql("migrations", step.name) for step in migrations()]
+    made = [
+        line.split()[2] for text in texts for line in text.splitlines() if line.startswith("CREATE TABLE")
+    ]
+    assert len(made) == len(set(made))
+    tables = {table.name for owner in OWNERS.values() for table in owner.tables}
+    assert tables <= set(made)
+    assert {name for wanted in definitions() for name in wanted.tables} <= set(made)
