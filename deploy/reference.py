@@ -61,8 +61,10 @@ def messages() -> str:
         ("Output", topics.logs.name, codec.LOGS),
         ("Dead letters", topics.dead_letters.name, codec.DEAD_LETTERS),
         ("Imported streams", topics.imports.name, codec.IMPORTS),
-        ("Requests to tuners", topics.suggestion_requests.name, codec.REQUESTS),
-        ("Answers of tuners", topics.suggestions.name, codec.ANSWERS),
+        ("Requests to tuners", topics.suggestion_requests.name, codec.SUGGESTION_REQUESTS),
+        ("Answers of tuners", topics.suggestions.name, codec.SUGGESTIONS),
+        ("Requests to assessors", topics.assessment_requests.name, codec.ASSESSMENT_REQUESTS),
+        ("Answers of assessors", topics.assessments.name, codec.ASSESSMENTS),
     ]
     parts = []
     for title, topic, kinds in groups:

@@ -174,6 +174,29 @@ REMOTE: list[Message] = [
         omitted=1,
     ),
     advice.AnswerSuggestion(request_id="digits-1/7/1/118/1", parameters=PARAMETERS),
+    advice.AssessmentRequested(
+        request_id="digits-1/31/1",
+        search_id="digits-1",
+        assessor="floor",
+        options={"share": 0.5},
+        direction="maximize",
+        search_seed=7,
+        rows=31,
+        time_limit_s=30.0,
+        running=[{"number": 7, "steps": [0, 1], "values": [0.31, "nan"], "omitted": 0}],
+        ended=[
+            {
+                "number": 0,
+                "steps": [0],
+                "values": [0.9],
+                "omitted": 0,
+                "status": "SUCCEEDED",
+                "value": 0.97,
+            }
+        ],
+        omitted=1,
+    ),
+    advice.AnswerAssessment(request_id="digits-1/31/1", hopeless=[7]),
 ]
 BATCH_EVENTS: list[Message] = [
     batches.BatchStarted(command_id="c-3", batch=BATCH),

@@ -42,7 +42,7 @@ class Publisher:
 
     def __init__(self, log: KafkaLog, place: Place) -> None:
         self._log = log
-        self._place = place
+        self.place = place
         self.records: list[Record] = []
         events = place.topics.events
         starts = {(events.name, partition): 0 for partition in range(events.partitions)}
@@ -57,7 +57,7 @@ class Publisher:
             ("ce_type", wire_type.encode()),
             ("ce_source", b"test"),
         ]
-        topic = self._place.topics.commands.name
+        topic = self.place.topics.commands.name
         key = (stream or new_id("s")).encode()
         appended = await self._log.publish(topic, 3, Outgoing(key, value, headers))
         return Source(topic=topic, partition=3, offset=appended.offset)
@@ -86,4 +86,4 @@ class Publisher:
     async def assert_well(self) -> None:
         """The next good command is accepted, by the process that was there before."""
         assert isinstance(await self.say(good()), CommandAccepted)
-        assert self._place.dispatcher.process.poll() is None
+        assert self.place.dispatcher.process.poll() is None

@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 from tests.integration.projections.following import query
+from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.metrics import POINTS
-from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.migrate import migrate
 from trackside.projections.positions import (
     OvertakenError,
     RewoundError,
@@ -34,7 +35,7 @@ async def test_services_that_start_together_make_the_schema_once(database: str) 
             await opened.transaction(migrate)
 
     await asyncio.gather(*(start() for _ in range(4)))
-    assert await query(database, "SELECT number FROM migrations ORDER BY 1") == [(0,), (1,)]
+    assert await query(database, "SELECT number FROM migrations ORDER BY 1") == [(0,), (1,), (2,)]
 
 
 async def test_the_reader_sees_only_the_views(database: str) -> None:

@@ -11,11 +11,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.integration.dispatcher.conftest import _furnished
-from tests.integration.dispatcher.publishing import START, Place, good
+from tests.integration.dispatcher.elsewhere import AssessorElsewhere, TunerElsewhere
+from tests.integration.dispatcher.publishing import START, Place, Publisher, good
 from tests.integration.publish.test_command_line import trackside
 from tests.processes import service
 from tests.stack import Servers
+from trackside.contracts.advice import AssessmentFailed
+from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.ids import new_id
+from trackside.contracts.searches import TrialSuggested
+from trackside.contracts.tasks import TaskStopRequested
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
@@ -74,6 +79,48 @@ async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothin
     )
     assert code == 0, output + errors
     assert (await trackside(place, "publish", "-", "--key", str(tmp_path / "none.pem"), fed=wished))[0] == 2
+
+
+async def test_only_signed_answers_of_processes_elsewhere_count(place: Place, tmp_path: Path) -> None:
+    bootstrap, prefix = place.settings.kafka_bootstrap, place.settings.topic_prefix
+    signer, asked = read_signer(tmp_path / "ci-1.pem"), {"name": "mine", "remote": True, "time_limit_s": 300}
+    async with (
+        KafkaLog(bootstrap, "elsewhere") as log,
+        Client(bootstrap, prefix, signer=signer) as client,
+    ):
+        publisher = Publisher(log, place)
+        tuner = TunerElsewhere.at(log, publisher, place)
+        assessor = AssessorElsewhere.at(log, publisher, place)
+        assessor.search = tuner.search
+        wish = {"type": START, "data": good() | {"tuner": asked, "assessor": asked}}
+        assert isinstance(await client.answer(await client.publish(wish, tuner.search)), Accepted)
+
+        first = await tuner.request()
+        await tuner.answer({"request_id": first.request_id, "parameters": {"x": 0.25}})
+        await _until_unsigned(publisher, place.topics.suggestions.name)
+        await tuner.answer({"request_id": first.request_id, "parameters": {"x": 0.5}}, signer)
+        assert (await tuner.event(TrialSuggested)).parameters == {"x": 0.5}
+
+        await assessor.run(0)
+        await assessor.report(0, 0, 0.5)
+        request = await assessor.request()
+        await assessor.answer({"request_id": request.request_id, "says": "failed"})
+        await _until_unsigned(publisher, place.topics.assessments.name)
+        await assessor.answer({"request_id": request.request_id, "hopeless": [0]}, signer)
+        assert (await assessor.event(TaskStopRequested)).reason == "assessor"
+        assert not any(isinstance(record.message, AssessmentFailed) for record in publisher.records)
+
+
+async def _until_unsigned(publisher: Publisher, topic: str) -> None:
+    """Waits until an unsigned answer was buried."""
+    letter = await publisher.until(
+        lambda record: (
+            isinstance(record.message, RecordDeadLettered) and record.message.source.topic == topic
+        ),
+        60,
+    )
+    assert isinstance(letter.message, RecordDeadLettered)
+    assert letter.message.code == "unsigned"
 
 
 async def _record(log: KafkaLog, topic: str, partition: int, offset: int) -> Outgoing:

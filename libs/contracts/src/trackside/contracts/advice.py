@@ -121,3 +121,37 @@ class AnswerSuggestion(Command):
     parameters: Parameters | None = None
     says: Literal["wait", "exhausted", "failed"] | None = None
     message: str = Field(default="", max_length=MESSAGE_MAX)
+
+
+class AssessmentRequested(Event):
+    """Asks an assessor that is a process of its own which of a search's running trials are hopeless.
+
+    `rows` counts what was reported, begun anew and ended in the search by then: it says which question this
+    is, and the same question is asked again after a crash. `running` are the trials that run, those whose
+    report is the newest first, each with number, steps and values; `ended` those that are over, the newest
+    end first, with status and value besides (none without a finite one). A value that isn't finite is a name.
+    `omitted` counts trials for which there was no room, within a trial its oldest reports. An answer counts
+    within `time_limit_s`, and the first one only.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    request_id: str
+    search_id: str
+    assessor: str
+    options: Json
+    direction: str
+    search_seed: int
+    rows: int
+    time_limit_s: float
+    running: list[Json]
+    ended: list[Json]
+    omitted: int = 0
+
+
+class AnswerAssessment(Command):
+    """Answers a request for an assessment: with the running trials that are hopeless, or `failed`."""
+
+    request_id: str = Field(min_length=1, max_length=1_000)
+    hopeless: list[int] | None = Field(default=None, max_length=10_000)
+    says: Literal["failed"] | None = None
+    message: str = Field(default="", max_length=MESSAGE_MAX)

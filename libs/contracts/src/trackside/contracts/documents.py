@@ -29,8 +29,10 @@ def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
         ("logs", "send", topics.logs, codec.LOGS),
         ("deadLetters", "send", topics.dead_letters, codec.DEAD_LETTERS),
         ("imports", "send", topics.imports, codec.IMPORTS),
-        ("suggestionRequests", "send", topics.suggestion_requests, codec.REQUESTS),
-        ("suggestions", "receive", topics.suggestions, codec.ANSWERS),
+        ("suggestionRequests", "send", topics.suggestion_requests, codec.SUGGESTION_REQUESTS),
+        ("suggestions", "receive", topics.suggestions, codec.SUGGESTIONS),
+        ("assessmentRequests", "send", topics.assessment_requests, codec.ASSESSMENT_REQUESTS),
+        ("assessments", "receive", topics.assessments, codec.ASSESSMENTS),
     ]
 
 

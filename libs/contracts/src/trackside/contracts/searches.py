@@ -90,10 +90,14 @@ class AssessorFailure(_Spec):
 class Assessor(_Spec):
     """The algorithm that ends hopeless trials early, with its options.
 
-    With `count_last_value` the last value of a trial that was stopped early is its result for the tuner.
+    With `count_last_value` the last value of a trial that was stopped early is its result for the tuner. With
+    `remote` it is a process of anyone, in any language, that answers requests of this name; each within
+    `time_limit_s`, or the dispatcher's own limit if that isn't given.
     """
 
     name: str = "median"
+    remote: bool = False
+    time_limit_s: float | None = Field(default=None, gt=0, le=3_600, allow_inf_nan=False)
     options: dict[str, Option] = {}
     count_last_value: bool = False
     on_failure: AssessorFailure = AssessorFailure()

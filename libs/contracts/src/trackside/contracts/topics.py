@@ -98,6 +98,19 @@ class Topics:
         return self._topic("suggestions", 4, "stream id", what, DAY_MS, config)
 
     @property
+    def assessment_requests(self) -> Topic:
+        """Requests to assessors that are processes of their own."""
+        what = "requests to assessors of any language"
+        return self._topic("assessment-requests", 4, "stream id", what, 2 * HOUR_MS)
+
+    @property
+    def assessments(self) -> Topic:
+        """What such assessors answer."""
+        what = "answers of assessors of any language"
+        config = {**_APPEND_TIME, "max.message.bytes": str(MAX_COMMAND_BYTES)}
+        return self._topic("assessments", 4, "stream id", what, DAY_MS, config)
+
+    @property
     def imports(self) -> Topic:
         """Streams of other installations, with the places and times they had there; no service reads it."""
         what = "streams that were imported, to look into"
@@ -121,6 +134,8 @@ class Topics:
             self.imports,
             self.suggestion_requests,
             self.suggestions,
+            self.assessment_requests,
+            self.assessments,
         )
 
     def _topic(

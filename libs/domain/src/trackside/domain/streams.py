@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, fold
+from trackside.domain.stream import ANSWERS, Stream, fold
 
 STATE = TypeAdapter(Stream)
 AWAKE = 1_000
@@ -62,7 +61,7 @@ class Streams:
             self.overtaken += 1
             if stream.rules == 0:
                 del self.by_id[stream_id]
-        elif isinstance(record.message, CommandAccepted | CommandRefused) and _may_sleep(stream):
+        elif type(record.message) in ANSWERS and _may_sleep(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
         return stream, outcome

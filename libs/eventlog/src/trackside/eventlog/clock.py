@@ -3,6 +3,7 @@
 import time
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 
@@ -56,4 +57,10 @@ def not_before(moment: Moment, ms: int) -> Moment:
 
 def rfc3339(ms: int) -> str:
     """Writes ms since 1970 as CloudEvents wants its time."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest_ms = divmod(ms, 1000)
+    return f"{_to_the_second(seconds)}.{rest_ms:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()

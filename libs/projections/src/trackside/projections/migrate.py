@@ -1,18 +1,15 @@
-"""Creates the read models: numbered migrations once each, and the views of schema dashboards."""
+"""Creates the read models: kept tables by numbered migrations, the others as defined, and the views."""
 
 import re
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_table, sql
+from trackside.projections.definitions import NewerSchemaError, define
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_tables, sql
 
 _LOCK = 7_239_405_119
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-
-
-class NewerSchemaError(Exception):
-    """The read models were made by a newer release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +28,23 @@ def migrations() -> list[Migration]:
 async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     """Brings the live schema and its views to this release; one service at a time.
 
-    To be called in a transaction. Raises NewerSchemaError for a schema of a later release.
+    Tables that another release defined otherwise begin anew, empty, at offset 0. To be called in a
+    transaction. Raises NewerSchemaError for a schema of a later release.
     """
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-    await create_tables(connection, schema)
+    made = await create_tables(connection, schema)
     digest = _digest("".join(sql("views", name) for name in _files("views")))
     known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
     present = await connection.fetchval("SELECT to_regclass('dashboards.searches') IS NOT NULL")
-    if digest != known or not present:
+    if made or digest != known or not present:
         await create_views(connection, schema)
 
 
-async def create_tables(connection: Connection, schema: str) -> None:
-    """Creates a schema and applies the migrations that it lacks; the connection then sees it first."""
+async def create_tables(connection: Connection, schema: str) -> bool:
+    """Creates a schema and what it lacks; the connection then sees it first. Says whether tables were made.
+
+    Raises NewerSchemaError for a schema of a later release.
+    """
     checked = _checked(schema)
     await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {checked}")
     await connection.execute(f"SET LOCAL search_path TO {checked}")
@@ -60,6 +61,7 @@ async def create_tables(connection: Connection, schema: str) -> None:
             text = sql("migrations", migration.name)
             await connection.execute(text)
             await _note(connection, migration.number, migration.name, text)
+    return await define(connection, schema)
 
 
 async def create_views(connection: Connection, schema: str) -> None:
@@ -67,7 +69,7 @@ async def create_views(connection: Connection, schema: str) -> None:
     names = _files("views")
     await connection.execute("CREATE SCHEMA IF NOT EXISTS dashboards")
     for name in reversed(names):
-        await connection.execute(f"DROP VIEW IF EXISTS dashboards.{name[5:]}")
+        await connection.execute(f"DROP VIEW IF EXISTS dashboards.{name[5:]} CASCADE")
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
     for name in names:
         await connection.execute(f"CREATE VIEW dashboards.{name[5:]} AS\n{sql('views', name)}")
@@ -78,7 +80,7 @@ async def create_views(connection: Connection, schema: str) -> None:
 
 async def hold_writers(connection: Connection, schema: str, within_s: float) -> bool:
     """Takes the positions of a schema for this transaction, so that writers wait; says whether it could."""
-    return await lock_table(connection, f"{_checked(schema)}.positions", within_s)
+    return await lock_tables(connection, f"{_checked(schema)}.positions", within_s, "EXCLUSIVE")
 
 
 async def readers(connection: Connection) -> set[str]:

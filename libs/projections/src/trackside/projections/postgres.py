@@ -224,13 +224,19 @@ async def execute_allowed(connection: Connection, statement: str) -> bool:
     return True
 
 
-async def lock_table(connection: Connection, name: str, within_s: float) -> bool:
-    """Keeps all writers away from a table until the transaction ends; says whether they let it in time."""
+async def lock_tables(
+    connection: Connection, names: str, within_s: float, mode: Literal["EXCLUSIVE", "ACCESS EXCLUSIVE"]
+) -> bool:
+    """Keeps writers (access: readers too) away from tables until the transaction ends.
+
+    Says whether they let it, each within the time: else none of them is held.
+    """
     try:
         async with connection.transaction():
+            before = await connection.fetchval("SHOW lock_timeout")
             await connection.execute(f"SET LOCAL lock_timeout = {int(within_s * 1000)}")
-            await connection.execute(f"LOCK TABLE {name} IN EXCLUSIVE MODE")
-            await connection.execute("SET LOCAL lock_timeout = 0")
+            await connection.execute(f"LOCK TABLE {names} IN {mode} MODE")
+            await connection.execute(f"SET LOCAL lock_timeout = '{before}'")
     except asyncpg.LockNotAvailableError:
         return False
     return True

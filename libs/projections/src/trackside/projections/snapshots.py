@@ -24,7 +24,8 @@ from trackside.projections.postgres import (
 from trackside.telemetry.logs import logger
 
 FOLD_VERSION = 2
-"""To be raised when the fold gives another state for the same events."""
+"""To be raised, and `definitions.GENERATIONS` with it, when the fold gives another state of the same log."""
+SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
 WORTH_FREEZING = 1_000_000
 """From so many characters of states on they are kept from the collector of cycles."""
 log = logger("trackside.projections")

@@ -9,7 +9,7 @@ from trackside.contracts.codec import UndecodableError
 from trackside.domain.stream import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
-from trackside.projections.migrate import NewerSchemaError
+from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.replay.errors import (
     BadNameError,

@@ -6,7 +6,8 @@ import sys
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.migrate import NewerSchemaError, migrate
+from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, PostgresGoneError, database
 
 

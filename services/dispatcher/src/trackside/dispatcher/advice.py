@@ -23,7 +23,7 @@ from trackside.dispatcher.lanes import (
     TunerLane,
 )
 from trackside.dispatcher.memory import TunerWaits
-from trackside.dispatcher.remote import RemoteTuners
+from trackside.dispatcher.remote import Remote
 from trackside.dispatcher.tuners import TUNERS
 from trackside.domain.objectives import directions_of
 from trackside.domain.search import Search
@@ -60,7 +60,7 @@ class Advice:
         background: Background,
         own_tuner: Lane | None = None,
         own_assessor: Lane | None = None,
-        remote: RemoteTuners | None = None,
+        remote: Remote | None = None,
     ) -> None:
         self.lanes = [lane for lane in (tuner, assessor, own_tuner, own_assessor) if lane is not None]
         for lane in self.lanes:
@@ -69,7 +69,9 @@ class Advice:
         self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
         self._assessor = assessor
         self._remote = remote
-        self._judging = Judging(assessor, background, self._answer, own_assessor)
+        self._judging = Judging(
+            assessor, background, self._answer, own_assessor, None if remote is None else remote.assessors
+        )
         self._searches: dict[str, _Advised] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,7 +108,7 @@ class Advice:
         self._judging.reconsider(stream_id)
 
     def hear(self, entry: Entry) -> None:
-        """Takes the answer of a tuner elsewhere; raises UndecodableError for what is none."""
+        """Takes the answer of a process elsewhere; raises UndecodableError for what is none."""
         if self._remote is not None:
             self._remote.hear(entry)
 
@@ -182,7 +184,7 @@ class Advice:
             chance = {**setup, "tuner": {"name": "random", "options": {}}}
             return self._tuner.suggest(_by_chance(search.search_id), chance, past, number)
         if search.spec.tuner.remote and self._remote is not None:
-            return self._remote.suggest(search, past, number)
+            return self._remote.tuners.suggest(search, past, number)
         return self._lane(search).suggest(search.search_id, setup, past, number)
 
     async def _dropped(self, search_id: str) -> None:

@@ -7,7 +7,7 @@ from trackside.dispatcher.intake import next_commands
 from trackside.dispatcher.lanes import Lane
 from trackside.dispatcher.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.receipts import Receipts
-from trackside.dispatcher.remote import RemoteTuners
+from trackside.dispatcher.remote import Remote
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.dispatcher.signatures import BadKeysError, Signatures, read_keys
@@ -49,11 +49,14 @@ def _signatures(settings: DispatcherSettings) -> Signatures:
 async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
     topics = service.settings.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
-    if not await until_fit(service, [*needed, topics.suggestion_requests, topics.suggestions]):
+    answers = [topics.suggestions, topics.assessments]
+    if not await until_fit(
+        service, [*needed, topics.suggestion_requests, topics.assessment_requests, *answers]
+    ):
         return
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
-    remote = RemoteTuners(service.log, service.author, topics, signatures, limit_s)
+    remote = Remote(service.log, service.author, topics, signatures, limit_s)
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
     service.background.spawn(advice.start())
     try:
@@ -78,7 +81,7 @@ async def _decide(
         service.author,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
-        raw=raw | await from_end(service.log, topics.suggestions),
+        raw=raw | await from_end(service.log, answers[0]) | await from_end(service.log, answers[1]),
         partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
         health=service.health,
         background=service.background,

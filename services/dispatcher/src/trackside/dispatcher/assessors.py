@@ -16,6 +16,7 @@ from trackside.dispatcher.options import (
     Part,
     Word,
     choice_fault,
+    remote_name_fault,
 )
 
 _PACE: Allowed = {"n_warmup_steps": Count(0), "interval_steps": Count(1)}
@@ -55,8 +56,11 @@ _REQUIRED = {"percentile": "percentile", "patient": "patience", "curve-fitting":
 def problem(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
     """Finds what is wrong with an assessor's name or options: a JSON path and a message, or None.
 
-    `own` are the names of assessors that are installed beside ours; their options are for them to judge.
+    `own` are the names of assessors that are installed beside ours; their options are for them to judge, as
+    for processes elsewhere.
     """
+    if assessor.get("remote"):
+        return remote_name_fault("$.assessor", assessor.get("name"))
     if assessor.get("name") in own and assessor.get("name") not in ASSESSORS:
         return None
     return _problem("$.assessor", assessor, own)

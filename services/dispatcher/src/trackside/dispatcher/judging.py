@@ -1,6 +1,6 @@
 """Asks assessors beside the loop whom to stop; what they say comes back as a proposal that may lose."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +8,11 @@ import structlog
 
 from trackside.contracts.ids import trial_task_id
 from trackside.dispatcher import decide
-from trackside.dispatcher.assessor_lane import AssessorLane
+from trackside.dispatcher.assessor_lane import AssessorLane, Verdicts
 from trackside.dispatcher.assessors import ASSESSORS
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.lanes import Lane, LaneClosed, LaneError, Setup
+from trackside.dispatcher.remote_assessors import RemoteAssessors
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -42,9 +43,11 @@ class Judging:
         background: Background,
         propose: Callable[[str, Answer], None],
         own_lane: Lane | None = None,
+        remote: RemoteAssessors | None = None,
     ) -> None:
         self._assessor = AssessorLane(lane)
         self._own = self._assessor if own_lane is None else AssessorLane(own_lane)
+        self._remote = remote
         self._background = background
         self._propose = propose
         self._searches: dict[str, _Judged] = {}
@@ -71,6 +74,8 @@ class Judging:
     async def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         if self._searches.pop(search_id, None) is not None:
+            if self._remote is not None:
+                self._remote.forget(search_id)
             await self._assessor.forget(search_id)
             await self._own.forget(search_id)
 
@@ -79,7 +84,7 @@ class Judging:
             rows, seen = len(stream.past), stream.last_offset
             known.rows = rows
             try:
-                verdicts = await self._lane(search).hopeless(search.search_id, known.setup, stream.past)
+                verdicts = await self._asked(stream, search, known)
             except LaneClosed:
                 return
             except LaneError as error:
@@ -90,15 +95,20 @@ class Judging:
             known.has_answered = True
             self._tell_failures(stream, search, known, verdicts.failed, seen)
             for trial, place in verdicts.hopeless:
-                if (trial, place) not in known.proposed and _may_stop(stream, trial):
+                is_new = (trial, place) not in known.proposed
+                if is_new and _may_stop(stream, trial) and not _began_anew(stream, trial, rows):
                     known.proposed.add((trial, place))
                     answer = Answer("stop trial", decide.early_stop(search, trial, seen), stream.traceparent)
                     self._propose(search.search_id, answer)
         known.asking = False
 
-    def _lane(self, search: Search) -> AssessorLane:
-        assert search.spec.assessor is not None
-        return self._assessor if search.spec.assessor.name in ASSESSORS else self._own
+    def _asked(self, stream: Stream, search: Search, known: _Judged) -> Coroutine[Any, Any, Verdicts]:
+        assessor = search.spec.assessor
+        assert assessor is not None
+        if assessor.remote and self._remote is not None:
+            return self._remote.hopeless(search, stream.past)
+        lane = self._assessor if assessor.name in ASSESSORS else self._own
+        return lane.hopeless(search.search_id, known.setup, stream.past)
 
     def _tell_silence(
         self, stream: Stream, search: Search, known: _Judged, rows: int, error: LaneError, seen: int
@@ -132,6 +142,11 @@ def _setup(search: Search) -> Setup:
         "direction": search.spec.direction,
         "seed": search.seed,
     }
+
+
+def _began_anew(stream: Stream, trial: int, rows: int) -> bool:
+    """Says whether a trial has another attempt than the one that was judged, by what came behind `rows`."""
+    return any(row[0] == trial and row[1] is None for row in stream.past[rows:])
 
 
 def _may_stop(stream: Stream, trial: int) -> bool:

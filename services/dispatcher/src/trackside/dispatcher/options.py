@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.refusals import nearest
 
 Fault = tuple[str, str]
@@ -180,3 +181,10 @@ def _option_fault(kind: str, name: str, option: str, value: object, allowed: All
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def remote_name_fault(path: str, name: object) -> Fault | None:
+    """Says what is wrong with the name of a tuner or an assessor that is a process elsewhere."""
+    if isinstance(name, str) and is_identifier(name):
+        return None
+    return f"{path}.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"

@@ -9,6 +9,7 @@ from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
+from trackside.domain.task_events import task_of
 
 
 def over_in(search: Search, tasks: dict[str, Task]) -> set[int]:
@@ -28,13 +29,12 @@ class Over:
         known = self._by_stream.get(stream.stream_id)
         if known is None:
             return
-        task_id = getattr(message, "task_id", None)
-        if isinstance(message, TrialEnded):
-            known.discard(message.trial)
-        elif task_id is not None:
+        if task_id := task_of(message):
             task = stream.tasks.get(task_id)
             if task is not None and task.trial is not None and task.state is TaskState.ENDED:
                 known.add(task.trial)
+        elif isinstance(message, TrialEnded):
+            known.discard(message.trial)
         elif not isinstance(message, TrialSuggested):  # it may have ended any task
             del self._by_stream[stream.stream_id]
 

@@ -1,51 +1,55 @@
-"""Tuners that are processes of anyone, in any language: asked and answering on topics of their own.
+"""Tuners and assessors that are processes of anyone, in any language: asked and answering on topics.
 
-An answer is a proposal like any other: what it suggests counts when the log has it as TrialSuggested. A
-request has the same id whoever sends it, and is sent again by a dispatcher that begins anew; the first answer
-counts.
+An answer is a proposal like any other: what a tuner suggests counts when the log has it as TrialSuggested.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import structlog
-
-from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
-from trackside.contracts.codec import UndecodableError, command_of
-from trackside.contracts.ingress import read_command
-from trackside.contracts.refusals import Problem
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.advice import AnswerAssessment, AnswerSuggestion, SuggestionRequested
+from trackside.contracts.topics import Topics
 from trackside.dispatcher.axes import axes_of, unfit
-from trackside.dispatcher.lanes import AdviceFailed, AdviceIsNonsense, HistoryItem, LaneTimeout
+from trackside.dispatcher.exchange import REQUEST_BYTES_MAX, Exchange
+from trackside.dispatcher.lanes import AdviceFailed, AdviceIsNonsense, HistoryItem
 from trackside.dispatcher.memory import Known, TunerWaits, suggestion_seed
+from trackside.dispatcher.remote_assessors import RemoteAssessors
 from trackside.dispatcher.signatures import Signatures
 from trackside.domain.search import Search
 from trackside.eventlog.author import Author
-from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log
 
-log = structlog.get_logger("trackside.dispatcher")
-
 PAST_MAX = 5_000
-PAST_BYTES_MAX = 700_000
-"""So many trials, and so many bytes of them, a request tells of: a record holds no more than 1 MiB."""
-RETRY_S = 0.5
+"""So many trials at most a request tells of."""
 
 
-class RemoteTuners:
-    """The requests that are open, each with whoever waits for its answer."""
+class Remote:
+    """Both kinds, and what they are asked; `limit_s` is how long they may take unless a search says so."""
 
     def __init__(
         self, into: Log, author: Author, topics: Topics, signatures: Signatures, limit_s: float
     ) -> None:
-        self._log = into
-        self._author = author
-        self._topics = topics
-        self._signatures = signatures
+        self._suggestions = Exchange(
+            into, author, signatures, topics.suggestion_requests, topics.suggestions, AnswerSuggestion
+        )
+        self._assessments = Exchange(
+            into, author, signatures, topics.assessment_requests, topics.assessments, AnswerAssessment
+        )
+        self.tuners = RemoteTuners(self._suggestions, limit_s)
+        self.assessors = RemoteAssessors(self._assessments, limit_s)
+
+    def hear(self, entry: Entry) -> None:
+        """Takes what was written to a topic of answers; raises UndecodableError for what is none."""
+        about_trials = entry.topic == self._assessments.answers.name
+        (self._assessments if about_trials else self._suggestions).hear(entry)
+
+
+class RemoteTuners:
+    """Suggestions by processes elsewhere."""
+
+    def __init__(self, exchange: Exchange[AnswerSuggestion], limit_s: float) -> None:
+        self._exchange = exchange
         self._limit_s = limit_s
-        self._open: dict[str, asyncio.Future[AnswerSuggestion]] = {}
 
     async def suggest(self, search: Search, past: list[HistoryItem], number: int) -> dict[str, Any] | None:
         """Asks for the parameters of a trial; None when nothing is left to try.
@@ -54,38 +58,8 @@ class RemoteTuners:
         """
         known = Known(axes_of(search.spec.model_dump(mode="json")["space"]))
         request = self._request(search, list(past), number, known)
-        waiting = asyncio.get_running_loop().create_future()
-        self._open[request.request_id] = waiting
-        try:
-            async with asyncio.timeout(request.time_limit_s):
-                await self._send(request)
-                answer = await waiting
-        except TimeoutError:
-            raise LaneTimeout(
-                f"no answer to {request.request_id} from a tuner {request.tuner!r} on "
-                f"{self._topics.suggestions.name} in {request.time_limit_s:g} s"
-            ) from None
-        finally:
-            self._open.pop(request.request_id, None)
+        answer = await self._exchange.ask(request, f"a tuner {request.tuner!r}")
         return _taken(answer, search, number, known)
-
-    def hear(self, entry: Entry) -> None:
-        """Takes an answer, or passes over one that nobody waits for; raises UndecodableError for none."""
-        headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
-        arrival = read_command(headers, entry.key, entry.value)
-        seal = self._signatures.seal(headers, entry.topic, entry.append_time_ms, arrival, entry.value or b"")
-        fault = arrival.problem or seal.problem
-        read = fault or command_of(arrival.command_type, arrival.body or {}, [AnswerSuggestion])
-        if isinstance(read, Problem):
-            raise UndecodableError(read.code, f"{read.path}: {read.message}")
-        assert isinstance(read, AnswerSuggestion)
-        if (read.parameters is None) is (read.says is None):
-            raise UndecodableError("not_valid", "$: expected parameters or says, one of both")
-        waiting = self._open.get(read.request_id)
-        if waiting is None or waiting.done():
-            log.info("an answer that nobody waits for", request=read.request_id, publisher=arrival.publisher)
-            return
-        waiting.set_result(read)
 
     def _request(
         self, search: Search, past: list[HistoryItem], number: int, known: Known
@@ -109,18 +83,6 @@ class RemoteTuners:
             past=kept,
             omitted=len(trials) - len(kept),
         )
-
-    async def _send(self, request: SuggestionRequested) -> None:
-        topic = self._topics.suggestion_requests
-        record = self._author.single(request.search_id, request, message_id=request.request_id)
-        while True:
-            try:
-                partition = partition_of(request.search_id, topic.partitions)
-                await self._log.publish(topic.name, partition, record)
-                return
-            except TransientError as error:
-                log.warning("a request to a tuner waits", stream=request.search_id, reason=str(error))
-                await asyncio.sleep(RETRY_S)
 
 
 def told(past: list[HistoryItem], known: Known) -> list[dict[str, Any]]:
@@ -150,7 +112,7 @@ def _trial(
 
 def _newest(trials: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Gives the newest trials that a request has room for, the newest first."""
-    left = PAST_BYTES_MAX
+    left = REQUEST_BYTES_MAX
     for trial in reversed(trials[-PAST_MAX:]):
         left -= len(json.dumps(trial))
         if left < 0:

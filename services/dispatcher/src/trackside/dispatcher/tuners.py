@@ -7,11 +7,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.refusals import nearest
 from trackside.contracts.search_space import TYPES
 from trackside.dispatcher.axes import FINITE_TYPES, Space, axes_of, inner, parameters_of, size, unfit
-from trackside.dispatcher.options import Allowed, Count, Fault, Flag, ParameterSets, Part, Word, choice_fault
+from trackside.dispatcher.options import (
+    Allowed,
+    Count,
+    Fault,
+    Flag,
+    ParameterSets,
+    Part,
+    Word,
+    choice_fault,
+    remote_name_fault,
+)
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000
@@ -81,7 +90,7 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     """
     fault = _space_fault(space)
     if tuner.get("remote"):
-        return fault or _name_fault(tuner.get("name"))
+        return fault or remote_name_fault("$.tuner", tuner.get("name"))
     if fault or (tuner.get("name") in own and tuner.get("name") not in TUNERS):
         return fault
     fault = choice_fault("tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, also=own)
@@ -90,13 +99,6 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     name, options = str(tuner["name"]), tuner.get("options") or {}
     assert isinstance(options, Mapping)
     return _type_fault(space, name) or _special_fault(space, name, options)
-
-
-def _name_fault(name: object) -> Fault | None:
-    """Says what is wrong with the name of a tuner that nobody here knows."""
-    if isinstance(name, str) and is_identifier(name):
-        return None
-    return "$.tuner.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"
 
 
 def can_search(kind: Kind, parameter: Mapping[str, Any]) -> bool:

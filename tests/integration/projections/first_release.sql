@@ -1,5 +1,10 @@
--- Read models of the log. Times are ms since 1970 by the log's own clock; ids sort by their bytes.
--- Every row is a function of the log: nothing here says when it was written.
+-- What the first release made, as it was when tasks had one device and searches one objective; with what it left behind.
+
+CREATE SCHEMA trackside;
+SET search_path TO trackside;
+
+CREATE TABLE migrations (number integer PRIMARY KEY, name text NOT NULL, digest text NOT NULL);
+INSERT INTO migrations VALUES (0, 'views', 'of the first release'), (1, '0001_read_models', 'of the first release');
 
 CREATE TABLE positions (
     owner text NOT NULL,
@@ -70,8 +75,7 @@ CREATE TABLE searches (
     ended_ms bigint,
     stop_reason text NOT NULL,
     failure text NOT NULL,
-    spec jsonb NOT NULL,
-    pareto_front integer[] NOT NULL DEFAULT '{}'
+    spec jsonb NOT NULL
 );
 
 CREATE TABLE trials (
@@ -82,10 +86,6 @@ CREATE TABLE trials (
     source text NOT NULL,
     space_version integer NOT NULL,
     value double precision,
-    non_finite text,
-    objective_values double precision[],
-    others jsonb,
-    missing text[] NOT NULL DEFAULT '{}',
     parameters jsonb NOT NULL,
     suggested_ms bigint NOT NULL,
     ended_ms bigint,
@@ -96,72 +96,25 @@ CREATE TABLE trials (
     PRIMARY KEY (search_id, trial)
 );
 
-CREATE TABLE batches (
-    batch_id text COLLATE "C" PRIMARY KEY,
-    name text NOT NULL,
-    status text NOT NULL,
-    groups integer NOT NULL,
-    tasks integer NOT NULL,
-    concurrency integer NOT NULL,
-    queue text NOT NULL,
-    started_ms bigint NOT NULL,
-    ended_ms bigint,
-    stop_reason text NOT NULL,
-    spec jsonb NOT NULL
-);
-
-CREATE TABLE groups (
-    batch_id text COLLATE "C" NOT NULL,
-    group_number integer NOT NULL,
-    name text NOT NULL,
-    status text NOT NULL,
-    device text,
-    tasks integer NOT NULL,
-    submitted integer NOT NULL,
-    open integer NOT NULL,
-    finished integer NOT NULL,
-    ends jsonb NOT NULL,
-    PRIMARY KEY (batch_id, group_number)
-);
-
 CREATE TABLE tasks (
     task_id text COLLATE "C" NOT NULL,
     stream_id text COLLATE "C" NOT NULL,
     task_type text NOT NULL,
     queue text NOT NULL,
     trial integer,
-    group_number integer,
-    name text,
     state text NOT NULL,
     attempts integer NOT NULL,
     worker_id text,
-    device_ids text[] NOT NULL,
+    device_id text,
     ending text,
-    objective double precision,
     result jsonb,
     stop_reason text NOT NULL,
-    priority integer NOT NULL,
-    preempt boolean NOT NULL,
-    exclusive boolean NOT NULL,
-    kind text NOT NULL,
-    devices integer NOT NULL,
-    fixed_device text,
-    whole_device boolean NOT NULL,
-    estimate_memory_bytes bigint,
-    estimate_cuda_memory_bytes bigint,
-    queue_timeout_s double precision,
-    run_timeout_s double precision,
-    unschedulable text,
     queued_ms bigint NOT NULL,
-    not_before_ms bigint,
     ended_ms bigint,
     PRIMARY KEY (task_id, stream_id)
 );
 
-CREATE INDEX tasks_of_streams ON tasks (stream_id, group_number);
-CREATE INDEX tasks_that_are_open ON tasks (state) WHERE state <> 'ended';
-
-CREATE INDEX tasks_on_devices ON tasks (worker_id) WHERE state IN ('placed', 'active');
+CREATE INDEX tasks_on_devices ON tasks (worker_id, device_id) WHERE state IN ('placed', 'active');
 
 CREATE TABLE attempts (
     task_id text COLLATE "C" NOT NULL,
@@ -169,8 +122,7 @@ CREATE TABLE attempts (
     attempt integer NOT NULL,
     placement integer NOT NULL,
     worker_id text,
-    device_ids text[] NOT NULL,
-    behind boolean NOT NULL,
+    device_id text,
     status text NOT NULL,
     ending text,
     assigned_ms bigint,
@@ -178,35 +130,12 @@ CREATE TABLE attempts (
     ended_ms bigint,
     load_time_ms bigint,
     train_time_ms bigint,
-    reserved_memory_bytes bigint NOT NULL,
-    reserved_cuda_memory_bytes bigint NOT NULL,
-    estimated_by text,
-    peak_memory_bytes bigint,
-    peak_cuda_memory_bytes bigint,
-    interrupts integer NOT NULL,
-    leftovers text[] NOT NULL,
     exit_code bigint,
     error_stage text,
     error_type text,
     error_message text,
     error_traceback text,
     PRIMARY KEY (task_id, stream_id, attempt)
-);
-
-CREATE TABLE placements (
-    task_id text COLLATE "C" NOT NULL,
-    stream_id text COLLATE "C" NOT NULL,
-    attempt integer NOT NULL,
-    placement integer NOT NULL,
-    worker_id text NOT NULL,
-    device_ids text[] NOT NULL,
-    assigned_ms bigint NOT NULL,
-    accepted_ms bigint,
-    ended_ms bigint,
-    ending text,
-    code text,
-    message text,
-    PRIMARY KEY (task_id, stream_id, attempt, placement)
 );
 
 CREATE TABLE workers (
@@ -216,8 +145,6 @@ CREATE TABLE workers (
     status text NOT NULL,
     task_types text[] NOT NULL,
     queues text[] NOT NULL,
-    memory_bytes bigint NOT NULL,
-    max_tasks bigint NOT NULL,
     joined_ms bigint NOT NULL,
     gone_ms bigint
 );
@@ -228,9 +155,6 @@ CREATE TABLE devices (
     kind text NOT NULL,
     name text NOT NULL,
     memory_bytes bigint NOT NULL,
-    device_index bigint,
-    uuid text,
-    unhealthy text,
     PRIMARY KEY (worker_id, device_id)
 );
 
@@ -267,18 +191,18 @@ CREATE TABLE dead_letters (
     PRIMARY KEY (letter_partition, letter_offset)
 );
 
-CREATE TABLE uncounted_metrics (
-    log_partition integer NOT NULL,
-    log_offset bigint NOT NULL,
-    stream_id text COLLATE "C" NOT NULL,
-    task_id text COLLATE "C" NOT NULL,
-    attempt bigint NOT NULL,
-    placement bigint NOT NULL,
-    kind text NOT NULL,
-    step bigint NOT NULL,
-    value double precision,
-    non_finite text,
-    reason text NOT NULL,
-    reported_ms bigint NOT NULL,
-    PRIMARY KEY (log_partition, log_offset)
-);
+CREATE SCHEMA dashboards;
+CREATE VIEW dashboards.searches AS SELECT search_id, status FROM searches;
+CREATE VIEW dashboards.trials AS
+SELECT trials.trial, trials.value, searches.status AS search_status
+FROM trials JOIN searches ON searches.search_id = trials.search_id;
+CREATE VIEW dashboards.slots AS SELECT worker_id, device_id, state FROM tasks;
+
+INSERT INTO tasks VALUES
+    ('gone.0', 'gone', 't', 'default', 0, 'active', 1, 'w1', 'cpu0', NULL, NULL, '', 5, NULL);
+INSERT INTO snapshots VALUES ('gone', 0, 7, '1.1.0123456789ab', false, '{"of": "another fold"}');
+INSERT INTO snapshot_positions VALUES (0, 8, '1.1.0123456789ab');
+INSERT INTO metric_series VALUES (42, 'gone', 'gone.0', 1, 'loss');
+INSERT INTO metric_points VALUES (42, 1, 1000, 0.5);
+INSERT INTO dead_letters VALUES (0, 3, 'trackside.commands', 0, 9, 'not_json', 'no', 'dispatcher', '', '', 1000);
+RESET search_path;

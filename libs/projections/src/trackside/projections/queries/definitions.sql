@@ -1,0 +1,1 @@
+SELECT owner, generation, digest, tables FROM definitions

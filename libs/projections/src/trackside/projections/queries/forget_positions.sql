@@ -1,0 +1,1 @@
+DELETE FROM positions WHERE owner = $1

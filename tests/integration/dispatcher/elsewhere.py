@@ -1,0 +1,215 @@
+"""Processes elsewhere, tuners and assessors, as a test plays them, and the search that asks them."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.dispatcher.publishing import Place, Publisher, good
+from trackside.contracts.advice import AssessmentRequested, SuggestionRequested
+from trackside.contracts.commands import CommandAccepted
+from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.message import Event, Json, Record
+from trackside.contracts.searches import TrialSuggested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    Reservation,
+    TaskAccepted,
+    TaskAssigned,
+)
+from trackside.contracts.topics import Topic, partition_of
+from trackside.eventlog.author import Author
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+from trackside.sdk.signing import Signer
+
+TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
+
+
+@dataclass(frozen=True)
+class Trade:
+    """What one kind of process reads, and what it writes."""
+
+    requests: Topic
+    answers: Topic
+    asked: type[SuggestionRequested] | type[AssessmentRequested]
+    answer: bytes
+
+
+class Process:
+    """A process elsewhere, as a test plays it, and the search that asks it."""
+
+    def __init__(self, log: KafkaLog, publisher: Publisher, trade: Trade) -> None:
+        self.log, self.publisher, self.trade = log, publisher, trade
+        self._reader = log.reader({(trade.requests.name, n): 0 for n in range(trade.requests.partitions)})
+        self._requests: list[Record] = []
+        self.search = new_id("remote")
+
+    async def start(self, **changed: Any) -> None:
+        """Starts the search."""
+        body = good() | {"max_trials": 4, "concurrency": 2, "seed": 7} | changed
+        assert isinstance(await self.publisher.say(body, stream=self.search), CommandAccepted)
+
+    async def asked(self) -> Record:
+        """Waits for the next request of the search."""
+        async with asyncio.timeout(60):
+            while True:
+                for found in self._requests:
+                    if getattr(found.message, "search_id", "") == self.search:
+                        self._requests.remove(found)
+                        return found
+                records = [decode(entry) for entry in await self._reader.read(1.0)]
+                self._requests += [each for each in records if each is not None]
+
+    async def answer(self, body: Json | bytes, signer: Signer | None = None) -> None:
+        """Answers, as any client would."""
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", new_id().encode()),
+            ("ce_type", self.trade.answer),
+            ("ce_source", b"test"),
+        ]
+        value = body if isinstance(body, bytes) else json.dumps(body).encode()
+        record = Outgoing(self.search.encode(), value, headers)
+        if signer is not None:
+            record = signer.signed(record, self.trade.answers.name)
+        await self.log.publish(self.trade.answers.name, 2, record)
+
+    async def event(self, kind: type[Event], number: int = 1) -> Any:
+        """Waits for the n-th event of a kind in the search."""
+        seen: set[int] = set()
+
+        def is_it(record: Record) -> bool:
+            if record.envelope.stream == self.search and isinstance(record.message, kind):
+                seen.add(record.offset)
+                return record.offset == max(seen) and len(seen) == number
+            return False
+
+        return (await self.publisher.until(is_it, 60)).message
+
+
+class TunerElsewhere(Process):
+    """A tuner of a test's own."""
+
+    @classmethod
+    def at(cls, log: KafkaLog, publisher: Publisher, place: Place) -> "TunerElsewhere":
+        """Gives a tuner that hears the dispatcher of a place."""
+        topics = place.topics
+        trade = Trade(
+            topics.suggestion_requests,
+            topics.suggestions,
+            SuggestionRequested,
+            b"trackside.answer-suggestion.v1",
+        )
+        return cls(log, publisher, trade)
+
+    async def begin(self, **tuner: Any) -> None:
+        """Starts a search that asks it."""
+        await self.start(tuner={"name": "mine", "remote": True, **tuner})
+
+    async def request(self) -> SuggestionRequested:
+        """Waits for the next request."""
+        message = (await self.asked()).message
+        assert isinstance(message, SuggestionRequested)
+        return message
+
+
+class AssessorElsewhere(Process):
+    """An assessor of a test's own, and the worker of the trials that it judges."""
+
+    @classmethod
+    def at(cls, log: KafkaLog, publisher: Publisher, place: Place) -> "AssessorElsewhere":
+        """Gives an assessor that hears the dispatcher of a place."""
+        topics = place.topics
+        trade = Trade(
+            topics.assessment_requests,
+            topics.assessments,
+            AssessmentRequested,
+            b"trackside.answer-assessment.v1",
+        )
+        return cls(log, publisher, trade)
+
+    async def begin(self, trials: int = 1, **assessor: Any) -> None:
+        """Starts a search that asks it, and its first trials."""
+        await self.start(
+            tuner={"name": "random"},
+            assessor={"name": "mine", "remote": True, **assessor},
+            concurrency=trials,
+        )
+        for trial in range(trials):
+            await self.run(trial)
+
+    async def run(self, trial: int) -> None:
+        """Has a trial of the search placed and begun, as scheduler and worker do."""
+        await self.event(TrialSuggested, trial + 1)
+        token: Json = {
+            "task_id": trial_task_id(self.search, trial),
+            "attempt": 1,
+            "placement": 1,
+            "incarnation": "i-1",
+        }
+        place: Json = {"worker_id": "w1", "device_ids": ["cpu-0"], "reserved": Reservation(), "seen": 0}
+        await self._tell("scheduler", TaskAssigned(**token, **place))
+        await self._tell("worker", TaskAccepted(**token))
+
+    async def report(self, trial: int, step: int, value: float | None) -> None:
+        """Reports for a trial, as its worker does."""
+        await self._tell(
+            "worker",
+            MetricReported(
+                task_id=trial_task_id(self.search, trial),
+                attempt=1,
+                placement=1,
+                kind="PERIODICAL",
+                step=step,
+                value=value,
+                non_finite="nan" if value is None else None,
+            ),
+        )
+
+    async def end(self, trial: int, value: float) -> None:
+        """Ends a trial with a result, as its worker does."""
+        token: Json = {"task_id": trial_task_id(self.search, trial), "attempt": 1, "placement": 1}
+        await self._tell("worker", MetricReported(**token, kind="FINAL", step=0, value=value))
+        await self._tell("worker", AttemptEnded(**token, incarnation="i-1", end=AttemptEnd.FINISHED))
+
+    async def request(self) -> AssessmentRequested:
+        """Waits for the next request."""
+        message = (await self.asked()).message
+        assert isinstance(message, AssessmentRequested)
+        return message
+
+    async def _tell(self, role: str, event: Event) -> None:
+        record = Author(role, "test").single(self.search, event)
+        events = self.publisher.place.topics.events
+        await self.log.append(events.name, partition_of(self.search, events.partitions), [record])
+
+
+@contextmanager
+def example(name: str, place: Place, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs an example of a process elsewhere; skips the test where there is no kcat."""
+    if shutil.which("kcat") is None:
+        if os.environ.get("TRACKSIDE_TEST_TOOLCHAINS") == "required":
+            pytest.fail("kcat is not on this machine")
+        pytest.skip("kcat is not on this machine")
+    known = os.environ | {"TRACKSIDE_TOPIC_PREFIX": place.settings.topic_prefix}
+    argv = [sys.executable, str(TUNERS / name), place.settings.kafka_bootstrap]
+    with (folder / f"{name}.log").open("wb") as said:
+        running = subprocess.Popen(argv, env=known, stdout=said, stderr=said, process_group=0)
+        try:
+            yield running
+        finally:
+            os.killpg(running.pid, 9)
+            running.wait()

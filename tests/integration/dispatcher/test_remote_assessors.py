@@ -1,0 +1,154 @@
+"""An assessor that is a process of its own: asked on Kafka by a real dispatcher, answering what it likes."""
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.dispatcher.elsewhere import AssessorElsewhere, example
+from tests.integration.dispatcher.publishing import Place, Publisher, good
+from trackside.contracts.advice import AssessmentFailed, AssessmentRequested
+from trackside.contracts.commands import RecordDeadLettered
+from trackside.contracts.searches import SearchFailed
+from trackside.contracts.tasks import TaskStopRequested
+from trackside.eventlog.kafka import KafkaLog
+
+
+@pytest.fixture
+async def process(place: Place, publisher: Publisher) -> AsyncIterator[AssessorElsewhere]:
+    async with KafkaLog(place.settings.kafka_bootstrap, "assessor") as log:
+        yield AssessorElsewhere.at(log, publisher, place)
+
+
+async def test_whom_a_process_finds_hopeless_is_stopped_and_the_others_go_on(
+    process: AssessorElsewhere,
+) -> None:
+    await process.begin(trials=2, options={"share": 0.5})
+    await process.report(0, 0, 0.5)
+    first = await process.request()
+    assert (first.assessor, first.options, first.direction) == ("mine", {"share": 0.5}, "maximize")
+    assert (first.search_seed, first.rows, first.ended) == (7, 1, [])
+    assert first.running == [{"number": 0, "steps": [0], "values": [0.5], "omitted": 0}]
+    await process.report(1, 0, None)
+    await process.report(1, 2, 0.25)
+    await process.answer({"request_id": first.request_id, "hopeless": []})
+    second = await process.request()
+    while second.rows < 3:  # a report that was late for the question goes into the next
+        await process.answer({"request_id": second.request_id, "hopeless": []})
+        second = await process.request()
+    assert second.running[0] == {"number": 1, "steps": [0, 2], "values": ["nan", 0.25], "omitted": 0}
+    await process.answer({"request_id": second.request_id, "hopeless": [1]})
+    stopped = await process.event(TaskStopRequested)
+    assert (stopped.task_id, stopped.reason) == (f"{process.search}.1", "assessor")
+    assert stopped.seen > 0
+    await process.answer({"request_id": second.request_id, "hopeless": [0]})
+    await process.report(0, 1, 0.75)
+    third = await process.request()
+    assert [trial["number"] for trial in third.running] == [0, 1]
+    await process.answer({"request_id": third.request_id, "hopeless": [0, 1]})
+    assert (await process.event(TaskStopRequested, 2)).task_id == f"{process.search}.0"
+
+
+async def test_d08_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_again(
+    process: AssessorElsewhere, place: Place
+) -> None:
+    await process.begin()
+    await process.report(0, 0, 0.5)
+    before = await process.asked()
+    place.dispatcher.again()
+    after = await process.asked()
+    assert (after.message, after.envelope.id) == (before.message, before.envelope.id)
+    assert isinstance(after.message, AssessmentRequested)
+    await process.answer({"request_id": after.message.request_id, "hopeless": [0]})
+    assert (await process.event(TaskStopRequested)).reason == "assessor"
+
+
+async def test_a_process_that_errs_is_an_event_each_time_and_then_the_policy_holds(
+    process: AssessorElsewhere,
+) -> None:
+    await process.begin(on_failure={"retries": 1, "then": "stop"})
+    await process.report(0, 0, 0.5)
+    asked = [await process.request()]
+    await process.answer({"request_id": asked[0].request_id, "hopeless": [3]})
+    nonsense = await process.event(AssessmentFailed)
+    assert (nonsense.code, nonsense.failure, nonsense.rows) == ("assessor_nonsense", 1, 1)
+    assert "called trial 3 hopeless, which it was not asked about" in nonsense.message
+    asked.append(await process.request())
+    assert asked[1].model_copy(update={"request_id": asked[0].request_id}) == asked[0]
+    assert asked[1].request_id != asked[0].request_id
+    await process.answer({"request_id": asked[1].request_id, "says": "failed", "message": "no license"})
+    failed = await process.event(AssessmentFailed, 2)
+    assert (failed.code, failed.failure) == ("assessor_failed", 2)
+    assert "no license" in failed.message
+    assert (await process.event(SearchFailed)).code == "assessor_failed"
+
+
+async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trials_go_on(
+    process: AssessorElsewhere, publisher: Publisher, place: Place
+) -> None:
+    await process.begin(time_limit_s=3_600)
+    await process.report(0, 0, 0.5)
+    await process.request()
+    other = AssessorElsewhere.at(process.log, publisher, place)
+    await other.begin(time_limit_s=0.2, on_failure={"retries": 0})
+    await other.report(0, 0, 0.5)
+    silent = await other.request()
+    assert silent.time_limit_s == 0.2
+    late = await other.event(AssessmentFailed)
+    assert (late.code, late.failure) == ("assessor_timed_out", 1)
+    assert f"no answer to {silent.request_id} from an assessor 'mine'" in late.message
+    ours = AssessorElsewhere.at(process.log, publisher, place)
+    await ours.begin(name="threshold", remote=False, options={"lower": 0.9})
+    await ours.report(0, 0, 0.5)
+    assert (await ours.event(TaskStopRequested)).reason == "assessor"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        pytest.param({"request_id": "r", "hopeless": [1], "says": "failed"}, "not_valid", id="two answers"),
+        pytest.param({"request_id": "r"}, "not_valid", id="no answer"),
+        pytest.param({"request_id": "r", "hopeless": "all"}, "not_valid", id="no list"),
+        pytest.param({"request_id": "r", "parameters": {"x": 1}}, "unknown_field", id="a tuner's answer"),
+    ],
+)
+async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
+    process: AssessorElsewhere, publisher: Publisher, answer: Any, code: str
+) -> None:
+    await process.answer(answer)
+    topic = process.trade.answers.name
+    letter = await publisher.until(
+        lambda record: (
+            isinstance(record.message, RecordDeadLettered)
+            and record.message.source.topic == topic
+            and record.message.code == code
+        ),
+        60,
+    )
+    assert isinstance(letter.message, RecordDeadLettered)
+    assert letter.message.message
+    await publisher.assert_well()
+
+
+async def test_a_remote_assessor_needs_a_name(publisher: Publisher) -> None:
+    refused = await publisher.say(good() | {"assessor": {"name": "no name", "remote": True}})
+    assert getattr(refused, "path", "") == "$.assessor.name"
+
+
+@pytest.fixture
+def floor(place: Place, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with example("floor.py", place, tmp_path) as running:
+        yield running
+
+
+async def test_the_example_judges_a_search(
+    floor: subprocess.Popen[bytes], process: AssessorElsewhere
+) -> None:
+    """Its group begins at the end of the topic, whenever it has joined: so it is asked until it answers."""
+    await process.begin(trials=2, name="floor", time_limit_s=5.0, on_failure={"retries": 100})
+    await process.end(0, 0.8)
+    await process.report(1, 0, 0.3)
+    assert (await process.event(TaskStopRequested)).task_id == f"{process.search}.1"
+    assert floor.poll() is None

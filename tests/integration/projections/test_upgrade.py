@@ -1,0 +1,157 @@
+"""Tables that another release made: a start makes them anew, and keeps what the log may have forgotten."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from tests.integration.projections.following import SWIFT, TOPICS, everything, query, running
+from tests.integration.replay.test_swap import watched
+from tests.stack import Servers
+from tests.unit.projections.histories import small
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.memory import MemoryLog
+from trackside.projections import definitions
+from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.migrate import migrate
+from trackside.projections.owners import OWNERS as OWNED
+from trackside.projections.peaks import newest_peaks
+from trackside.projections.postgres import database as opened_database
+from trackside.projections.runner import run_projection
+from trackside.projections.snapshots import PostgresSnapshots
+from trackside.replay.rebuild import rebuild
+
+FIRST_RELEASE = Path(__file__).with_name("first_release.sql").read_text("utf-8")
+OWNERS = ("dispatcher", "scheduler", "summary-indexer")
+KEPT = {
+    "metric_series": [(42, "gone", "gone.0", 1, "loss")],
+    "metric_points": [(42, 1, 1000, 0.5)],
+    "dead_letters": [(0, 3, "trackside.commands", 0, 9, "not_json", "no", "dispatcher", "", "", 1000)],
+}
+
+
+async def of_the_first_release(dsn: str, positions: dict[tuple[str, str, int], int]) -> None:
+    """Makes what the first release made, whose services had come to the end of the log."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(FIRST_RELEASE)
+        rows = [(*place, at) for place, at in positions.items()]
+        await connection.executemany("INSERT INTO trackside.positions VALUES ($1, $2, $3, $4)", rows)
+    finally:
+        await connection.close()
+
+
+async def ends(log: KafkaLog, topics: Topics) -> dict[tuple[str, str, int], int]:
+    """Gives the positions of dispatcher and scheduler that have folded everything."""
+    return {
+        (owner, topic.name, partition): end
+        for owner in ("dispatcher", "scheduler")
+        for topic in OWNED[owner].topics(topics)
+        for partition, end in (await log.ends(topic.name)).items()
+    }
+
+
+@contextmanager
+def a_later_release() -> Iterator[None]:
+    """Lets the block be of a release that defines the tables otherwise."""
+    later = {owner: generation + 1 for owner, generation in definitions.GENERATIONS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(definitions, "GENERATIONS", later)
+        yield
+
+
+async def migrated(dsn: str) -> None:
+    """Brings the tables to this release."""
+    async with opened_database(dsn) as opened:
+        await opened.transaction(migrate)
+
+
+async def test_a_start_after_an_upgrade_makes_the_tables_anew_from_the_log(
+    stack: Servers, topic_prefix: str, database: str
+) -> None:
+    topics = Topics(prefix=topic_prefix, event_partitions=3)
+    async with KafkaLog(stack.kafka_bootstrap, client_id="upgrade-test") as log:
+        await small(log, topics)
+        await of_the_first_release(database, await ends(log, topics))
+        for table in KEPT:
+            await query(database, f"DELETE FROM {table}")  # noqa: S608 - else more is there than in the log
+        async with running(log, database, *OWNERS, topics=topics) as rows:
+            await rows.caught_up()
+        report = await rebuild(log, topics, database)
+        assert report.equal, str(report)
+    assert len(await query(database, "SELECT * FROM dashboards.trials")) == 12
+    assert await query(database, "SELECT * FROM tasks WHERE stream_id = 'gone'") == []
+
+
+async def test_services_that_start_together_make_old_tables_anew_once(database: str) -> None:
+    await of_the_first_release(database, {(owner, "some", 0): 99 for owner in OWNERS})
+    with capture_logs() as lines:
+        await asyncio.gather(*(migrated(database) for _ in range(4)))
+    assert [(line["owner"], line["generation"]) for line in lines] == list(definitions.GENERATIONS.items())
+    assert await query(database, "SELECT owner, position FROM positions") == [("summary-indexer", 99)]
+
+
+async def test_rows_of_topics_that_may_forget_outlive_other_definitions(database: str) -> None:
+    await of_the_first_release(database, {("summary-indexer", "some", 0): 5})
+    await migrated(database)
+    found = await everything(database)
+    assert {table: rows for table, rows in found.items() if rows} == KEPT
+    assert await query(database, "SELECT owner, position FROM positions") == [("summary-indexer", 5)]
+
+
+async def test_tables_of_this_release_stay_as_they_are(database: str) -> None:
+    log, positions = MemoryLog(), "SELECT xmin::text, * FROM positions ORDER BY owner, topic, partition"
+    await small(log, TOPICS)
+    async with running(log, database, *OWNERS) as rows:
+        await rows.caught_up()
+    before = await everything(database), await query(database, positions)
+    with capture_logs() as lines:
+        await migrated(database)
+    assert lines == []
+    assert (await everything(database), await query(database, positions)) == before
+
+
+async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: str) -> None:
+    """Snapshots of another fold, and peaks of attempts in tables that lack the columns asked for."""
+    await of_the_first_release(database, {})
+    assert await PostgresSnapshots(database).load() is None
+    assert await newest_peaks(database, 5) == []
+    await query(database, "ALTER TABLE snapshots RENAME COLUMN state TO streams")
+    assert await PostgresSnapshots(database).load() is None
+
+
+async def test_an_older_release_that_still_runs_stops_and_says_so(database: str) -> None:
+    log, written = MemoryLog(), asyncio.Event()
+    await small(log, TOPICS)
+    older = asyncio.create_task(
+        run_projection(
+            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=SWIFT, written=written.set
+        )
+    )
+    async with asyncio.timeout(60):
+        await written.wait()
+        with a_later_release():
+            await migrated(database)
+        with pytest.raises(NewerSchemaError, match="generation 2, this release knows 1; upgrade it"):
+            await older
+    assert await query(database, "SELECT * FROM searches") == []
+    with pytest.raises(NewerSchemaError, match="upgrade it"):
+        await migrated(database)
+
+
+async def test_dashboards_answer_while_tables_are_made_anew(database: str) -> None:
+    log = MemoryLog()
+    await small(log, TOPICS)
+    async with running(log, database, *OWNERS) as rows:
+        await rows.caught_up()
+    before = await everything(database)
+    with a_later_release():
+        async with watched(database) as watchers, running(log, database, *OWNERS) as rows:
+            await rows.caught_up()
+    assert await everything(database) == before
+    assert all(answers for watcher in watchers for answers in watcher.seen.values())

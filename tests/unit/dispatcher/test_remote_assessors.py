@@ -1,0 +1,69 @@
+"""What an assessor elsewhere is told of a search, from its past alone."""
+
+from tests.unit.domain.given import search_running
+from trackside.contracts.searches import Assessor
+from trackside.dispatcher.assessors import problem
+from trackside.dispatcher.exchange import REQUEST_BYTES_MAX
+from trackside.dispatcher.remote_assessors import POINTS_MAX, Courses, request_of
+from trackside.domain.past import Row
+from trackside.domain.search import Search
+
+ROWS: list[Row] = [
+    (0, 0, 0.5),
+    (1, 0, "nan"),
+    (0, 1, 0.25),
+    (2, None, None),
+    (1, None, None),
+    (1, 0, 0.75),
+    (0, "EARLY_STOPPED", 0.25),
+    (3, "FAILED", None),
+]
+
+
+def search() -> Search:
+    return search_running(assessor=Assessor(name="mine", remote=True, time_limit_s=5)).search
+
+
+def taken(rows: list[Row]) -> Courses:
+    courses = Courses()
+    courses.take(rows)
+    return courses
+
+
+def test_trials_are_told_newest_first_each_with_the_reports_of_its_own_attempt() -> None:
+    request = request_of(search(), taken(ROWS), 30.0)
+    assert request.running == [{"number": 1, "steps": [0], "values": [0.75], "omitted": 0}]
+    first, second = request.ended
+    assert first == {"number": 3, "steps": [], "values": [], "omitted": 0, "status": "FAILED", "value": None}
+    assert (second["number"], second["values"], second["status"]) == (0, [0.5, 0.25], "EARLY_STOPPED")
+    assert (request.rows, request.time_limit_s, request.omitted) == (8, 5, 0)
+
+
+def test_a_question_depends_on_the_past_alone_and_is_another_after_a_failure() -> None:
+    asked = search()
+    piecewise = Courses()
+    for row in ROWS:
+        piecewise.take([row])
+    assert request_of(asked, piecewise, 30.0) == request_of(asked, taken(ROWS), 30.0)
+    before = request_of(asked, piecewise, 30.0).request_id
+    asked.verdictless.count += 1
+    assert request_of(asked, piecewise, 30.0).request_id != before
+
+
+def test_of_very_many_reports_and_trials_the_oldest_are_left_out() -> None:
+    request = request_of(search(), taken([(0, step, 0.5) for step in range(POINTS_MAX + 3)]), 30.0)
+    [trial] = request.running
+    assert (trial["omitted"], trial["steps"][0], len(trial["values"])) == (3, 3, POINTS_MAX)
+    rows: list[Row] = [(0, 0, 0.5)]
+    rows += [(trial, "SUCCEEDED", 0.123456789) for trial in range(1, 10_000)]
+    request = request_of(search(), taken(rows), 30.0)
+    assert len(request.running) == 1
+    assert request.ended[0]["number"] == 9_999
+    assert request.omitted == 9_999 - len(request.ended) > 0
+    assert REQUEST_BYTES_MAX // 2 < len(request.model_dump_json()) < REQUEST_BYTES_MAX * 1.2
+
+
+def test_the_options_of_an_assessor_elsewhere_are_for_it_to_judge() -> None:
+    assert problem({"name": "mine", "remote": True, "options": {"anything": 1}}) is None
+    assert problem({"name": "no name", "remote": True}) is not None
+    assert problem({"name": "mine"}) is not None

@@ -1,0 +1,47 @@
+"""Definitions of tables: whoever changes one says so, else rows of an older release pass for this one's."""
+
+import re
+from hashlib import sha256
+
+from trackside.projections.definitions import definitions
+from trackside.projections.migrate import migrations
+from trackside.projections.owners import OWNERS
+from trackside.projections.postgres import sql
+
+DEFINED = {
+    ("dispatcher", 1): "4c9ff8458f76fb9a",
+    ("scheduler", 1): "0438a57ad176e1c6",
+}
+MIGRATED = {
+    1: "4ce6070e34a2ec49",
+    2: "9703c28e59e65760",
+}
+
+
+def test_a_changed_definition_or_fold_is_a_new_generation() -> None:
+    """Raise GENERATIONS in definitions.py and write the new digest here, in place of the old one."""
+    found = {(wanted.owner, wanted.generation): wanted.digest[:16] for wanted in definitions()}
+    assert found == DEFINED
+
+
+def test_a_numbered_migration_is_never_changed_and_only_adds() -> None:
+    found = {step.number: sql("migrations", step.name) for step in migrations()}
+    assert {number: sha256(text.encode()).hexdigest()[:16] for number, text in found.items()} == MIGRATED
+    assert not [number for number, text in found.items() if "DROP" in text.upper().split()]
+
+
+def made() -> list[tuple[str, set[str]]]:
+    """Gives all tables that are made, with the names of their columns."""
+    texts = [wanted.statements for wanted in definitions()]
+    texts += [sql("migrations", step.name) for step in migrations()]
+    found = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\);", "\n".join(texts), re.MULTILINE | re.DOTALL)
+    return [(name, set(re.findall(r"^    (\w+) ", inside, re.MULTILINE))) for name, inside in found]
+
+
+def test_every_table_is_made_once_with_the_columns_that_are_written() -> None:
+    columns = dict(made())
+    assert len(columns) == len(made())
+    for owner in OWNERS.values():
+        for table in owner.tables:
+            assert set(table.columns) == columns[table.name] - {"PRIMARY"}, table.name
+    assert {name for wanted in definitions() for name in wanted.tables} <= set(columns)
