@@ -49,10 +49,8 @@ def _signatures(settings: DispatcherSettings) -> Signatures:
 async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
     topics = service.settings.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
-    answers = [topics.suggestions, topics.assessments]
-    if not await until_fit(
-        service, [*needed, topics.suggestion_requests, topics.assessment_requests, *answers]
-    ):
+    asked = [topics.suggestion_requests, topics.assessment_requests]
+    if not await until_fit(service, [*needed, *asked, topics.suggestions, topics.assessments]):
         return
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
@@ -73,6 +71,8 @@ async def _decide(
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
+    for answers in (topics.suggestions, topics.assessments):
+        raw |= await from_end(service.log, answers)
     dispatcher = Dispatcher(
         service.log, topics, service.author, streams, advice, service.background, receipts, signatures
     )
@@ -81,7 +81,7 @@ async def _decide(
         service.author,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
-        raw=raw | await from_end(service.log, answers[0]) | await from_end(service.log, answers[1]),
+        raw=raw,
         partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
         health=service.health,
         background=service.background,
