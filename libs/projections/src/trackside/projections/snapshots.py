@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
-from trackside.domain.streams import STATE, dump, load
+from trackside.domain.streams import STATE, load, pack
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.postgres import (
     LIVE_SCHEMA,
@@ -51,7 +51,7 @@ def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Chec
     """Dumps streams as they are at a position of their partition."""
     taken = Checkpoint(partition, position)
     for stream in streams:
-        state = dump(stream).decode()
+        state = pack(stream).decode()
         taken.rows.append(
             (stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state)
         )
