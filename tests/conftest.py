@@ -45,6 +45,11 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {os.environ[SEED_VARIABLE]} (set {SEED_VARIABLE} to draw the same again)"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if (run := config.stash.get(RUN, None)) and run.note:
+        terminalreporter.write_line(run.note)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if run := config.stash.get(RUN, None):
         del config.stash[RUN]
@@ -59,10 +64,9 @@ def seed() -> int:
 
 
 @pytest.fixture(scope="session")
-def stack() -> Iterator[Servers]:
+def stack() -> Servers:
     """Gives the Kafka and the Postgres of the run, shared by all its workers."""
-    with servers() as found:
-        yield found
+    return servers()
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,15 @@
 
 The process that drives the run (with xdist, the one above the workers) holds a folder and a leash; whichever
 worker needs servers first starts them there, the others read where they are. When the driving process ends,
-however it dies, the leash is cut: the embedded servers stop and remove their folder.
+however it dies, the leash is cut: embedded servers stop and remove their folder, containers are removed.
 """
 
 import asyncio
 import fcntl
 import json
 import os
-import re
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from tests import containers
 from trackside.embedded import stack as embedded
 from trackside.embedded.folder import held_leash, is_abandoned
 from trackside.embedded.postgres import remove_data
@@ -31,19 +30,21 @@ from trackside.embedded.postgres import remove_data
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"
 PREFIX = "trackside-test-"
+KNOWN = "servers.json"
 KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried if it is not set
-KAFKA_IMAGE = "confluentinc/cp-kafka:8.1.0"  # Apache Kafka 4.1
-POSTGRES_IMAGE = "postgres:18"
-ENGINE_ANSWERS_WITHIN_S = 3
 
 
 @dataclass(frozen=True)
 class Servers:
-    """Where the tests' Kafka and Postgres are, and where they come from: given, containers or embedded."""
+    """Where the tests' Kafka and Postgres are, and where they come from: given, containers or embedded.
+
+    `note` is a line for the end of the run, where there is something to say about that.
+    """
 
     kafka_bootstrap: str
     postgres_dsn: str
     origin: str
+    note: str = ""
 
 
 @dataclass
@@ -54,9 +55,17 @@ class Run:
     seed: int
     holds: ExitStack
 
+    @property
+    def note(self) -> str:
+        """What there is to say about the servers that the run used; empty if nothing."""
+        known = self.folder / KNOWN
+        return str(json.loads(known.read_text())["note"]) if known.exists() else ""
+
     def close(self) -> None:
         """Stops what the run started and removes its folder."""
         embedded.stop(self.folder / "stack")
+        if (self.folder / containers.MARK).exists():
+            containers.remove(self.folder)
         self.holds.close()
         remove_data(self.folder / "stack" / "postgres")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -88,36 +97,34 @@ def run_folder() -> Path:
     return Path(os.environ[RUN_VARIABLE])
 
 
-@contextmanager
-def servers() -> Iterator[Servers]:
+def servers() -> Servers:
     """Gives the run's servers, started by the first worker that asks."""
     folder = run_folder()
-    with ExitStack() as holds:
-        users = holds.enter_context((folder / "users").open("a"))
-        fcntl.flock(users, fcntl.LOCK_SH)
-        with (folder / "servers.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            known = folder / "servers.json"
-            if known.exists():
-                found = Servers(**json.loads(known.read_text()))
-            else:
-                found = _obtain(folder, users.fileno(), holds)
-                known.write_text(json.dumps(asdict(found)))
-        yield found
+    with (folder / "servers.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = folder / KNOWN
+        if known.exists():
+            return Servers(**json.loads(known.read_text()))
+        found = _obtain(folder)
+        known.write_text(json.dumps(asdict(found)))
+        return found
 
 
-def _obtain(folder: Path, users: int, holds: ExitStack) -> Servers:
+def _obtain(folder: Path) -> Servers:
     bootstrap = os.environ.get("TRACKSIDE_TEST_KAFKA_BOOTSTRAP")
     dsn = os.environ.get("TRACKSIDE_TEST_POSTGRES_DSN")
     if bootstrap and dsn:
         return Servers(bootstrap, dsn, "given")
     kind = os.environ.get(KIND_VARIABLE, "")
-    if kind == "containers" or (kind != "embedded" and _engine_answers()):
+    note = ""
+    if kind != "embedded":
         try:
-            return _containers(users, holds, bootstrap, dsn)
-        except Exception:
+            kafka, postgres, engine = containers.start(folder, bootstrap, dsn)
+            return Servers(kafka, postgres, "containers", f"Kafka and Postgres: containers of {engine}")
+        except containers.NoContainersError as error:
             if kind == "containers":
                 raise
+            note = f"Kafka and Postgres: embedded ones, not containers: {error}" if str(error) else ""
     started = embedded.start(
         folder / "stack",
         bootstrap_servers=bootstrap,
@@ -126,43 +133,7 @@ def _obtain(folder: Path, users: int, holds: ExitStack) -> Servers:
         ephemeral=True,
         leash=folder / "leash",
     )
-    return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded")
-
-
-def _engine_answers() -> bool:
-    with suppress(OSError, subprocess.TimeoutExpired):
-        asked = subprocess.run(
-            ["docker", "info", "--format", "{{.ServerVersion}}"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ENGINE_ANSWERS_WITHIN_S,
-            check=False,
-        )
-        return asked.returncode == 0 and re.match(r"\d", asked.stdout) is not None
-    return False
-
-
-def _containers(users: int, holds: ExitStack, bootstrap: str | None, dsn: str | None) -> Servers:
-    """Starts what is not given as containers; they end with this worker, once no other one uses them."""
-    from testcontainers.community.kafka import KafkaContainer
-    from testcontainers.community.postgres import PostgresContainer
-
-    inner = ExitStack()
-    try:
-        if bootstrap is None:
-            kafka = (
-                KafkaContainer(KAFKA_IMAGE).with_kraft().with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
-            )
-            bootstrap = str(inner.enter_context(kafka).get_bootstrap_server())
-        if dsn is None:
-            dsn = str(inner.enter_context(PostgresContainer(POSTGRES_IMAGE)).get_connection_url(driver=None))
-    except BaseException:
-        inner.close()
-        raise
-    holds.push(inner)
-    holds.callback(fcntl.flock, users, fcntl.LOCK_EX)
-    return Servers(bootstrap, dsn, "containers")
+    return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded", note)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
 
-FACTS = Facts(now_ms=1, in_flight=(), busy=lambda topic, stream: False)
+FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)
 SETTLED = 40_000
 FLOOD = 100_000
 GROWTH_BYTES = 16 * 2**20

@@ -26,7 +26,7 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.commands import RULES, CommandRefused, Source
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
-from trackside.contracts.message import Message
+from trackside.contracts.message import Envelope, Message
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchEnded, SearchStatus, SearchStopRequested
 from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
@@ -147,11 +147,7 @@ def test_a_decision_is_ignored_whole_even_across_a_snapshot() -> None:
 def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: bytes, index: bytes) -> None:
     told = search_running()
     record = record_of(suggested(0), 50)
-    record.envelope.headers = {
-        **record.envelope.headers,
-        "ce_decisionid": decision,
-        "ce_index": index,
-    }
+    record.envelope = Envelope({**record.envelope.headers, "ce_decisionid": decision, "ce_index": index})
     assert told.fold(record) is Outcome.OVERTAKEN
     assert load(dump(told.stream)) == told.stream
 

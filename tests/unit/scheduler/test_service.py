@@ -26,7 +26,7 @@ from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
 TOPICS = Topics()
-FACTS = Facts(now_ms=1_700_000_100_000, in_flight=(), busy=lambda topic, stream: False)
+FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 
 
 class Driven:

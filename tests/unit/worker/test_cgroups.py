@@ -80,7 +80,7 @@ def waiting(size: int) -> subprocess.Popen[str]:
 
 
 async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real: Cgroups) -> None:
-    exits: list[int] = []
+    exits: list[tuple[int, bool]] = []
     for size in (400 * MIB, 4 * MIB):
         with waiting(size) as process:
             exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -88,11 +88,27 @@ async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real
             folders = [folder / str(process.pid) for folder in real.folders.values()]
             assert all(str(process.pid) in (folder / "cgroup.procs").read_text() for folder in folders)
             await asyncio.to_thread(process.communicate, "\n", 60)
-            exits.append(process.returncode)
             exited.set_result(process.returncode)
         await asyncio.sleep(0)
+        exits.append((process.returncode, real.memory_ran_out(process.pid)))
         assert not any(folder.exists() for folder in folders), "its cgroup goes with it"
-    assert exits == [-9, 0]
+    assert exits == [(-9, True), (0, False)]
+
+
+async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    events = tmp_path / "7" / "memory.events"
+    for name in ("memory.max", "pids.max", "cgroup.procs"):
+        (tmp_path / "7" / name).touch()
+    events.write_text("oom 1\noom_kill 0\n")
+    found = Cgroups(dict.fromkeys(("memory", "pids"), tmp_path), 2)
+    gone = asyncio.get_running_loop().create_future()
+    await found.enter(7, gone, MIB)
+    assert not found.memory_ran_out(7)
+    events.write_text("oom 1\noom_kill 1\n")
+    assert found.memory_ran_out(7)
+    await found.enter(7, gone, MIB)
+    assert not found.memory_ran_out(7), "the process has another task now"
 
 
 async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups) -> None:

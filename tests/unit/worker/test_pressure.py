@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trackside.worker.pressure import Pressure
+from trackside.worker.pressure import LOOKS, Pressure
 from trackside.worker.usage import HostMemory
 
 ROOMY = HostMemory(100, 50)
@@ -25,8 +25,9 @@ def test_t6_a_kill_by_the_kernel_since_the_last_looks_is_seen(tmp_path: Path) ->
     assert not pressure.memory_ran_out()
     host(tmp_path, 4)
     assert pressure.memory_ran_out()
-    pressure.look(ROOMY)  # it may come between the kill and the question
-    assert pressure.memory_ran_out()
+    for _ in range(LOOKS - 1):  # they may come between the kill and the question
+        pressure.look(ROOMY)
+        assert pressure.memory_ran_out()
     pressure.look(ROOMY)
     assert not pressure.memory_ran_out()
 
@@ -40,8 +41,9 @@ def test_t6_a_kill_within_our_cgroup_is_seen(tmp_path: Path) -> None:
 def test_t6_a_host_that_was_nearly_full_counts(tmp_path: Path) -> None:
     pressure = Pressure(host(tmp_path, 0))
     pressure.look(HostMemory(100, 1))
-    pressure.look(ROOMY)
-    assert pressure.memory_ran_out()
+    for _ in range(LOOKS - 1):
+        pressure.look(ROOMY)
+        assert pressure.memory_ran_out()
     pressure.look(ROOMY)
     assert not pressure.memory_ran_out()
 

@@ -7,7 +7,6 @@ to the current form by its upcaster before it is validated.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from pydantic import ValidationError
 
@@ -140,7 +139,7 @@ class UnknownMessageError(UndecodableError):
     """A record of a type or version that this release doesn't know."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A message about to be written, with the attributes of its envelope."""
 
@@ -201,8 +200,8 @@ class Codec:
         """Wraps the headers of a record, in any order; a header without bytes counts as missing."""
         pairs = tuple(headers)
         found = dict(pairs)
-        if found.keys() <= OUR_HEADERS and None not in found.values():
-            return Envelope(cast("dict[str, bytes]", found))  # all but foreign records: three times as fast
+        if OUR_HEADERS.issuperset(found) and None not in found.values():
+            return Envelope(found)  # type: ignore[arg-type]  # all but foreign records: three times as fast
         return Envelope({name.lower(): octets for name, octets in pairs if octets is not None})
 
     def decode(self, envelope: Envelope, value: bytes | None) -> Message:

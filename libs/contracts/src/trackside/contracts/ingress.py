@@ -22,6 +22,7 @@ _SECRET = re.compile(
     r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}"
     r"|xox[baprs]-[A-Za-z0-9-]{10,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -232,7 +233,7 @@ def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
         return "too_long", f"{len(text)} > {limit} characters"
     if "\x00" in text:
         return "nul_character", "holds a NUL character"
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         return "bad_unicode", "holds a lone surrogate"
     if _SECRET.search(text):
         return "secret_suspected", "looks like a secret; name a credential instead"

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -21,7 +21,12 @@ class Message(BaseModel):
     @classmethod
     def wire_type(cls) -> str:
         """Gives the CloudEvents type: `trackside.task-assigned.v1`."""
-        return f"trackside.{kebab(cls.__name__)}.v{cls.version}"
+        return _wire_type(cls)
+
+
+@cache
+def _wire_type(kind: type[Message]) -> str:
+    return f"trackside.{kebab(kind.__name__)}.v{kind.version}"
 
 
 class Command(Message):
@@ -49,12 +54,29 @@ def _role(source: bytes) -> str:
 
 @dataclass(slots=True)
 class Envelope:
-    """The CloudEvents attributes of a record, decoded when they are asked for.
+    """The CloudEvents attributes of a record; what each fold asks for is read once, the rest when asked for.
 
-    `headers` maps Kafka header names (`ce_id`, `ce_type`, ...) to their bytes.
+    `headers` maps Kafka header names (`ce_id`, `ce_type`, ...) to their bytes. `stream` is the stream it
+    belongs to, `role` the service that wrote it (empty for a publisher from elsewhere), `decision_id` the
+    decision it is part of (empty for a message that stands alone), `index` its place in that, from 0: -1 if
+    it, or the decision's id, can't be read.
     """
 
     headers: Mapping[str, bytes]
+    stream: str = field(init=False, compare=False, repr=False)
+    role: str = field(init=False, compare=False, repr=False)
+    decision_id: bytes = field(init=False, compare=False, repr=False)
+    index: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Reads what every fold asks for."""
+        headers = self.headers
+        self.stream = headers.get("ce_partitionkey", b"").decode("utf-8", "replace")
+        self.role = _role(headers.get("ce_source", b""))
+        self.decision_id = decision = headers.get("ce_decisionid", b"")
+        octets = headers.get("ce_index", b"0")
+        readable = octets.isdigit() and len(octets) < 10 and decision.isascii()
+        self.index = int(octets) if readable else -1
 
     def text(self, name: str) -> str:
         """Gives one header as text, empty if it is missing."""
@@ -76,36 +98,14 @@ class Envelope:
         return self.text("ce_source")
 
     @property
-    def role(self) -> str:
-        """The service that wrote it, empty for a publisher from elsewhere."""
-        return _role(self.headers.get("ce_source", b""))
-
-    @property
     def time(self) -> str:
         """When its writer says it happened, RFC 3339."""
         return self.text("ce_time")
 
     @property
-    def stream(self) -> str:
-        """The stream it belongs to."""
-        return self.text("ce_partitionkey")
-
-    @property
     def causation_id(self) -> str:
         """The id of the message that led to it."""
         return self.text("ce_causationid")
-
-    @property
-    def decision_id(self) -> bytes:
-        """The decision it is part of; empty for a message that stands alone."""
-        return self.headers.get("ce_decisionid", b"")
-
-    @property
-    def index(self) -> int:
-        """Its place in the decision, from 0; -1 if that, or the decision's id, can't be read."""
-        octets = self.headers.get("ce_index", b"0")
-        readable = octets.isdigit() and len(octets) < 10 and self.decision_id.isascii()
-        return int(octets) if readable else -1
 
     @property
     def traceparent(self) -> str:

@@ -59,7 +59,8 @@ class Retry(_Spec):
     @model_serializer(mode="wrap")
     def _short(self, whole: Any) -> int | dict[str, Any]:
         """Writes the number alone where there is nothing else to say."""
-        return self.times if self == Retry(times=self.times) else dict(whole(self))
+        plain = (self.backoff_s, self.factor, self.max_backoff_s, self.jitter) == (0.0, 2.0, 3_600.0, 0.1)
+        return self.times if plain else dict(whole(self))
 
 
 def _from_number(given: object) -> object:

@@ -8,6 +8,8 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Attempt
 
 _RESOURCES = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
+_NAMED = {end: end.value for end in AttemptEnd if end.value in RetryPolicy.model_fields}
+_NEVER = Retry()
 
 
 def allows(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd) -> bool:
@@ -31,12 +33,14 @@ def wait_ms(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd, t
 
 def _rule(policy: RetryPolicy, end: AttemptEnd) -> Retry:
     """Gives the rule of an end; ends that no policy names are never followed by another attempt."""
-    rule: Retry | None = getattr(policy, end.value, None)
-    return Retry() if rule is None else rule
+    name = _NAMED.get(end)
+    rule: Retry = _NEVER if name is None else getattr(policy, name)
+    return rule
 
 
 def _count(attempts: Sequence[Attempt], end: AttemptEnd) -> int:
     """Counts the attempts that ended so; running out of memory in training counts without an end too."""
-    resource = _RESOURCES.get(end, "")
-    interrupts = sum(attempt.interrupts.get(resource, 0) for attempt in attempts)
-    return interrupts + sum(1 for attempt in attempts if attempt.end is end)
+    resource, count = _RESOURCES.get(end, ""), 0
+    for attempt in attempts:
+        count += (attempt.end is end) + attempt.interrupts.get(resource, 0)
+    return count

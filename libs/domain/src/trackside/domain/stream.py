@@ -6,7 +6,7 @@ with it the rest of its decision.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 from pydantic import PlainSerializer
 
@@ -21,6 +21,10 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.past import Row
 from trackside.domain.search import Search
 from trackside.domain.task import Task, TaskState
+
+ANSWERS = frozenset({CommandAccepted, CommandRefused})
+_CHANGES = frozenset(get_args(search.Change))
+_ADVICE = frozenset(get_args(search_advice.Advice))
 
 
 class UnsupportedRulesError(Exception):
@@ -102,25 +106,24 @@ def fold(stream: Stream, record: Record) -> Outcome:
 
 
 def _apply(stream: Stream, record: Record) -> Outcome:
-    event = record.message
+    event, kind = record.message, type(record.message)  # each isinstance that says no costs 0.3 us
     if record.envelope.role not in event.written_by:
         return Outcome.OVERTAKEN
-    of_task = type(event) in task_events.KINDS  # nine of ten are, and each isinstance costs 0.3 us
-    if not of_task and isinstance(event, CommandReceived):
-        return _received(stream, event, record)
+    if kind is CommandReceived:
+        return _received(stream, cast(CommandReceived, event), record)
     if stream.rules == 0:
         return Outcome.OVERTAKEN
-    if not of_task and isinstance(event, CommandAccepted | CommandRefused):
-        return command.answered(stream.commands, event)
+    if kind in ANSWERS:
+        return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event))
     if stream.closed:
         return Outcome.OVERTAKEN
-    if of_task:
-        return _task_event(stream, cast(task_events.TaskEvent, event), record)
+    if kind in task_events.KINDS:
+        return _task_event(stream, event, record)  # type: ignore[arg-type]  # which KINDS says
     if stream.search is not None:
-        if isinstance(event, search.Change):
-            return search_changes.evolve(stream.search, event, record)
-        if isinstance(event, search_advice.Advice):
-            return search_advice.evolve(stream.search, event, record)
+        if kind in _CHANGES:
+            return search_changes.evolve(stream.search, cast(search.Change, event), record)
+        if kind in _ADVICE:
+            return search_advice.evolve(stream.search, cast(search_advice.Advice, event), record)
         outcome = search.evolve(stream.search, stream.tasks, record)
         if isinstance(event, TrialEnded) and outcome is Outcome.APPLIED:
             stream.past += past.of_end(stream.search, event)

@@ -83,7 +83,7 @@ class Attempt:
     @property
     def interrupted(self) -> int:
         """How often it ran out of memory and went on, whatever the memory."""
-        return sum(self.interrupts.values())
+        return sum(self.interrupts.values()) if self.interrupts else 0
 
 
 @dataclass(slots=True)

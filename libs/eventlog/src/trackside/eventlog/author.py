@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Message
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.log import Outgoing
+
+SUBJECTS = ("task_id", "trial", "worker_id", "command_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,14 @@ class Author:
 
 
 def _subject(message: Message) -> str:
-    for name in ("task_id", "trial", "worker_id", "command_id"):
-        value = getattr(message, name, None)
+    for name in _subjects(type(message)):
+        value = getattr(message, name)
         if value is not None:
             return str(value)
     return ""
+
+
+@cache
+def _subjects(kind: type[Message]) -> tuple[str, ...]:
+    """Gives the fields that may name what a message is about; to ask a message for one it lacks is slow."""
+    return tuple(name for name in SUBJECTS if name in kind.model_fields)

@@ -3,6 +3,7 @@
 import time
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 
@@ -45,8 +46,9 @@ class Moment(NamedTuple):
 
 def forward(earlier: Moment) -> Moment:
     """Gives this moment; if the wall clock was put back since, as if it had not been."""
-    seconds = monotonic_s()
-    return Moment(max(now_ms(), earlier.now_ms + (seconds - earlier.monotonic_s) * 1000), seconds)
+    seconds, told_ms = monotonic_s(), now_ms()
+    least_ms = earlier.now_ms + (seconds - earlier.monotonic_s) * 1000
+    return Moment(max(told_ms, least_ms), seconds)
 
 
 def not_before(moment: Moment, ms: int) -> Moment:
@@ -56,4 +58,10 @@ def not_before(moment: Moment, ms: int) -> Moment:
 
 def rfc3339(ms: int) -> str:
     """Writes ms since 1970 as CloudEvents wants its time."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest_ms = divmod(ms, 1000)
+    return f"{_to_the_second(seconds)}.{rest_ms:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()

@@ -23,7 +23,7 @@ class Entry:
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outgoing:
     """A record to append."""
 

@@ -21,6 +21,7 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
+from trackside.eventlog.inbox import Inbox
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader, TopicPartition
 from trackside.telemetry import context
 from trackside.telemetry.health import Health
@@ -53,10 +54,9 @@ class Decision:
 
 @dataclass(slots=True)
 class Facts:
-    """What a decision may use besides the state: the time, and what is on its way into the log."""
+    """What a decision may use besides the state: the time, and where something is on its way into the log."""
 
     now_ms: int
-    in_flight: tuple[Decision, ...]
     busy: Callable[[str, str], bool]
     """Says whether the partition of (topic, stream) has something in flight: don't decide about it now."""
 
@@ -120,7 +120,7 @@ class Reactor:
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
     `partitions` gives the number of partitions of each topic that is written to. An error of any work in
-    `background` ends the loop. `decoded` reads an entry of ours.
+    `background` ends the loop. `decoded` reads an entry of ours. `ready` is set when it decides.
     """
 
     def __init__(
@@ -146,9 +146,10 @@ class Reactor:
         self._partitions = partitions
         self._health = health
         self._standby = standby
+        self.ready = asyncio.Event()
         self._goals: dict[TopicPartition, int] | None = None
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._inbox: asyncio.Queue[list[Entry] | _Landed | _Unknown | None] = asyncio.Queue(8)
+        self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
         background.alarm = self.wake
         self._background = background
         self._last_record_s = monotonic_s()
@@ -156,8 +157,8 @@ class Reactor:
 
     def wake(self) -> None:
         """Makes the loop turn once more: something outside the log is ready to be decided upon."""
-        if self._inbox.empty():
-            self._inbox.put_nowait(None)
+        if not self._inbox:
+            self._inbox.add(None)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set; raises what makes it impossible to go on."""
@@ -173,6 +174,7 @@ class Reactor:
                 if not self._health.ready and self._caught_up():
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
                     self._health.ready = True
+                    self.ready.set()
         finally:
             await self._background.close()
             await reader.close()
@@ -183,29 +185,23 @@ class Reactor:
             raise self._background.failure
         if not news or not self._caught_up():
             return
-        facts = self._facts()
+        facts = Facts(self._time_ms(), self._busy)
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
             for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
                 self._lane((decision.topic, partition)).waiting.append(decision)
             for place, lane in self._lanes.items():
-                self._send(place, lane)
-        self._decider.act(self._facts())
+                if lane.waiting:
+                    self._send(place, lane)
+        self._decider.act(facts)
 
     async def _take_in(self) -> bool:
         """Waits for something to happen, then takes in all that has; says whether it is anything new."""
-        try:
-            async with asyncio.timeout(self._wait_s()):
-                item = await self._inbox.get()
-        except TimeoutError:
-            return True
-        news = False
-        while True:
+        items = await self._inbox.take(self._wait_s())
+        news = not items
+        for item in items:
             news = self._handle(item) or news
-            try:
-                item = self._inbox.get_nowait()
-            except asyncio.QueueEmpty:
-                return news
+        return news
 
     def _wait_s(self) -> float:
         due = self._decider.next_due_ms()
@@ -231,6 +227,7 @@ class Reactor:
     def _fold_entries(self, entries: list[Entry]) -> bool:
         """Folds what was not folded yet; False if all was: own batches, once more on their way back."""
         folded: dict[str, int] = {}
+        latest_ms = 0
         for entry in entries:
             place = (entry.topic, entry.partition)
             if entry.offset < self._positions[place]:
@@ -240,8 +237,10 @@ class Reactor:
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
             elif (record := self._decoded(entry)) is not None:
-                self._time = clock.not_before(self._time, entry.append_time_ms)
+                if entry.append_time_ms > latest_ms:
+                    latest_ms = entry.append_time_ms
                 self._decider.fold(record)
+        self._time = clock.not_before(self._time, latest_ms)
         if entries:
             self._last_record_s = monotonic_s()
             for topic, count in folded.items():
@@ -266,15 +265,6 @@ class Reactor:
             time = landed.appended.append_time_ms
             self._decider.fold(Record(topic, partition, first + at, time, envelope, message))
 
-    def _facts(self) -> Facts:
-        in_flight = tuple(
-            decision
-            for place, lane in self._lanes.items()
-            if self._is_busy(place, lane)
-            for decision in (*lane.sent, *lane.waiting)
-        )
-        return Facts(now_ms=self._time_ms(), in_flight=in_flight, busy=self._busy)
-
     def _time_ms(self) -> int:
         """Gives the wall clock, where it neither was put back nor is behind the log's: timers go on.
 
@@ -296,7 +286,7 @@ class Reactor:
 
     def _send(self, place: TopicPartition, lane: _Lane) -> None:
         """Sends as many whole decisions as fit one batch, if nothing of the partition is in flight."""
-        if not lane.waiting or lane.flying or self._positions[place] < lane.fold_to:
+        if lane.flying or self._positions[place] < lane.fold_to:
             return
         records: list[Outgoing] = []
         messages: list[Message] = []
@@ -366,8 +356,8 @@ class Reactor:
         return goals
 
     def _caught_up(self) -> bool:
-        if self._goals is None:
-            return False
+        if not self._goals:
+            return self._goals is not None
         reached = [place for place, goal in self._goals.items() if self._positions.get(place, goal) >= goal]
         for place in reached:
             del self._goals[place]

@@ -8,6 +8,7 @@ from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
+from trackside.domain.task_events import task_of
 
 
 def over_in(search: Search, tasks: dict[str, Task]) -> set[int]:
@@ -27,14 +28,13 @@ class Over:
         known = self._by_stream.get(stream.stream_id)
         if known is None:
             return
-        task_id = getattr(message, "task_id", None)
-        if isinstance(message, TrialEnded):
-            known.discard(message.trial)
-        elif task_id is not None:
+        if task_id := task_of(message):
             task, search = stream.tasks.get(task_id), stream.search
             trial = None if task is None or task.state is not TaskState.ENDED else task.trial
             if trial is not None and search is not None and trial in search.active:  # else it was over before
                 known.add(trial)
+        elif isinstance(message, TrialEnded):
+            known.discard(message.trial)
         elif not isinstance(message, TrialSuggested):  # it may have ended any task
             del self._by_stream[stream.stream_id]
 

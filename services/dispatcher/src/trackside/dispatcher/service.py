@@ -37,7 +37,7 @@ log = structlog.get_logger("trackside.dispatcher")
 
 _NOBODY_LOOKS = Signatures()
 _COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
-_CONCLUDES = (TrialSuggested, SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed)
+_CONCLUDES = frozenset({SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed})
 
 
 class Dispatcher:
@@ -78,16 +78,17 @@ class Dispatcher:
                 self._offer = None
             return
         stream, outcome = self._streams.fold(record)
-        message = record.message
-        if isinstance(message, CommandReceived):
+        message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
+        if type(message) is CommandReceived:
             self._intake.folded(message)
-        if isinstance(message, _CONCLUDES) and getattr(message, "source", "") != "customized":
+        suggested = type(message) is TrialSuggested and message.source != "customized"
+        if suggested or type(message) in _CONCLUDES:
             self._advice.concluded(stream.stream_id)
         if outcome is Outcome.APPLIED:
             self._over.note(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message)
-            if isinstance(message, TrialEnded):
+            if type(message) is TrialEnded:
                 counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()

@@ -48,14 +48,14 @@ class Times:
         time_ms, event = record.append_time_ms, record.message
         self.first_ms = self.first_ms or time_ms
         self.last_ms = time_ms
-        if isinstance(event, TaskSubmitted):
+        if type(event) is TaskSubmitted:
             self._submitted[event.task_id] = time_ms
-        elif isinstance(event, TaskAccepted):
+        elif type(event) is TaskAccepted:
             self._begun[event.task_id] = time_ms
             submitted = self._submitted.pop(event.task_id, None)
             if submitted is not None:
                 self.queued_ms.append(time_ms - submitted)
-        elif isinstance(event, AttemptEnded):
+        elif type(event) is AttemptEnded:
             self.used_ms += time_ms - self._begun.pop(event.task_id, time_ms)
 
 

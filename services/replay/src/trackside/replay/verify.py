@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from trackside.contracts.codec import CODEC, UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import read_command
+from trackside.contracts.message import Record
 from trackside.contracts.tasks import RunTask
 from trackside.contracts.topics import Topic, Topics, partition_of
 from trackside.domain.outcome import Outcome
@@ -33,6 +34,7 @@ HOST = "host"
 
 Told = Callable[[int, int], None]
 Seen = Callable[[Stream, Outcome, int], None]
+Decoded = Callable[[Entry], Record | None]
 
 
 @dataclass(slots=True)
@@ -75,12 +77,14 @@ async def examine(
     fold: Fold | None = None,
     told: Told = _say_nothing,
     seen: Seen = _see_nothing,
+    decoded: Decoded = decode,
 ) -> Verdict:
     """Verifies a log as it is now, or one stream of it; tells how far it is, and what each record did.
 
-    Of one stream alone it can't be said what others had on its devices. Raises as `verify` does.
+    Of one stream alone it can't be said what others had on its devices. `decoded` reads an entry of ours.
+    Raises as `verify` does.
     """
-    reading = _Reading(log, topics, stream, Verifier(fold), told, seen)
+    reading = _Reading(log, topics, stream, Verifier(fold), told, seen, decoded)
     await reading.run()
     verifier, verdict = reading.verifier, reading.verdict
     verdict.findings = verifier.finish(now_ms())
@@ -100,6 +104,7 @@ class _Reading:
     verifier: Verifier
     told: Told
     seen: Seen
+    decoded: Decoded
     verdict: Verdict = field(default_factory=Verdict)
     _lasts: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -191,12 +196,12 @@ class _Reading:
 
     def _fleet(self, entry: Entry) -> None:
         self._scan(entry, "")
-        record = decode(entry)
+        record = self.decoded(entry)
         if record is not None:
             self.verifier.lives.take(record)
 
     def _device_command(self, entry: Entry) -> None:
-        record = decode(entry)
+        record = self.decoded(entry)
         if record is None or not isinstance(record.message, RunTask):
             return
         command = record.message
@@ -216,7 +221,7 @@ class _Reading:
             self.verifier.commands.published[source] = (place, entry.append_time_ms)
 
     def _letter(self, entry: Entry) -> None:
-        record = decode(entry)
+        record = self.decoded(entry)
         if record is not None and isinstance(record.message, RecordDeadLettered):
             self.verifier.commands.published.pop(record.message.source, None)
 
@@ -224,7 +229,7 @@ class _Reading:
         place = (entry.topic, entry.partition)
         if place in self._lasts:
             self._lasts[place] = entry.append_time_ms
-        record = decode(entry)
+        record = self.decoded(entry)
         if record is None or self.stream not in ("", record.envelope.stream):
             return
         self.verdict.events += 1

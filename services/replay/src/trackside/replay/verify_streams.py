@@ -6,6 +6,7 @@ state, so that a fold that lets too much count is found as well.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -13,8 +14,8 @@ from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
-from trackside.domain.task_events import KINDS
-from trackside.replay.verify_commands import CommandBook, Commands
+from trackside.domain.task_events import KINDS, task_of
+from trackside.replay.verify_commands import CommandBook, CommandEvent, Commands
 from trackside.replay.verify_decisions import Decisions
 from trackside.replay.verify_devices import Uses
 from trackside.replay.verify_findings import Finding, Findings
@@ -25,7 +26,7 @@ from trackside.replay.verify_task_books import At, TaskBook
 from trackside.replay.verify_tasks import Tasks
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
-OF_COMMANDS = (CommandReceived, CommandAccepted, CommandRefused)
+OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 
 
 @dataclass(slots=True)
@@ -86,8 +87,8 @@ class Verifier:
             books = self.books[stream.stream_id] = Books()
             if not isinstance(event, CommandReceived):
                 self.findings.add("INV-10", record, "a stream begins with something else than a command")
-        if isinstance(event, OF_COMMANDS):
-            self.commands.take(books.commands, event, record)
+        if type(event) in OF_COMMANDS:
+            self.commands.take(books.commands, cast(CommandEvent, event), record)
         elif type(event) in KINDS:
             self._of_task(books, stream.stream_id, record)
         elif books.over:
@@ -101,17 +102,16 @@ class Verifier:
                 self._over(books, stream, record)
 
     def _of_task(self, books: Books, stream: str, record: Record) -> None:
-        event = record.message
-        task_id: str = getattr(event, "task_id", "")
+        event, task_id = record.message, task_of(record.message)
         if books.over:
             message = f"task {task_id}: the stream was over before this {type(event).__name__}"
             self.findings.add("INV-2", record, message)
             return
-        if isinstance(event, TaskSubmitted):
+        if type(event) is TaskSubmitted:
             if self._tasks.submitted(books.tasks, event, record):
                 self._roots.submitted(books.root, event, record)
             return
-        if isinstance(event, TaskAssigned):
+        if type(event) is TaskAssigned:
             self.sent.assigned(stream, event)
         book = books.tasks.get(task_id)
         if book is None:

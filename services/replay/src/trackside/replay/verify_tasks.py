@@ -4,7 +4,7 @@ The books here are kept apart from the folded state, so that a fold that lets to
 """
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import cast, get_args
 
 from trackside.contracts.message import Record
 from trackside.contracts.resources import Retry
@@ -47,7 +47,7 @@ OfWorker = (
     | ParametersTaken
     | AttemptEnded
 )
-OF_WORKERS = get_args(OfWorker)
+OF_WORKERS = frozenset(get_args(OfWorker))
 Request = ParametersRequested | ParametersWithheld | ParametersTaken
 
 
@@ -90,10 +90,10 @@ class Tasks:
     def take(self, book: TaskBook, event: TaskEvent, record: Record) -> bool:
         """Judges any other event about a task."""
         self.findings.checked["INV-6"] += 1
-        if isinstance(event, OF_WORKERS) and record.envelope.role == "worker":
+        if type(event) in OF_WORKERS and record.envelope.role == "worker":
             self.findings.checked["INV-5"] += 1
-            if not getattr(event, "recovered", False):
-                self.lives.check_said(event.incarnation, record)
+            if not (type(event) is AttemptEnded and event.recovered):
+                self.lives.check_said(cast(OfWorker, event).incarnation, record)
         if book.has_ended:
             self._after_its_end(book, event, record)
             return False
@@ -338,6 +338,9 @@ class Tasks:
     def _is_current(self, book: TaskBook, event: Named, record: Record) -> bool:
         """Judges whether an event is of the placement that holds now."""
         now, named = (book.attempt, book.placement), (event.attempt, event.placement)
+        by_another = type(event) in OF_WORKERS and cast(OfWorker, event).incarnation != book.incarnation
+        if named == now and book.at is not At.QUEUED and not by_another:
+            return True
         name = f"{type(event).__name__} of {_name(event)}"
         if named > now:
             self._find("INV-5", record, f"{name}: the last assignment is {_numbers(*now)}")
@@ -347,11 +350,9 @@ class Tasks:
             self._find("INV-5", record, f"{name}, which was never assigned")
         elif book.at is At.QUEUED:
             self._find("INV-3", record, f"{name} counts after the end of that placement")
-        elif getattr(event, "incarnation", book.incarnation) != book.incarnation:
+        else:
             message = f"{name} is said by another incarnation than {book.incarnation}, which has it"
             self._find("INV-7", record, message)
-        else:
-            return True
         return False
 
     def _legal(self, is_legal: bool, book: TaskBook, event: TaskEvent, record: Record) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from trackside.contracts.fleet import RunningPlacement
@@ -11,6 +12,7 @@ from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.board import Board
 
+Command = RunTask | StopTask | RecallTask | NextParameters
 Key = tuple[str, str, int, int]
 HOST = "host"
 STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
@@ -19,27 +21,25 @@ STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeviceCommand:
-    """A command that a device is owed until the log answers it; `key` names it among repeats.
+    """A command that a device is owed until the log answers it, made when it is asked for.
 
-    `held` says that the worker keeps it for later: as long as that is so, no answer is expected.
+    `key` says which placement of which task is to run, to stop or to be given back. `held` says that the
+    worker keeps it for later: as long as that is so, no answer is expected.
     """
 
     worker_id: str
     device_id: str
-    command: RunTask | StopTask | RecallTask | NextParameters
+    key: Key
+    make: Callable[[], Command]
     traceparent: str
     held: bool = False
 
     @property
-    def key(self) -> Key:
-        """Says which placement of which task is to run, to stop, to be given back or to go on."""
-        command = self.command
-        name = type(command).__name__
-        if isinstance(command, NextParameters):
-            name += f" {command.request}"
-        return (name, command.task_id, command.attempt, command.placement)
+    def command(self) -> Command:
+        """Makes the command from what its task is now."""
+        return self.make()
 
 
 def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
@@ -52,21 +52,23 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
         place = task.place
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
-        stream = board.stream_of[task.task_id]
-        command: RunTask | StopTask | RecallTask | NextParameters
+        attempt = task.attempt
+        make: Callable[..., Command]
         held = False
-        if task.stop_reason or task.attempt.stopping is not None:
-            command = stop_of(task, stream, place.incarnation)
-        elif task.attempt.recalled:
-            command = _recall_of(task, stream, place.incarnation)
+        if task.stop_reason or attempt.stopping is not None:
+            name, make = "StopTask", stop_of
+        elif attempt.recalled:
+            name, make = "RecallTask", _recall_of
         elif task.state is TaskState.PLACED:
-            command = _run_of(task, stream, place.incarnation, board.policy.lease_s)
-            held = task.attempt.behind and board.is_waiting(task.task_id)
+            name, make = "RunTask", partial(_run_of, lease_s=board.policy.lease_s)
+            held = attempt.behind and board.is_waiting(task.task_id)
         elif task.answered > task.taken:
-            command = _next_of(task, stream, place.incarnation)
+            name, make = f"NextParameters {task.answered}", _next_of
         else:
             continue
-        yield DeviceCommand(place.worker_id, topic_of(place.device_ids), command, task.traceparent, held)
+        key = (name, task.task_id, attempt.number, attempt.placement)
+        made = partial(make, task, board.stream_of[task.task_id], place.incarnation)
+        yield DeviceCommand(place.worker_id, topic_of(place.device_ids), key, made, task.traceparent, held)
 
 
 def strays(
@@ -79,15 +81,20 @@ def strays(
     for placement in running:
         if current(placement):
             continue
-        command = StopTask(
-            stream=placement.stream,
-            task_id=placement.task_id,
-            attempt=placement.attempt,
-            placement=placement.placement,
-            incarnation=incarnation,
-            reason="stray",
-        )
-        yield DeviceCommand(worker_id, topic_of(placement.device_ids), command, "")
+        key = ("StopTask", placement.task_id, placement.attempt, placement.placement)
+        made = partial(_stop_of_stray, placement, incarnation)
+        yield DeviceCommand(worker_id, topic_of(placement.device_ids), key, made, "")
+
+
+def _stop_of_stray(placement: RunningPlacement, incarnation: str) -> StopTask:
+    return StopTask(
+        stream=placement.stream,
+        task_id=placement.task_id,
+        attempt=placement.attempt,
+        placement=placement.placement,
+        incarnation=incarnation,
+        reason="stray",
+    )
 
 
 def topic_of(device_ids: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
+from trackside.domain.task_events import task_of
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
@@ -27,7 +28,7 @@ from trackside.scheduler.board import Board
 from trackside.scheduler.estimates import Peaks
 from trackside.scheduler.lease import Leases
 from trackside.scheduler.moves import Assign, PushAside
-from trackside.scheduler.owed import DeviceCommand, Key, owed, strays
+from trackside.scheduler.owed import Command, DeviceCommand, Key, owed, strays
 from trackside.scheduler.planner import Planner
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry import context
@@ -69,6 +70,7 @@ class Scheduler:
         self._sent: dict[Key, int] = {}
         self._strays: list[DeviceCommand] = []
         self._over: set[str] = set()
+        self._there: frozenset[tuple[str, str]] = frozenset()
         self._unready: set[str] = set()
         self._aged = True
         self._beat_due_ms = 0
@@ -89,6 +91,11 @@ class Scheduler:
                 return
             self._aged = True
             current = {worker.incarnation for worker in self._fleet.workers.values()}
+            self._there = frozenset(
+                (worker.worker_id, worker.incarnation)
+                for worker in self._fleet.workers.values()
+                if not worker.gone
+            )
             self._leases.keep(current)
             self._over &= current
             self._follow_fleet()
@@ -135,7 +142,7 @@ class Scheduler:
         for due in (*owed(self._board, self._fleet), *self._strays):
             sent_ms = self._sent.get(due.key)
             if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not due.held):
-                self._background.spawn(self._send(due))
+                self._background.spawn(self._send(due, due.command))
                 sent_ms = facts.now_ms
             still[due.key] = facts.now_ms if due.held else sent_ms
             if not due.held:
@@ -158,7 +165,9 @@ class Scheduler:
         return min(moment for moment in moments if moment is not None)
 
     def _ends(self, facts: Facts) -> Iterable[Decision]:
-        for task, ended in decide.lost_attempts(self._board, self._fleet, self._streams.positions):
+        for task, ended in decide.lost_attempts(
+            self._board, self._fleet, self._streams.positions, self._there
+        ):
             if not self._is_busy(facts, self._board.stream_of[task.task_id]):
                 counter("trackside.scheduler.returned.tasks").labels("lost").inc()
                 yield self._decision(task, ended, "lose attempt")
@@ -195,23 +204,23 @@ class Scheduler:
     def _fold_event(self, record: Record) -> None:
         stream, outcome = self._streams.fold(record)
         message = record.message
-        if isinstance(message, AttemptEnded) and message.recovered and record.envelope.role == "worker":
+        if type(message) is AttemptEnded and message.recovered and record.envelope.role == "worker":
             # A later incarnation says so, and will join next: nothing more for the one that is no more.
             self._over.add(message.incarnation)
             self._follow_fleet()
         if outcome is not Outcome.APPLIED:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
-            if isinstance(message, TaskAssigned) and record.envelope.source == self._author.source:
+            if type(message) is TaskAssigned and record.envelope.source == self._author.source:
                 self._come_back_later(stream.tasks.get(message.task_id))
             return
-        if isinstance(message, MetricReported):
+        if type(message) is MetricReported:
             return
-        named = "within" if isinstance(message, TrialSuggested) else "task_id"
-        task = stream.tasks.get(getattr(message, named, ""))
-        if isinstance(message, TaskRefused) and task is not None:
+        goes_on = type(message) is TrialSuggested
+        task = stream.tasks.get(message.within if goes_on else task_of(message))  # type: ignore[attr-defined]
+        if type(message) is TaskRefused and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
             self._leave_alone(message, task)
-        elif isinstance(message, TaskReturned):
+        elif type(message) is TaskReturned:
             counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
         if task is not None:
             self._board.update(stream.stream_id, task)
@@ -260,15 +269,15 @@ class Scheduler:
         stream = self._board.stream_of[task.task_id]
         return Decision(self._topics.events.name, stream, (event,), what, "", task.traceparent)
 
-    async def _send(self, due: DeviceCommand) -> None:
+    async def _send(self, due: DeviceCommand, command: Command) -> None:
         topic = self._topics.device(due.worker_id, due.device_id)
         with context.start("command device", due.traceparent or None) as traceparent:
-            record = self._author.single(due.command.task_id, due.command, traceparent=traceparent)
+            record = self._author.single(command.task_id, command, traceparent=traceparent)
         try:
             await self._log.publish(topic.name, 0, record)
         except TransientError as error:
             self._sent.pop(due.key, None)
-            log.warning("a device command is sent again later", task=due.command.task_id, reason=str(error))
+            log.warning("a device command is sent again later", task=command.task_id, reason=str(error))
 
     async def _beat(self) -> None:
         beat = SchedulerHeartbeat(instance=self._author.instance)

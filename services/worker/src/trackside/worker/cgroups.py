@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from trackside.worker.pressure import counted
 from trackside.worker.usage import ROOT
 
 log = structlog.get_logger("trackside.worker")
@@ -25,6 +26,7 @@ _LIMITS = {
     "memory": {1: "memory.limit_in_bytes", 2: "memory.max"},
     "pids": {1: "pids.max", 2: "pids.max"},
 }
+_KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _OWN = "worker"
 
 
@@ -39,7 +41,9 @@ class Cgroups:
     folders: Mapping[str, Path]
     version: int
     max_processes: int = 0
-    _there: set[str] = field(default_factory=set)
+    _kills: dict[str, int] = field(default_factory=dict)
+    """By cgroup that is there: how often the kernel had killed in it when its task began."""
+    _starved: set[str] = field(default_factory=set)
     _gone: set[str] = field(default_factory=set)
 
     async def enter(self, pid: int, exited: asyncio.Future[int], memory_bytes: int | None) -> None:
@@ -48,15 +52,34 @@ class Cgroups:
         The cgroup goes with the process. A process that runs another task keeps its cgroup.
         """
         name = str(pid)
-        if not self.folders or name in self._there or not (memory_bytes or self.max_processes):
+        self._starved.discard(name)
+        if not self.folders or not (memory_bytes or self.max_processes):
             return
-        self._there.add(name)
+        if name in self._kills:
+            self._kills[name] = self._count(name)
+            return
+        self._kills[name] = 0
         try:
             # In a thread: the kernel may take 15 ms to move a process.
             await asyncio.to_thread(self._put, name, memory_bytes or 0)
         except OSError as error:
             log.warning("a process has no cgroup", pid=pid, reason=str(error))
         exited.add_done_callback(lambda _: self._leave(name))
+
+    def memory_ran_out(self, pid: int) -> bool:
+        """Says whether the kernel has killed in a process's cgroup since its task began."""
+        name = str(pid)
+        return name in self._starved or self._count(name) > self._kills.get(name, 0)
+
+    def _count(self, name: str) -> int:
+        folder = self.folders.get("memory")
+        if folder is None:
+            return 0
+        try:
+            text = (folder / name / _KILLS[self.version]).read_text("utf-8")
+        except OSError:  # it has none
+            return 0
+        return counted(text) or 0
 
     def _put(self, name: str, memory_bytes: int) -> None:
         limits = {"memory": memory_bytes, "pids": self.max_processes}
@@ -77,7 +100,9 @@ class Cgroups:
 
     def _leave(self, name: str) -> None:
         """Kills what is left in a cgroup; it is removed now, or once its processes are gone."""
-        self._there.discard(name)
+        if self.memory_ran_out(int(name)):
+            self._starved.add(name)  # it is asked about once the cgroup is gone
+        self._kills.pop(name, None)
         self._gone.add(name)
         self._kill(name)
         self._remove_gone()

@@ -4,12 +4,15 @@ Sources: proc(5) for /proc/vmstat, the kernel's Documentation/admin-guide/cgroup
 cgroup-v1/memory.rst for memory.oom_control.
 """
 
+from collections import deque
 from pathlib import Path
 
 from trackside.worker.usage import ROOT, HostMemory
 
 NEARLY_FULL = 0.03
 """The part of a host's memory below which a process that dies is taken to have died of it."""
+LOOKS = 10
+"""How many looks a kill is remembered for: a busy host takes seconds to tell that a process is gone."""
 _CGROUP_FILES = ("sys/fs/cgroup/memory.events", "sys/fs/cgroup/memory/memory.oom_control")
 _COUNTER = "oom_kill"
 
@@ -19,13 +22,13 @@ class Pressure:
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self._counts = [kills(root)]
-        self._free = [1.0]
+        self._counts = deque([kills(root)], maxlen=LOOKS)
+        self._free = deque([1.0], maxlen=LOOKS)
 
     def look(self, host: HostMemory) -> None:
         """Takes note of how things are; to be called every second or so."""
-        self._counts = [*self._counts[-1:], kills(self._root)]
-        self._free = [*self._free[-1:], host.available_bytes / max(1, host.memory_bytes)]
+        self._counts.append(kills(self._root))
+        self._free.append(host.available_bytes / max(1, host.memory_bytes))
 
     def memory_ran_out(self) -> bool:
         """Says whether the kernel has killed for memory, or the host was nearly full, in the last seconds."""
@@ -36,17 +39,24 @@ class Pressure:
 
 def kills(root: Path = ROOT) -> dict[str, int]:
     """Reads how often the kernel has killed for memory: in the whole host, and in our cgroup."""
-    found = {}
+    found: dict[str, int] = {}
     for name in ("proc/vmstat", *_cgroup_files(root)):
         try:
             text = (root / name).read_text("utf-8")
         except OSError:
             continue
-        for line in text.splitlines():
-            key, _, value = line.partition(" ")
-            if key == _COUNTER and value.strip().isdigit():
-                found[name] = int(value)
+        if (count := counted(text)) is not None:
+            found[name] = count
     return found
+
+
+def counted(text: str) -> int | None:
+    """Gives how many kills a file of the kernel's counts; None if it counts none."""
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == _COUNTER and value.strip().isdigit():
+            return int(value)
+    return None
 
 
 def _cgroup_files(root: Path) -> list[str]:

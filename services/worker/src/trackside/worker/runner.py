@@ -208,7 +208,7 @@ class Run:
         if process is self.job.process and self.phase is TaskStatus.INIT:
             code = None  # it died before it was this task's: that isn't the task's fault
         written = self._shop.journal.ending(self.job.placement) or self._written
-        ending = judged(written, code, self._asked, self.phase, self._shop.pressure.memory_ran_out())
+        ending = judged(written, code, self._asked, self.phase, self._memory_ran_out(process))
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:NAMED]}
 
     async def _until_over(self, process: Process, locks: list[int]) -> int | None:
@@ -333,9 +333,13 @@ class Run:
         if self._written is None:
             self._shop.journal.sync_soon(self.job.placement)
         if written is not None and self._asked is None:
-            ran_out = written.get("end") != AttemptEnd.FINISHED and self._shop.pressure.memory_ran_out()
+            assert self._process is not None, "it speaks"
+            ran_out = written.get("end") != AttemptEnd.FINISHED and self._memory_ran_out(self._process)
             self._ended.set_result(judged(written, 0, None, self.phase, ran_out))
             self._kill_after(self._shop.stop_grace_s, "its end")
+
+    def _memory_ran_out(self, process: Process) -> bool:
+        return self._shop.cgroups.memory_ran_out(process.pid) or self._shop.pressure.memory_ran_out()
 
     def _hear_free(self, memory: Json) -> None:
         """Lets another task have the process, unless a signal meant for this one is on its way to it."""
