@@ -66,7 +66,7 @@ while found is not None:
 CATALOGUE = """
 tasks:
   several: {entry: "several:Several", path: .}
-  program: {program: [python3, program.py], path: .}
+  program: {program: [python3, ./program.py], path: .}
 """
 
 
