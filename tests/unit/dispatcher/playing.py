@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.searches import StartSearch, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -82,9 +82,13 @@ async def new_log() -> MemoryLog:
 
 async def publish(log: MemoryLog, search: str, **fields: Any) -> None:
     """Publishes the command that starts a search."""
-    command = StartSearch.model_validate({"task_type": "noop", **fields})
+    await say(log, search, StartSearch.model_validate({"task_type": "noop", **fields}), f"start-{search}")
+
+
+async def say(log: MemoryLog, search: str, command: Command, command_id: str = "c-2") -> None:
+    """Publishes a command about a search."""
     partition = partition_of(search, TOPICS.commands.partitions)
-    record = Author("publisher", "test").single(search, command, message_id=f"start-{search}")
+    record = Author("publisher", "test").single(search, command, message_id=command_id)
     await log.append(TOPICS.commands.name, partition, [record])
 
 
@@ -122,13 +126,13 @@ async def dispatcher(log: MemoryLog, own: Lane | None = None) -> AsyncIterator[N
 
 
 async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
-    """Gives the events from an offset on, as they come, for ever."""
+    """Gives the events from an offset on, as they come, for ever; passes over those that nobody can read."""
     reader = log.reader({EVENTS: start})
     while True:
         for entry in await reader.read(LIMIT_S):
             record = decode(entry)
-            assert record is not None
-            yield record
+            if record is not None:
+                yield record
 
 
 async def written(log: MemoryLog) -> list[Entry]:
@@ -145,16 +149,23 @@ async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0
     raise AssertionError("the log has no end")
 
 
-async def work(log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int) -> None:
-    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says."""
+async def work(
+    log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int, last: int = 0
+) -> None:
+    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says.
+
+    If a last one is told of by its number, counted from 1, all that run end behind it.
+    """
     running: dict[str, Record] = {}
+    begun = 0
     async for record in events(log):
         message = record.message
         if not isinstance(message, TaskSubmitted):
             continue
         running[message.task_id] = record
         await begin(log, record.envelope.stream, message.task_id)
-        if len(running) == in_flight:
+        begun += 1
+        while running and (len(running) == in_flight or begun == last):
             ended = running.pop(order(list(running)))
             assert isinstance(ended.message, TaskSubmitted)
             await end(log, ended.envelope.stream, ended.message.task_id, result(ended.message.parameters))
@@ -182,9 +193,10 @@ async def fleet(
     result: Result,
     in_flight: int = 1,
     order: Callable[[list[str]], str] = lambda running: running[0],
+    last: int = 0,
 ) -> AsyncIterator[None]:
     """Runs what searches submit."""
-    working = asyncio.create_task(work(log, result, order, in_flight))
+    working = asyncio.create_task(work(log, result, order, in_flight, last))
     try:
         yield
     finally:

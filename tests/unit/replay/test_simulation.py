@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from trackside.replay.simulation import Outcomes, Scene, calm, simulate, sweep
+from trackside.replay.simulated_scene import Outcomes, Scene, calm
+from trackside.replay.simulation import simulate, sweep
 
 QUICK_SEEDS = 6
 DIGESTS = """
-from trackside.replay.simulation import Scene, Simulation
+from trackside.replay.simulated_scene import Scene
+from trackside.replay.simulation import Simulation
 from trackside.telemetry.logs import configure_logs
 
 configure_logs(json_logs=False, level="critical")

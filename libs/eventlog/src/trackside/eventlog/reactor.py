@@ -120,7 +120,7 @@ class Reactor:
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
     `partitions` gives the number of partitions of each topic that is written to. An error of any work in
-    `background` ends the loop. `decoded` reads an entry of ours.
+    `background` ends the loop. `decoded` reads an entry of ours. `ready` is set when it decides.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class Reactor:
         self._partitions = partitions
         self._health = health
         self._standby = standby
+        self.ready = asyncio.Event()
         self._goals: dict[TopicPartition, int] | None = None
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
@@ -173,6 +174,7 @@ class Reactor:
                 if not self._health.ready and self._caught_up():
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
                     self._health.ready = True
+                    self.ready.set()
         finally:
             await self._background.close()
             await reader.close()
@@ -225,6 +227,7 @@ class Reactor:
     def _fold_entries(self, entries: list[Entry]) -> bool:
         """Folds what was not folded yet; False if all was: own batches, once more on their way back."""
         folded: dict[str, int] = {}
+        latest_ms = 0
         for entry in entries:
             place = (entry.topic, entry.partition)
             if entry.offset < self._positions[place]:
@@ -234,9 +237,10 @@ class Reactor:
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
             elif (record := self._decoded(entry)) is not None:
-                if entry.append_time_ms > self._time.now_ms:
-                    self._time = clock.not_before(self._time, entry.append_time_ms)
+                if entry.append_time_ms > latest_ms:
+                    latest_ms = entry.append_time_ms
                 self._decider.fold(record)
+        self._time = clock.not_before(self._time, latest_ms)
         if entries:
             self._last_record_s = monotonic_s()
             for topic, count in folded.items():
