@@ -71,8 +71,8 @@ def decoded(octets: bytes) -> tuple[int, int, int, list[tuple[str, list[Answered
         for _ in range(count):
             (length,) = _LENGTH.unpack_from(octets, at)
             at += 2 + length
-            name = octets[at - length : at].decode()
             (many,) = _COUNT.unpack_from(octets, at)
+            name = octets[at - length : at].decode()
             at += 4
             partitions = list[AnsweredPartition]()
             for _ in range(many):
