@@ -19,6 +19,7 @@ from bench import (
     place,
     points,
     rebuilds,
+    recovery,
     replays,
     scheduling,
     simulations,
@@ -36,7 +37,7 @@ from trackside.telemetry.logs import configure_logs
 
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
-    *("points", "scheduling", "suggestions", "verdicts", "replay", "simulation"),
+    *("points", "scheduling", "suggestions", "verdicts", "recovery", "replay", "simulation"),
 )
 
 
@@ -51,6 +52,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--events", type=int, default=1_000_000, help="events of the rebuild, at least (1000000)"
     )
+    parser.add_argument("--ended", type=int, default=10_000, help="ended trials of the recovery (10000)")
     parser.add_argument("--points", type=int, default=1_000_000, help="metric points (1000000)")
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
@@ -87,6 +89,9 @@ async def measured(stack: Stack, asked: argparse.Namespace, console: Console) ->
             console.print(f"a log of {asked.events:,} events, read raw and rebuilt")
             where = rebuilds.Place(log, stack.bootstrap_servers, stack.postgres_dsn)
             found.append(await rebuilds.measured(where, asked.events))
+        if "recovery" in parts:
+            console.print(f"a dispatcher with {asked.ended:,} ended trials, killed and started again")
+            found.append(await recovery.measured(stack.bootstrap_servers, stack.postgres_dsn, asked.ended))
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
             found.append(await replays.measured(log))

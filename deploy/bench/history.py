@@ -96,34 +96,63 @@ class Lane:
 async def write(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -> int:
     """Writes a worker and that many finished searches; gives the number of events of both topics."""
     await log.ensure(topics.shared)
-    joined = WorkerJoined(
-        worker_id="bench",
-        incarnation=INCARNATION,
-        host="bench",
-        devices=[Device(device_id=f"cpu-{n}", kind="cpu", name="CPU slot", memory_bytes=1) for n in range(2)],
-        task_types=["digits"],
-        queues=["default"],
-        after={},
-    )
-    await log.append(topics.fleet.name, 0, [WORKER.single("bench", joined)])
+    await join(log, topics)
     lanes: dict[int, Lane] = {}
     for number in range(searches):
         stream_id = f"digits-{number:04d}"
         partition = partition_of(stream_id, topics.events.partitions)
         lane = lanes.setdefault(partition, Lane(topics.events.name, partition))
         trace = context.new_traceparent()
-        for author, messages in _search(stream_id, topics, number, trials):
+        for author, messages in _search(stream_id, topics, number, trials, command()):
             await lane.add(log, author.decision(stream_id, messages, traceparent=trace))
     for lane in lanes.values():
         await lane.flush(log)
     return searches * (trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH) + 1
 
 
+async def write_unended(log: Log, topics: Topics, stream_id: str, trials: int, wanted: StartSearch) -> int:
+    """Writes one search whose trials so far have all ended, and that goes on; gives its number of events."""
+    lane = Lane(topics.events.name, partition_of(stream_id, topics.events.partitions))
+    written = 0
+    for author, messages in _search(stream_id, topics, 0, trials, wanted, over=False):
+        await lane.add(log, author.decision(stream_id, messages))
+        written += len(messages)
+    await lane.flush(log)
+    return written
+
+
+async def join(log: Log, topics: Topics) -> None:
+    """Writes the worker that all searches of such a log ran on."""
+    devices = [Device(device_id=f"cpu-{n}", kind="cpu", name="CPU slot", memory_bytes=1) for n in range(2)]
+    joined = WorkerJoined(
+        worker_id="bench",
+        incarnation=INCARNATION,
+        host="bench",
+        devices=devices,
+        task_types=["digits"],
+        queues=["default"],
+        after={},
+    )
+    await log.append(topics.fleet.name, 0, [WORKER.single("bench", joined)])
+
+
+async def end_trial(log: Log, topics: Topics, stream_id: str, trial: int) -> None:
+    """Runs a trial that the dispatcher has suggested, to its end but for the dispatcher's word."""
+    partition = partition_of(stream_id, topics.events.partitions)
+    steps = [*list(_begun(stream_id, trial))[1:], *list(_done(stream_id, trial))[:-1]]
+    for author, messages in steps:
+        await log.append(topics.events.name, partition, author.decision(stream_id, messages))
+
+
 Step = tuple[Author, list[Message]]
 
 
-def _search(stream_id: str, topics: Topics, number: int, trials: int) -> Iterator[Step]:
-    wanted, command_id = command().model_copy(update={"max_trials": trials}), new_id()
+def _search(
+    stream_id: str, topics: Topics, number: int, trials: int, wanted: StartSearch, over: bool = True
+) -> Iterator[Step]:
+    if over:
+        wanted = wanted.model_copy(update={"max_trials": trials})
+    command_id = new_id()
     source = Source(topic=topics.commands.name, partition=0, offset=number)
     body = wanted.model_dump(mode="json")
     digest = blake2b(stream_id.encode(), digest_size=32).hexdigest()
@@ -145,7 +174,8 @@ def _search(stream_id: str, topics: Topics, number: int, trials: int) -> Iterato
             yield from _begun(stream_id, trial)
         for trial in range(first, min(first + 2, trials)):
             yield from _done(stream_id, trial)
-    yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=trials)]
+    if over:
+        yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=trials)]
 
 
 def _begun(stream_id: str, trial: int) -> Iterator[Step]:

@@ -21,7 +21,7 @@ def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | Non
 
 
 def test_what_is_no_time_is_bad_usage() -> None:
-    with pytest.raises(Misuse, match="expected a number of seconds"):
+    with pytest.raises(Misuse, match="expected seconds, or a number with s, m, h or d"):
         seconds("soon")
 
 

@@ -145,16 +145,23 @@ async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0
     raise AssertionError("the log has no end")
 
 
-async def work(log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int) -> None:
-    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says."""
+async def work(
+    log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int, last: int = 0
+) -> None:
+    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says.
+
+    If a last one is told of by its number, counted from 1, all that run end behind it.
+    """
     running: dict[str, Record] = {}
+    begun = 0
     async for record in events(log):
         message = record.message
         if not isinstance(message, TaskSubmitted):
             continue
         running[message.task_id] = record
         await begin(log, record.envelope.stream, message.task_id)
-        if len(running) == in_flight:
+        begun += 1
+        while running and (len(running) == in_flight or begun == last):
             ended = running.pop(order(list(running)))
             assert isinstance(ended.message, TaskSubmitted)
             await end(log, ended.envelope.stream, ended.message.task_id, result(ended.message.parameters))
@@ -182,9 +189,10 @@ async def fleet(
     result: Result,
     in_flight: int = 1,
     order: Callable[[list[str]], str] = lambda running: running[0],
+    last: int = 0,
 ) -> AsyncIterator[None]:
     """Runs what searches submit."""
-    working = asyncio.create_task(work(log, result, order, in_flight))
+    working = asyncio.create_task(work(log, result, order, in_flight, last))
     try:
         yield
     finally:

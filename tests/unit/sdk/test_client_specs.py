@@ -8,7 +8,8 @@ from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.resources import Retry
 from trackside.contracts.search_space import LogUniform
 from trackside.contracts.searches import StartSearch
-from trackside.sdk.errors import SpecError
+from trackside.sdk.errors import SpecError, UnsendableError
+from trackside.sdk.search import Search
 from trackside.sdk.specs import parse_spec, read_spec
 
 EXAMPLE = Path(__file__).parents[3] / "deploy/examples/digits/search.yaml"
@@ -57,6 +58,11 @@ def test_a_number_with_an_exponent_needs_no_dot() -> None:
         (GOOD.replace("low: 1e-4", "low: 0"), "$.space.lr", "low above 0"),
         (GOOD + "tuner: {nme: tpe}", "$.tuner.nme", "did you mean 'name'"),
         (GOOD + "concurrency: 0", "$.concurrency", "greater than or equal to 1"),
+        (GOOD + "max_duration_s: 30 minutes", "$.max_duration_s", "'30 minutes' is no duration; expected"),
+        (GOOD + "max_duration_s: 1h30m", "$.max_duration_s", "such as 90s, 30m, 2h or 1d"),
+        (GOOD + "max_duration_s: -1h", "$.max_duration_s", "'-1h' is no duration"),
+        (GOOD + "max_duration_s: 0m", "$.max_duration_s", "greater than 0"),
+        (GOOD + "retry: {lost: {backoff_s: soon}}", "$.retry.lost.backoff_s", "'soon' is no duration"),
     ],
 )
 def test_an_error_names_the_path_and_what_was_expected(text: str, path: str, expected: str) -> None:
@@ -64,6 +70,45 @@ def test_an_error_names_the_path_and_what_was_expected(text: str, path: str, exp
     assert error.problem.path == path
     assert expected in str(error)
     assert str(error).startswith("spec.yaml:")
+
+
+DURATIONS = """
+max_duration_s: 2h
+max_trial_duration_s: 90s
+queue_timeout_s: 1d
+run_timeout_s: 45
+tuner: {time_limit_s: 0.5 m}
+retry: {lost: {backoff_s: 30m, max_backoff_s: "1800"}}
+"""
+
+
+def test_d26_durations_are_written_as_nni_s_users_write_them_and_published_in_seconds() -> None:
+    command = parse_spec((GOOD + DURATIONS).encode(), "spec.yaml")
+    assert isinstance(command, StartSearch)
+    body = command.model_dump(mode="json")
+    limits = ("max_duration_s", "max_trial_duration_s", "queue_timeout_s", "run_timeout_s")
+    assert [body[name] for name in limits] == [7_200.0, 90.0, 86_400.0, 45.0]
+    assert body["tuner"]["time_limit_s"] == 30.0
+    assert (body["retry"]["lost"]["backoff_s"], body["retry"]["lost"]["max_backoff_s"]) == (1_800.0, 1_800.0)
+
+
+def test_a_search_from_python_takes_the_same_durations_and_leaves_what_it_was_given() -> None:
+    tuner = {"name": "tpe", "time_limit_s": "1m"}
+    space = {"x": {"type": "uniform", "low": 0, "high": 1}}
+    search = Search("digits", space, max_trials=4, tuner=tuner, max_duration_s="2h")
+    assert search.command is not None
+    assert (search.command.max_duration_s, search.command.tuner.time_limit_s) == (7_200.0, 60.0)
+    assert tuner["time_limit_s"] == "1m"
+    with pytest.raises(UnsendableError, match=r"\$\.max_duration_s.*'2 hours' is no duration"):
+        Search("digits", space, max_trials=4, max_duration_s="2 hours")
+
+
+def test_durations_of_tasks_are_read_at_every_place_that_has_one() -> None:
+    text = "kind: tasks\nrun_timeout_s: 1h\ngroups: [{tasks: [{task_type: t, queue_timeout_s: 2m}]}]\n"
+    command = parse_spec(text.encode(), "spec.yaml")
+    assert isinstance(command, SubmitTasks)
+    assert command.run_timeout_s == 3_600.0
+    assert command.groups[0].tasks[0].queue_timeout_s == 120.0
 
 
 def test_an_error_names_the_line() -> None:

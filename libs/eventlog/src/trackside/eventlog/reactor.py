@@ -120,7 +120,7 @@ class Reactor:
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
     `partitions` gives the number of partitions of each topic that is written to. An error of any work in
-    `background` ends the loop. `decoded` reads an entry of ours.
+    `background` ends the loop. `decoded` reads an entry of ours. `ready` is set when it decides.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class Reactor:
         self._partitions = partitions
         self._health = health
         self._standby = standby
+        self.ready = asyncio.Event()
         self._goals: dict[TopicPartition, int] | None = None
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
@@ -173,6 +174,7 @@ class Reactor:
                 if not self._health.ready and self._caught_up():
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
                     self._health.ready = True
+                    self.ready.set()
         finally:
             await self._background.close()
             await reader.close()

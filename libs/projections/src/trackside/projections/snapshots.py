@@ -1,5 +1,6 @@
 """Snapshots of streams: written with the rows, so that they never say more or less than the rows do."""
 
+import gc
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
-from trackside.domain.streams import STATE, dump, load
+from trackside.domain.streams import STATE, load, pack
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.postgres import (
     LIVE_SCHEMA,
@@ -25,6 +26,8 @@ from trackside.telemetry.logs import logger
 FOLD_VERSION = 2
 """To be raised, and `definitions.GENERATIONS` with it, when the fold gives another state of the same log."""
 SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
+WORTH_FREEZING = 1_000_000
+"""From so many characters of states on they are kept from the collector of cycles."""
 log = logger("trackside.projections")
 
 
@@ -48,7 +51,7 @@ def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Chec
     """Dumps streams as they are at a position of their partition."""
     taken = Checkpoint(partition, position)
     for stream in streams:
-        state = dump(stream).decode()
+        state = pack(stream).decode()
         taken.rows.append(
             (stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state)
         )
@@ -76,10 +79,27 @@ async def load_snapshots(connection: Connection) -> Recovered | None:
     if await connection.fetchval(sql("queries", "streams_without_snapshot")):
         return None
     try:
-        streams = [load(row["state"]) for row in snapshots]
+        streams = _loaded([row["state"] for row in snapshots])
     except ValidationError:
         return None
     return Recovered(streams, {row["partition"]: row["position"] for row in positions})
+
+
+def _loaded(states: list[str]) -> list[Stream]:
+    """Reads states with the collector of cycles at rest, and keeps it from going through them ever after.
+
+    There are no cycles in them; it would take as long as the reading, again and again.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        found = [load(state) for state in states]
+        if sum(map(len, states)) >= WORTH_FREEZING:
+            gc.freeze()
+        return found
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class PostgresSnapshots:

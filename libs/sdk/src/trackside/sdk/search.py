@@ -1,5 +1,6 @@
 """A search, defined, run, changed and looked at from Python."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ from trackside.contracts.tasks import Figure
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.sdk import places, trial_lists
+from trackside.sdk import places, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
+from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import ClientError, UnsendableError
 from trackside.sdk.publication import Pong
 from trackside.sdk.task import Task
@@ -67,8 +69,8 @@ class Search:
     """A search over the parameters of a task: a name of the worker's catalogue, or the class itself.
 
     `fields` are further fields of a search, as a spec file has them: objectives, concurrency, limits, seed,
-    resources, and also `past` and `first`. The platform is found as the command line finds it, or is that of
-    `connect`. Every call blocks; use Client for code with an event loop.
+    resources, and also `past` and `first`; durations may be texts such as "2h". The platform is found as the
+    command line finds it, or is that of `connect`. Every call blocks; use Client for code with an event loop.
     """
 
     def __init__(
@@ -222,7 +224,9 @@ def _connected() -> BlockingClient:
 
 
 def _read(kind: type[Command], body: Json) -> Any:
-    found = command_of(kind.wire_type(), body, (kind,))
+    body = copy.deepcopy(body)
+    timed = specs.timed("search", body) if kind is StartSearch else put_seconds("$", body, kind.model_fields)
+    found = timed or command_of(kind.wire_type(), body, (kind,))
     if isinstance(found, Problem):
         raise UnsendableError(found)
     return found

@@ -1,7 +1,7 @@
 """Spec files: what a person writes in YAML, read into the command that it means.
 
 A file is one mapping with a `kind`: search, tasks or task; the rest are the fields of the command.
-Errors name file, line and path.
+Errors name file, line and path. Fields that hold seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
 from trackside.contracts.searches import Assessor, StartSearch, Tuner
 from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
@@ -62,8 +63,9 @@ def parse_spec(octets: bytes, file: str) -> Command:
     body: Json = dict(document.value)
     name = _kind(body, file, document)
     kind = KINDS[name]
-    whole = _wrapped(body) if name == TASK else body
-    found = _misspelt(name, body) or command_of(kind.wire_type(), whole)
+    found: Problem | Command | None = _misspelt(name, body) or timed(name, body)
+    if found is None:
+        found = command_of(kind.wire_type(), _wrapped(body) if name == TASK else body)
     if isinstance(found, Problem):
         problem = _unwrapped(found) if name == TASK else _hinted(found, body)
         raise SpecError(file, document.line_of(problem.path), problem)
@@ -104,6 +106,15 @@ def _misspelt(kind: str, body: Json) -> Problem | None:
             if name not in known:
                 message = f"unknown field {name!r}; expected: {', '.join(known)}{nearest(name, known)}"
                 return Problem(code="unknown_field", path=f"{path}.{name}", message=message)
+    return None
+
+
+def timed(kind: str, body: Json) -> Problem | None:
+    """Puts seconds in the place of durations in the fields of a kind of file; names a bad one."""
+    for path, value, known in _places(kind, body):
+        problem = put_seconds(path, value, known) if isinstance(value, dict) else None
+        if problem is not None:
+            return problem
     return None
 
 

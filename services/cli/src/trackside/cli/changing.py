@@ -1,7 +1,6 @@
 """Commands that change a search while it goes on: `update`, `pause`, `add-trial` and the like."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,13 +25,13 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong
 from trackside.sdk.yaml_core import YamlError, read_yaml
 from trackside.telemetry import context
 
 SearchId = Annotated[str, typer.Argument(metavar="ID", help="The search.")]
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def update(
@@ -191,10 +190,10 @@ def seconds(text: str) -> float | None:
     """Reads a time as NNI's users write it, a number with s, m, h or d; None for no text."""
     if not text:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip())
-    if match is None:
-        raise Misuse(f"{text!r} is no time: expected a number of seconds, or one with s, m, h or d")
-    return float(match[1]) * _SECONDS[match[2]]
+    found = durations.seconds(text)
+    if found is None:
+        raise Misuse(f"{text!r} is no duration; {durations.EXPECTED}")
+    return found
 
 
 def assignments(parameters: Sequence[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,8 @@ class Advice:
             assessor, background, self._answer, own_assessor, None if remote is None else remote.assessors
         )
         self._searches: dict[str, _Advised] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._backlogged: dict[str, bool] = {}
         self.ready: Callable[[], None] | None = None
         self._background = background
@@ -114,14 +117,21 @@ class Advice:
         if self._searches.pop(search_id, None) is not None:
             self._background.spawn(self._dropped(search_id))
 
+    async def answered(self, limit_s: float) -> None:
+        """Waits until no question is open in any lane, but no longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._idle.wait()
+
     async def close(self) -> None:
         """Ends the advisors."""
         for lane in self.lanes:
             await lane.close()
 
     async def start(self) -> None:
-        """Starts our advisors, so that the first question needn't wait for their imports."""
-        await asyncio.gather(self._tuner.lane.start(), self._assessor.start())
+        """Starts our advisors, tuners first, so that the first question needn't wait for their imports."""
+        await self._tuner.lane.start()
+        await self._assessor.start()
 
     def _lane(self, search: Search) -> TunerLane:
         return self._tuner if search.spec.tuner.name in TUNERS else self._own_tuner
@@ -194,6 +204,10 @@ class Advice:
     def _changed(self, lane: Lane) -> None:
         """Shows how much waits in a lane, and has it told when that is much, or no longer."""
         measure(lane)
+        if any(one.backlog for one in self.lanes):
+            self._idle.clear()
+        else:
+            self._idle.set()
         if lane.backlogged is not self._backlogged.get(lane.name, False):
             self._backlogged[lane.name] = lane.backlogged
             if self.ready is not None:

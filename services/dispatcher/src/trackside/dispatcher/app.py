@@ -20,6 +20,9 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.beside import project
 from trackside.projections.snapshots import PostgresSnapshots
 
+PROJECTED_WITHIN_S = 5.0
+"""How long the read models wait at most for the first answers of tuners and assessors, s."""
+
 
 def main() -> None:
     """Runs the dispatcher until it is told to stop."""
@@ -46,18 +49,30 @@ def _signatures(settings: DispatcherSettings) -> Signatures:
 async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
     topics = service.settings.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
-    answers = [topics.suggestions, topics.assessments]
-    if not await until_fit(
-        service, [*needed, topics.suggestion_requests, topics.assessment_requests, *answers]
-    ):
+    asked = [topics.suggestion_requests, topics.assessment_requests]
+    if not await until_fit(service, [*needed, *asked, topics.suggestions, topics.assessments]):
         return
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
-    streams, starts = await recover(snapshots, service.log, topics.events)
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
     remote = Remote(service.log, service.author, topics, signatures, limit_s)
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
+    service.background.spawn(advice.start())
+    try:
+        await _decide(service, settings, signatures, advice)
+    finally:
+        await advice.close()
+
+
+async def _decide(
+    service: Service, settings: DispatcherSettings, signatures: Signatures, advice: Advice
+) -> None:
+    """Recovers while the advisors start, then decides until it is told to stop."""
+    topics = service.settings.topics
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
+    for answers in (topics.suggestions, topics.assessments):
+        raw |= await from_end(service.log, answers)
     dispatcher = Dispatcher(
         service.log, topics, service.author, streams, advice, service.background, receipts, signatures
     )
@@ -66,19 +81,25 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
         service.author,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
-        raw=raw | await from_end(service.log, answers[0]) | await from_end(service.log, answers[1]),
+        raw=raw,
         partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
         health=service.health,
         background=service.background,
         standby=settings.standby,
     )
     advice.ready = reactor.wake
-    service.background.spawn(advice.start())
-    service.background.spawn(project("dispatcher", service))
-    try:
-        await reactor.run(service.stop)
-    finally:
-        await advice.close()
+    service.background.spawn(_project(service, reactor, advice))
+    await reactor.run(service.stop)
+
+
+async def _project(service: Service, reactor: Reactor, advice: Advice) -> None:
+    """Keeps the read models, once the first questions since the start are answered.
+
+    They have a state of their own, and reading that of many trials holds the loop up for a second.
+    """
+    await reactor.ready.wait()
+    await advice.answered(PROJECTED_WITHIN_S)
+    await project("dispatcher", service)
 
 
 async def _receipts(

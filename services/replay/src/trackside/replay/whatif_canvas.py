@@ -40,21 +40,22 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through points."""
+    """A line through points; `dash`: px drawn and px left out, by turns."""
 
     points: tuple[tuple[float, float], ...]
     color: str
     width: float = 1.5
+    dash: tuple[float, ...] = ()
 
 
 Shape = Box | Label | Line
 
 
-def svg(width: float, height: float, shapes: Sequence[Shape]) -> str:
-    """Writes the shapes as an SVG element that needs nothing else."""
+def svg(width: float, height: float, shapes: Sequence[Shape], said: str) -> str:
+    """Writes the shapes as an SVG element that needs nothing else; `said` is what it is, in words."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
-        f'font-family="{FONT}, Verdana, sans-serif">',
+        f'aria-label="{escape(said)}" font-family="{FONT}, Verdana, sans-serif">',
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
         *(_element(shape) for shape in shapes),
         "</svg>",
@@ -77,9 +78,10 @@ def _element(shape: Shape) -> str:
             )
         case Line():
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in shape.points)
+            dash = f' stroke-dasharray="{" ".join(f"{part:g}" for part in shape.dash)}"' if shape.dash else ""
             return (
                 f'<polyline points="{points}" fill="none" stroke="{shape.color}" '
-                f'stroke-width="{shape.width:g}"/>'
+                f'stroke-width="{shape.width:g}"{dash}/>'
             )
 
 
@@ -121,7 +123,10 @@ def png(width: float, height: float, shapes: Sequence[Shape]) -> bytes:
                 )
             case Line():
                 xs, ys = zip(*shape.points, strict=True)
-                axes.add_line(Line2D(xs, ys, color=shape.color, lw=shape.width))
+                # matplotlib counts dashes in widths of the line
+                dash = (0, [part / shape.width for part in shape.dash]) if shape.dash else "-"
+                line = Line2D(xs, ys, color=shape.color, lw=shape.width, ls=dash, dash_capstyle="butt")
+                axes.add_line(line)
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=DPI)
     return written.getvalue()

@@ -1,24 +1,38 @@
 """Draws what-if: what each scenario saves and loses, and how its best value grows with time."""
 
-import math
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import pairwise
 
-from trackside.contracts.searches import TrialStatus
-from trackside.replay.whatif_canvas import Box, Label, Line, Shape, svg
+from trackside.replay.whatif_canvas import Box, Label, Shape, svg
 from trackside.replay.whatif_canvas import png as drawn
 from trackside.replay.whatif_compare import Comparison, Row
+from trackside.replay.whatif_curves import (
+    COLORS,
+    GREY,
+    MUTED,
+    curves,
+    duration,
+    height_of,
+    shortened,
+    title_of,
+)
 
 WIDTH = 960
-CURVES = 8
 NAME_LETTERS = 36
-COLORS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b")
-"""Okabe and Ito's, which those who see fewer colours can tell apart."""
-GREY, LIGHT, RED = "#9a9a9a", "#e4e4e4", "#b3261e"
+LIGHT, RED = "#e4e4e4", "#b3261e"
 _NAMES, _BAR, _ROW = 250.0, 205.0, 34.0
-_TOP = 78.0
-_CURVE_HEIGHT = 250.0
+_TOP = 92.0
+_HEAD = (
+    *("scenario", "mode", "makespan", "saved", "device time", "saved"),
+    *("trials stopped", "best value", "lost", "rank"),
+)
+_STYLE = (
+    "body{font:15px/1.45 system-ui,sans-serif;color:#222;background:#fff;margin:2rem auto;max-width:64rem;"
+    "padding:0 1rem}.wide{overflow-x:auto}svg{display:block;width:100%;min-width:46rem;height:auto}"
+    "table{border-collapse:collapse;white-space:nowrap}td,th{padding:.2rem .5rem;text-align:right;"
+    "border-bottom:1px solid #e4e4e4}td:first-child,th:first-child{text-align:left}"
+    "td:first-child{white-space:normal;min-width:13rem;overflow-wrap:break-word}h2{font-size:1.1rem}"
+)
 
 
 def png(found: Comparison) -> bytes:
@@ -30,41 +44,63 @@ def png(found: Comparison) -> bytes:
 def page(found: Comparison) -> str:
     """Writes a comparison as one HTML file that loads nothing and in which nothing runs."""
     shapes, height = _shapes(found)
-    title = escape(f"What if: {found.recording.stream_id}")
+    title = f"What if: {found.recording.stream_id}"
+    picture = svg(WIDTH, height, shapes, f"{title}; the numbers are in the table below")
     said = "\n".join(f"<li>{escape(line)}</li>" for line in found.assumptions)
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title}</title><style>body{{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;"
-            "max-width:64rem;padding:0 1rem}svg{width:100%;height:auto}</style></head><body>",
-            svg(WIDTH, height, shapes),
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f'<div class="wide">{picture}</div>',
+            f'<h2>In numbers</h2><div class="wide">{_table(found)}</div>',
             f"<h2>Assumed</h2><ul>{said}</ul></body></html>",
             "",
         ]
     )
 
 
+def _table(found: Comparison) -> str:
+    rows = ["<table><tr>" + "".join(f"<th>{name}</th>" for name in _HEAD) + "</tr>"]
+    for at, row in enumerate(found.rows):
+        cells = (
+            row.outcome.scenario.name,
+            row.mode if at else "",
+            duration(row.outcome.makespan_ms / 1000),
+            f"{row.makespan_saved:.0%}" if at else "",
+            duration(row.outcome.device_ms / 1000),
+            f"{row.device_saved:.0%}" if at else "",
+            str(row.stops),
+            _value(row),
+            "" if row.lost is None or not at else f"{row.lost:.3g}",
+            "" if row.rank is None else str(row.rank),
+        )
+        rows.append("<tr>" + "".join(f"<td>{_breakable(cell)}</td>" for cell in cells) + "</tr>")
+    return "\n".join([*rows, "</table>"])
+
+
+def _breakable(text: str) -> str:
+    return escape(text).replace(",", ",<wbr>")
+
+
 def _shapes(found: Comparison) -> tuple[list[Shape], float]:
-    rows = found.rows
-    bars_end = _TOP + _ROW * len(rows)
-    shapes: list[Shape] = [*_heading(found), *_bars(found)]
-    shapes += _curves(found, bars_end + 56)
-    legend_rows = math.ceil(len(_with_curve(rows)) / 2)
-    return shapes, bars_end + 56 + _CURVE_HEIGHT + 62 + 18 * legend_rows
+    bars_end = _TOP + _ROW * len(found.rows)
+    shapes = [*_heading(found), *_bars(found), *curves(found, bars_end + 50, WIDTH)]
+    return shapes, bars_end + 50 + height_of(found)
 
 
 def _heading(found: Comparison) -> Iterator[Shape]:
     recording = found.recording
     yield Label(20, 30, f"What if: {recording.stream_id}", 17, bold=True)
-    text = f"{len(recording.traces)} trials, {recording.concurrency} at once on {recording.places} devices"
-    yield Label(20, 48, text, 11, color="#666666")
+    places = f"{recording.places} device{'s' if recording.places != 1 else ''}"
+    text = f"{len(recording.traces)} trials, {recording.concurrency} at once on {places}"
+    yield Label(20, 48, f"{text}; in brackets: against the record, in the same mode", 11, color=MUTED)
     left = _NAMES + 20
-    yield Label(left, _TOP - 8, "device time", 11, color="#666666")
-    yield Label(left + _BAR + 20, _TOP - 8, "makespan", 11, color="#666666")
-    yield Label(left + 2 * _BAR + 40, _TOP - 8, "stopped", 11, color="#666666")
-    yield Label(WIDTH - 20, _TOP - 8, "best value left", 11, "end", "#666666")
+    yield Label(left, _TOP - 8, "device time", 11, color=MUTED)
+    yield Label(left + _BAR + 20, _TOP - 8, "makespan", 11, color=MUTED)
+    yield Label(left + 2 * _BAR + 40, _TOP - 8, "trials stopped", 11, color=MUTED)
+    yield Label(WIDTH - 20, _TOP - 8, "best value left", 11, "end", MUTED)
 
 
 def _bars(found: Comparison) -> Iterator[Shape]:
@@ -72,109 +108,53 @@ def _bars(found: Comparison) -> Iterator[Shape]:
     most_span = max(row.outcome.makespan_ms for row in found.rows) or 1
     for at, row in enumerate(found.rows):
         y, outcome, left = _TOP + at * _ROW, row.outcome, _NAMES + 20
-        color = _color(found.rows, row)
-        lines = _lines(_title(row, at, 66))
+        lines = _lines(title_of(row, at))
         for number, line in enumerate(lines):
-            yield Label(
-                20, y + (18 if len(lines) == 1 else 11 + 13 * number), line, 11.5 if len(lines) == 1 else 10
-            )
+            size = 11 if len(lines) < 3 else 10
+            yield Label(20, y + 18 + (number - (len(lines) - 1) / 2) * (size + 1.5), line, size)
+        color = _color(found.rows, row)
         yield from _bar(left, y, outcome.device_ms, most_device, row.device_saved, color)
         yield from _bar(left + _BAR + 20, y, outcome.makespan_ms, most_span, row.makespan_saved, color)
         yield Label(left + 2 * _BAR + 40, y + 18, str(row.stops), 11.5)
-        value = "none" if row.best is None or row.best.value is None else f"{row.best.value:.5g}"
-        lost = "" if not row.lost else f"{row.lost:.3g} worse: "
         ink = RED if row.best_killed or row.lost else "#222222"
-        yield Label(WIDTH - 20, y + 18, lost + value, 11.5, "end", ink, bold=row.best_killed)
+        worse = f" ({row.lost:.3g} worse)" if row.lost else ""
+        up = 5 if row.best_killed else 0
+        yield Label(WIDTH - 20, y + 18 - up, _value(row) + worse, 11.5, "end", ink)
+        if row.best_killed:
+            yield Label(WIDTH - 20, y + 27, "stops the best trial", 10, "end", RED)
+
+
+def _value(row: Row) -> str:
+    return "none" if row.best is None or row.best.value is None else f"{row.best.value:.5g}"
 
 
 def _bar(x: float, y: float, ms: int, most: int, saved: float, color: str) -> Iterator[Shape]:
     width = _BAR - 80
     yield Box(x, y + 5, width, 18, LIGHT)
     yield Box(x, y + 5, width * ms / most, 18, color)
-    text = _seconds(ms / 1000) + (f" ({-saved:+.0%})" if round(saved, 2) else "")
+    text = duration(ms / 1000) + (f" ({-saved:+.0%})" if round(saved, 2) else "")
     yield Label(x + width + 5, y + 18, text, 10.5)
 
 
-def _curves(found: Comparison, top: float) -> Iterator[Shape]:
-    rows = _with_curve(found.rows)
-    curves = [_best_so_far(row, found.recording.direction) for row in rows]
-    values = [value for curve in curves for _, value in curve]
-    yield Label(20, top, "best value so far, by the clock of the search", 13, bold=True)
-    if not values:
-        yield Label(20, top + 24, "no trial came to a value", 11, color="#666666")
-        return
-    left, right, upper = 80.0, WIDTH - 30.0, top + 16
-    lower = upper + _CURVE_HEIGHT
-    span = max(row.outcome.makespan_ms for row in rows) or 1
-    low, high = min(values), max(values)
-    pad = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-    low, high = low - pad, high + pad
-
-    def place(ms: float, value: float) -> tuple[float, float]:
-        return left + (right - left) * ms / span, lower - (lower - upper) * (value - low) / (high - low)
-
-    for part in range(5):
-        value, ms = low + (high - low) * part / 4, span * part / 4
-        y, x = place(0, value)[1], place(ms, low)[0]
-        yield Line(((left, y), (right, y)), LIGHT, 1)
-        yield Label(left - 6, y + 4, f"{value:.4g}", 10, "end", "#666666")
-        yield Label(x, lower + 16, _seconds(ms / 1000), 10, "middle", "#666666")
-    for at, (row, curve) in enumerate(zip(rows, curves, strict=True)):
-        ends = [*curve, (row.outcome.makespan_ms, curve[-1][1])] if curve else []
-        points = []
-        for (ms, value), (until, _) in pairwise(ends):
-            points += [place(ms, value), place(until, value)]
-        if points:
-            yield Line(tuple(points), _color(found.rows, row), 2)
-        x, y = left + (right - left) / 2 * (at % 2), lower + 42 + 18 * (at // 2)
-        yield Line(((x, y - 4), (x + 24, y - 4)), _color(found.rows, row), 2)
-        yield Label(x + 30, y, _title(row, at, 50), 11)
-
-
-def _with_curve(rows: Sequence[Row]) -> list[Row]:
-    """Gives the rows that are drawn by the clock: those in which freed slots are used, the first of them."""
-    return [row for row in rows if row.outcome.scenario.freed][:CURVES]
-
-
 def _color(rows: Sequence[Row], row: Row) -> str:
-    """Gives the colour of a scenario, the same whether freed slots are used or not."""
+    """Gives the colour of a scenario, paler where freed slots are not used: that has no curve."""
     names = list(dict.fromkeys(other.outcome.scenario.name for other in rows))
     at = names.index(row.outcome.scenario.name)
-    return COLORS[at] if at < len(COLORS) else GREY
+    color = COLORS[at] if at < len(COLORS) else GREY
+    return color if row.outcome.scenario.freed else _paler(color)
 
 
-def _best_so_far(row: Row, direction: str) -> list[tuple[int, float]]:
-    """Gives (ms, value) wherever the best value of a trial that succeeded gets better."""
-    curve: list[tuple[int, float]] = []
-    for fate in sorted(row.outcome.fates, key=lambda fate: fate.ended_ms):
-        value = fate.value
-        good = fate.trace.status is TrialStatus.SUCCEEDED and not fate.stopped
-        if not good or value is None or not math.isfinite(value):
-            continue
-        if not curve or (value > curve[-1][1] if direction == "maximize" else value < curve[-1][1]):
-            curve.append((fate.ended_ms, value))
-    return curve
-
-
-def _title(row: Row, at: int, longest: int) -> str:
-    name = _cut(row.outcome.scenario.name, longest)
-    return name if at == 0 else f"{name} ({row.mode})"
+def _paler(color: str) -> str:
+    parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{(part + 255) // 2:02x}" for part in parts)
 
 
 def _lines(title: str) -> list[str]:
-    """Breaks a long title once, behind the comma that leaves most to the first line."""
-    if len(title) <= NAME_LETTERS:
-        return [title]
-    at = title.rfind(", ", 0, NAME_LETTERS)
-    return [title] if at < 0 else [title[: at + 1], title[at + 2 :]]
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _seconds(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+    """Breaks a long title behind commas and blanks; what three lines can't hold is left out, but its mode."""
+    lines, rest = list[str](), title
+    while len(rest) > NAME_LETTERS and len(lines) < 2:
+        head = rest[:NAME_LETTERS]
+        at = max(head.rfind(" "), head.rfind(",")) + 1 or NAME_LETTERS
+        lines.append(rest[:at].rstrip())
+        rest = rest[at:].lstrip()
+    return [*lines, shortened(rest, NAME_LETTERS)]

@@ -41,13 +41,20 @@ def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[WorkerLost
 
 
 def lost_attempts(
-    board: Board, fleet: Fleet, positions: Mapping[int, int]
+    board: Board,
+    fleet: Fleet,
+    positions: Mapping[int, int],
+    there: frozenset[tuple[str, str]] = frozenset(),
 ) -> Iterable[tuple[Task, AttemptEnded]]:
     """Gives the end of every attempt whose worker's incarnation is no more.
 
     Where a worker has joined anew, what it recovered of its past must have been folded before:
-    `positions` are the next offsets to fold, by partition of the events topic.
+    `positions` are the next offsets to fold, by partition of the events topic. `there` are workers with
+    their incarnations of which the fleet is known to say that they are there: where they have all, it is
+    not looked at each of a thousand.
     """
+    if there.issuperset(board.on):
+        return
     for (worker_id, incarnation), task_ids in board.on.items():
         if fleet.current(worker_id, incarnation):
             continue

@@ -1,7 +1,7 @@
 """Where a task fits: on free devices, or behind a task that runs. Pure."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trackside.contracts.memory import MAX_BYTES
@@ -220,9 +220,27 @@ class Search:
         return None
 
 
+class FirstFit:
+    """The same, of devices that come in their order: no more of them are looked at than are needed."""
+
+    def __init__(self, units: Iterable[tuple[Host, Slot]], fit: Callable[[Host, Slot], Spot | None]) -> None:
+        self._units = iter(units)
+        self._next = next(self._units, None)
+        self._fit = fit
+
+    def best(self) -> Spot | None:
+        """Gives the best place that is there now, None if there is none."""
+        while self._next is not None:
+            spot = self._fit(*self._next)
+            if spot is not None:
+                return spot
+            self._next = next(self._units, None)
+        return None
+
+
 def free_places(
-    hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
-) -> Search:
+    hosts: Sequence[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+) -> Search | FirstFit:
     """Searches for places on devices that have room now; `usable` says which are not left alone."""
     gates = rules.gates
 
@@ -231,7 +249,14 @@ def free_places(
             return several_on(host, asks, want, rules, usable)
         return spot_on(host, (slot,), asks, want, gates)
 
+    if rules.order == "FIRST-FIT":
+        ranked = sorted(hosts, key=_rank)
+        return FirstFit(_with_room(ranked, asks, want, rules, usable), fit)
     return Search(_with_room(hosts, asks, want, rules, usable), rules.key, fit)
+
+
+def _rank(of: Host | Slot) -> int:
+    return of.rank
 
 
 def _with_room(
@@ -239,10 +264,13 @@ def _with_room(
 ) -> Iterator[tuple[Host, Slot]]:
     least = least_on_gpu(asks, want)
     for host in hosts:
-        free = host.openings.free(asks, least)
+        openings = host.openings
+        if not (openings.idle or openings.gpus):
+            continue
+        free = openings.free(asks, least)
         if not free or not host.serves(asks) or not host.has_room(rules.gates):
             continue
-        found = [slot for slot in free if usable(slot)]
+        found = sorted([slot for slot in free if usable(slot)], key=_rank)
         if asks.devices == 1:
             yield from ((host, slot) for slot in found)
         elif len(found) >= asks.devices:

@@ -16,7 +16,7 @@ from trackside.scheduler.holding import place_to_hold
 from trackside.scheduler.lines import Group, Key, Line, Lines, Turn, turn_of
 from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
 from trackside.scheduler.occupancy import Booking, Host, Slot
-from trackside.scheduler.placement import Search, Spot, free_places, least_on_gpu, places_behind
+from trackside.scheduler.placement import FirstFit, Search, Spot, free_places, least_on_gpu, places_behind
 from trackside.scheduler.preemption import push, without
 
 MAX_MOVES = 500
@@ -42,7 +42,7 @@ class Round:
         self._rules = board.policy.rules
         self._moves: list[Move] = []
         self._shadows: list[tuple[Host, Booking]] = []
-        self._searches: dict[int, Search] = {}
+        self._searches: dict[int, Search | FirstFit] = {}
         self._stuck: list[Line] = []
         self._unsettled: list[Line] = []
         self.shadows: set[Shadow] = set()
@@ -139,7 +139,7 @@ class Round:
 
         return usable
 
-    def _search(self, line: Line) -> Search:
+    def _search(self, line: Line) -> Search | FirstFit:
         search = self._searches.get(id(line))
         if search is None:
             search = free_places(

@@ -69,6 +69,7 @@ class Scheduler:
         self._sent: dict[Key, int] = {}
         self._strays: list[DeviceCommand] = []
         self._over: set[str] = set()
+        self._there: frozenset[tuple[str, str]] = frozenset()
         self._unready: set[str] = set()
         self._aged = True
         self._beat_due_ms = 0
@@ -89,6 +90,11 @@ class Scheduler:
                 return
             self._aged = True
             current = {worker.incarnation for worker in self._fleet.workers.values()}
+            self._there = frozenset(
+                (worker.worker_id, worker.incarnation)
+                for worker in self._fleet.workers.values()
+                if not worker.gone
+            )
             self._leases.keep(current)
             self._over &= current
             self._follow_fleet()
@@ -158,7 +164,9 @@ class Scheduler:
         return min(moment for moment in moments if moment is not None)
 
     def _ends(self, facts: Facts) -> Iterable[Decision]:
-        for task, ended in decide.lost_attempts(self._board, self._fleet, self._streams.positions):
+        for task, ended in decide.lost_attempts(
+            self._board, self._fleet, self._streams.positions, self._there
+        ):
             if not self._is_busy(facts, self._board.stream_of[task.task_id]):
                 counter("trackside.scheduler.returned.tasks").labels("lost").inc()
                 yield self._decision(task, ended, "lose attempt")

@@ -71,6 +71,8 @@ CREATE TABLE trials (
     trial integer NOT NULL,
     task_id text NOT NULL,
     status text NOT NULL,
+    source text NOT NULL,
+    space_version integer NOT NULL,
     value double precision,
     non_finite text,
     objective_values double precision[],

@@ -1,0 +1,168 @@
+"""How long a killed dispatcher takes to decide again, with one search of 10,000 ended trials.
+
+Beside it the least that this can take: its imports in a bare process, and its snapshot fetched from Postgres.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from bench import history
+from bench.figures import Figure, Findings, Goal, equal
+from bench.watching import watched
+from trackside.cli.setup import prepare
+from trackside.contracts.commands import CommandAccepted
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Record
+from trackside.contracts.searches import Ping, TrialSuggested, Tuner
+from trackside.contracts.topics import partition_of
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Log
+from trackside.eventlog.settings import StackSettings
+from trackside.sdk.publication import outgoing
+
+STREAM, DATABASE, PREFIX = "digits-0000", "bench_recovery", "bench-recovery."
+LIMIT_S = 120.0
+SNAPSHOT = "SELECT count(*) FROM trackside.snapshots WHERE stream_id = $1 AND log_offset >= $2"
+STATE = "SELECT state FROM trackside.snapshots"
+BARE = "import trackside.dispatcher.app"
+RUNS = 3
+"""How often it is killed; the median counts."""
+
+
+async def measured(bootstrap: str, dsn: str, trials: int) -> Findings:
+    """Writes the search, lets a dispatcher fold it from offset 0, and kills that several times."""
+    settings = StackSettings(
+        kafka_bootstrap=bootstrap, postgres_dsn=await _database(dsn), topic_prefix=PREFIX
+    )
+    await prepare(settings)
+    wanted = history.command().model_copy(
+        update={"max_trials": 10 * trials, "tuner": Tuner(name="tpe"), "concurrency": 2}
+    )
+    async with KafkaLog(bootstrap, client_id="bench") as log:
+        await history.join(log, settings.topics)
+        start = outgoing(wanted, STREAM, new_id(), "trackside/sdk/bench", "")
+        await log.publish(settings.topics.commands.name, 0, start)  # where the search says that it came from
+        events = await history.write_unended(log, settings.topics, STREAM, trials, wanted)
+        return await _measured(log, settings, trials, events)
+
+
+async def _measured(log: Log, settings: StackSettings, trials: int, events: int) -> Findings:
+    places = _Places(log, settings)
+    async with watched(log, settings.topics.events) as watch:
+
+        async def until(fits: Callable[[Record], bool], began: float) -> float:
+            return (await watch.until(fits, LIMIT_S)).at_s - began
+
+        began = monotonic_s()
+        async with places.dispatcher():
+            whole_s = await until(_suggests(trials), began)
+            await until(_suggests(trials + 1), began)
+            await places.snapshot(watch.seen[-1].record.offset)
+        answers, suggestions = [], []
+        for trial in range(trials, trials + RUNS):
+            await history.end_trial(log, settings.topics, STREAM, trial)
+            command_id = await places.ping()
+            began = monotonic_s()
+            async with places.dispatcher():
+                answers.append(await until(_answers(command_id), began))
+                suggestions.append(await until(_suggests(trial + 2), began))
+                await places.snapshot(watch.seen[-1].record.offset)
+        suggested = sum(isinstance(seen.record.message, TrialSuggested) for seen in watch.seen)
+    bare_s, read_bytes = await places.least()
+    figures = [
+        Figure(
+            "R4", f"dispatcher back, {trials:,} ended", sorted(answers)[RUNS // 2], "s", bare_s,
+            "imports, snapshot read", Goal(5, 2, at_most=True),
+        ),
+        Figure("R4", "the same, next suggestion", sorted(suggestions)[RUNS // 2], "s", bare_s, "the same"),
+        Figure("R4", "the same, without a snapshot", whole_s, "s", bare_s, "the same"),
+    ]  # fmt: skip
+    details = {"recovery_s": {"answers": answers, "suggestions": suggestions}, "snapshot_bytes": read_bytes}
+    counted = [
+        equal("suggestions after a kill", suggested - 2, RUNS),
+        f"{events:,} events of one search, a snapshot of {read_bytes / 1e6:.1f} MB",
+    ]
+    return Findings(figures, counted, details)
+
+
+class _Places:
+    """What is killed, and where what it left is looked at."""
+
+    def __init__(self, log: Log, settings: StackSettings) -> None:
+        self._log = log
+        self._settings = settings
+
+    @asynccontextmanager
+    async def dispatcher(self) -> AsyncIterator[None]:
+        """Runs a dispatcher as a process, and kills it."""
+        process = subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, "-m", "trackside.dispatcher"], env=self._variables(), stderr=subprocess.DEVNULL
+        )
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+    async def ping(self) -> str:
+        """Publishes a command that is only to be answered, and gives its id."""
+        command_id, topic = new_id(), self._settings.topics.commands
+        record = outgoing(Ping(), STREAM, command_id, "trackside/sdk/bench", "")
+        await self._log.publish(topic.name, partition_of(STREAM, topic.partitions), record)
+        return command_id
+
+    async def snapshot(self, offset: int) -> None:
+        """Waits until the snapshot of the search holds the log up to an offset."""
+        connection = await asyncpg.connect(self._settings.postgres_dsn)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while not await connection.fetchval(SNAPSHOT, STREAM, offset):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        finally:
+            await connection.close()
+
+    async def least(self) -> tuple[float, int]:
+        """Gives the seconds of the imports alone and of the snapshot's bytes, and how many these are."""
+        began = monotonic_s()
+        bare = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, env=self._variables())
+        await bare.wait()
+        connection = await asyncpg.connect(self._settings.postgres_dsn)
+        try:
+            states = [row["state"] for row in await connection.fetch(STATE)]
+        finally:
+            await connection.close()
+        return monotonic_s() - began, sum(map(len, states))
+
+    def _variables(self) -> Mapping[str, str]:
+        settings = self._settings
+        return {
+            **os.environ,
+            "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+            "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+            "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        }
+
+
+def _suggests(trial: int) -> Callable[[Record], bool]:
+    return lambda record: isinstance(record.message, TrialSuggested) and record.message.trial == trial
+
+
+def _answers(command_id: str) -> Callable[[Record], bool]:
+    return lambda r: isinstance(r.message, CommandAccepted) and r.message.command_id == command_id
+
+
+async def _database(dsn: str) -> str:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(f"CREATE DATABASE {DATABASE}")
+    finally:
+        await connection.close()
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{DATABASE}"))
