@@ -17,7 +17,14 @@ from tests.unit.domain.given import (
     token,
 )
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask, TaskStopRequested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+    TaskStopRequested,
+)
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -194,7 +201,7 @@ def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
     assert lost(told, Fleet()) == []
 
 
-def owed(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask]:
+def owed(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
     return [due.command for due in owed_of(board_of(told), there)]
 
 
