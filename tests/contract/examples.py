@@ -97,6 +97,7 @@ COMMANDS: list[Message] = [
     ),
     tasks.RecallTask(stream="digits-1", **TOKEN),
     tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),
+    tasks.NextParameters(stream="digits-1", **TOKEN, request=2, parameters=PARAMETERS),
 ]
 SEARCH_EVENTS: list[Message] = [
     commands.CommandReceived(
@@ -219,6 +220,11 @@ TASK_EVENTS: list[Message] = [
     tasks.TaskPreemptionRequested(task_id="digits-1.7", attempt=2, placement=1, by="urgent-1.1.a"),
     tasks.TaskRecallRequested(task_id="digits-1.7", attempt=2, placement=1, reason="another device is free"),
     tasks.TimeLimitReached(task_id="digits-1.7", attempt=2, limit="run", due_ms=1_767_225_600_000),
+    tasks.ParametersRequested(**TOKEN, request=2),
+    tasks.ParametersWithheld(
+        task_id="digits-1.7", attempt=2, placement=1, request=2, reason="tuner_no_more_trial"
+    ),
+    tasks.ParametersTaken(**TOKEN, request=2),
     tasks.TaskAccepted(**TOKEN),
     tasks.TaskReturned(**TOKEN),
     tasks.TaskInterrupted(**TOKEN, interrupt=1, resource="device", reserved=RESERVED, error=ERROR),

@@ -16,11 +16,25 @@ from typing import Any
 
 import pytest
 
-from tests.unit.domain.given import STREAM, Told, finish, search_running, submitted, suggested
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+)
 from tests.unit.domain.plausible import Chance
+from tests.unit.domain.test_hosting import asked, going_on, taken, within
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.streams import Streams, dump
 
 FOLDER = Path(__file__).parent
@@ -37,6 +51,22 @@ def whole_search() -> Told:
     return told
 
 
+def one_task() -> Told:
+    """Tells a search whose trials go on in one task, which is lost in the middle."""
+    told = going_on(max_trials=3)
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    told.tell(assigned(attempt=2))
+    told.tell(begun(attempt=2))
+    told.tell(report(0, 0.75, attempt=2))
+    for event in (asked(attempt=2), over(1, 0.75), within(2), taken(attempt=2)):
+        told.tell(event)
+    told.tell(report(0, 0.625, attempt=2, requests=1))
+    told.tell(ended(attempt=2))
+    told.tell(over(2, 0.625))
+    told.tell(SearchEnded(status=SearchStatus.DONE, trials=3))
+    return told
+
+
 def troubled(seed: int) -> Told:
     """Tells a search with much that is late, doubled or wrong."""
     return Chance(Random(seed)).history(250)
@@ -44,6 +74,7 @@ def troubled(seed: int) -> Told:
 
 RECORDED: dict[str, Callable[[], Told]] = {
     "rules-1-whole-search": whole_search,
+    "rules-1-one-task": one_task,
     **{f"rules-1-troubled-{seed}": partial(troubled, seed) for seed in range(1, 11)},
 }
 

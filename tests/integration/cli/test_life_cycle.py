@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,11 +160,21 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
 
     await typed("stop", search, "--wait")
     shown = await typed("show", search)
-    assert "STOPPED" in shown and "USER_CANCELED" in shown
+    assert all(word in shown for word in ("STOPPED", "USER_CANCELED", "customized"))
     assert "20 trials, 1 at once, 2 h 00 min of running, until 0.99 is reached" in shown
+    for rows in (
+        json.loads(await typed("show", search, "--json"))["trials"],
+        json.loads(await typed("export-trials", search, "--all")),
+    ):
+        assert origins(rows) == [("algorithm", 1), ("algorithm", 1), ("customized", 2)]
     for verb in ("pause", "resume", "request-trials"):
         code, _, err = await tried(verb, search, *(["1"] if verb == "request-trials" else []))
         assert code == 2 and "already_terminal" in err, verb
+
+
+def origins(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Gives who suggested the first three trials, and of which version of the space they are."""
+    return [(row["source"], row["space_version"]) for row in rows[:3]]
 
 
 def _suggests(record: Record, trial: int) -> bool:
@@ -176,7 +187,7 @@ REFUSED = (
     (("update-space", "SEARCH", "grid.json"), "bad_search_space at $.space.value"),
     (("import-trials", "SEARCH", "odd.json"), "bad_parameters at $.trials[0].parameters"),
     (("update", "SEARCH", "--goal", "1", "--remove", "goal"), "unknown_value at $.remove"),
-    (("update", "SEARCH", "--max-duration", "soon"), "expected a number of seconds"),
+    (("update", "SEARCH", "--max-duration", "soon"), "expected seconds, or a number with s, m, h or d"),
 )
 
 

@@ -112,6 +112,9 @@ async def test_the_front_of_two_objectives_is_the_same_wherever_it_is_read(
     search = Search.open(search_id)
     trials: list[TrialView] = await asyncio.to_thread(search.trials)
     points = {trial.number: pair for trial in trials if (pair := numbers(trial)) is not None}
+    for number, (accuracy, latency) in points.items():
+        width, depth = trials[number].parameters["width"], trials[number].parameters["depth"]
+        assert (accuracy, latency) == (1 - 1 / (width + depth), width * 2.0 + depth), "D30: its own"
     front = undominated(points)
     assert len(trials) == 24 and 2 <= len(front) < len(points) < 24, "some are beaten, some have no number"
     assert [trial.number for trial in await asyncio.to_thread(search.front)] == front

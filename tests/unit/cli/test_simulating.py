@@ -10,7 +10,7 @@ import structlog
 from trackside.cli import simulating
 from trackside.cli.app import call
 from trackside.replay import simulation, virtual_shelf
-from trackside.replay.simulation import Outcomes
+from trackside.replay.simulated_scene import Outcomes, Scene
 
 FLEET = ["simulate", "--workers", "2", "--devices", "3", "--trials", "8", "--seconds", "1:2"]
 
@@ -64,7 +64,7 @@ def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
 ) -> None:
     def swept(seeds: Iterable[int]) -> Iterator[Outcomes]:
         for seed in seeds:
-            again = simulation.Simulation(seed, simulation.Scene()).outcome.again
+            again = simulation.Simulation(seed, Scene()).outcome.again
             yield Outcomes(seed, ["trial 3 ended twice"] if seed == 12 else [], again=again)
 
     monkeypatch.setattr(simulating, "sweep", swept)

@@ -207,6 +207,7 @@ def report(
     attempt: int = 1,
     placement: int = 1,
     interrupts: int = 0,
+    requests: int = 0,
 ) -> MetricReported:
     """Gives a report of an attempt."""
     return MetricReported(
@@ -217,6 +218,7 @@ def report(
         step=step,
         value=value,
         interrupts=interrupts,
+        requests=requests,
     )
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
-from tests.unit.domain import plausible_changes
+from tests.unit.domain import plausible_changes, plausible_requests
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -110,11 +110,11 @@ class Chance:
         if stream.unanswered:
             moves.append(self._answer(stream))
         if stream.search is not None and not stream.closed:
-            moves += self._of_search(stream.search)
+            moves += self._of_search(stream, stream.search)
             moves += plausible_changes.changes(self.random, stream.search, told.now_ms)
-            for trial in stream.search.active:
-                if task_id(trial) in stream.tasks:
-                    moves += self._of_task(stream.tasks[task_id(trial)], told.now_ms)
+            for name in plausible_requests.open_tasks(stream.search):
+                if name in stream.tasks:
+                    moves += self._of_task(stream.tasks[name], told.now_ms)
         if stream.batch is not None and not stream.closed:
             moves += self._of_batch(stream.batch)
             for name in sorted(stream.batch.open):
@@ -174,13 +174,14 @@ class Chance:
             moves.append([BatchStopRequested(command_id="c-1", reason="")])
         return moves
 
-    def _of_search(self, search: Search) -> list[Move]:
+    def _of_search(self, stream: Stream, search: Search) -> list[Move]:
         moves: list[Move] = []
         number = search.next_trial
         if number is not None:
             seen = search.opened[number]
             asked = suggested(number).model_copy(update={"seen": seen})
             moves += [[asked, submitted(number, needs=search.spec.needs)]] * 3
+            moves += plausible_requests.next_trial(self.random, stream, number, seen)
             if self.random.random() < 0.05:
                 moves.append([SearchExhausted(trials=number, seen=seen)])
             moves += plausible_changes.advice(self.random, search, number)
@@ -215,7 +216,7 @@ class Chance:
                 return [[end.model_copy(update={"values": plausible_changes.values(self.random)})]] * 2
         moves += plausible_changes.holds(self.random, task)
         if task.due_ms is not None and now_ms >= task.due_ms:
-            moves += [[limit_of(task)]] * 2
+            moves += [[plausible_requests.limit_of(task)]] * 2
         return [[about(task.task_id, event) for event in move] for move in moves]
 
     def _of_queued(self, task: Task, trial: int) -> list[Move]:
@@ -244,9 +245,11 @@ class Chance:
     def _of_active(self, task: Task, trial: int, where: dict[str, Any]) -> list[Move]:
         interrupts = task.attempt.interrupted
         at = {"attempt": where["attempt"], "placement": where["placement"], "interrupts": interrupts}
+        at["requests"] = task.taken
         step = task.reports[-1][0] + 1 if task.reports else 0
         phase = TaskStatus(self.random.randint(task.attempt.reached, 9))
         moves: list[Move] = [[report(step, self.random.random(), trial, **at)], self._end(trial, where)]
+        moves += plausible_requests.of_task(self.random, task, where)
         if phase > task.attempt.reached:
             moves.append([status(phase, trial, interrupts, **where)])
         if not task.has_final:
@@ -337,6 +340,7 @@ class Chance:
         if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
             guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
+        guesses += plausible_requests.wrong(random, known_task, where) * 3
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2
         if random.random() < 0.3:
             guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
@@ -367,13 +371,6 @@ class Chance:
 def about(task_id: str, event: Message) -> Message:
     """Gives an event with another task's name."""
     return event.model_copy(update={"task_id": task_id}) if hasattr(event, "task_id") else event
-
-
-def limit_of(task: Task) -> TimeLimitReached:
-    """Gives the word that a task's time limit is reached."""
-    limit: Literal["queue", "run"] = "queue" if task.state is TaskState.QUEUED else "run"
-    due_ms = task.due_ms or 0
-    return TimeLimitReached(task_id=task.task_id, attempt=task.attempt.number, limit=limit, due_ms=due_ms)
 
 
 def _next_of(batch: Batch, number: int) -> TaskSubmitted:

@@ -133,7 +133,7 @@ def holds(random: Random, task: Task) -> list[Move]:
     """Gives the hold of a task, or the end of one."""
     if task.held:
         return [[TaskReleased(task_id=task.task_id, hold=task.holds)]]
-    if task.stop_reason or random.random() > 0.05:
+    if task.stop_reason or random.random() > 0.06:
         return []
     return [[TaskHeld(task_id=task.task_id, hold=task.holds + 1)]]
 

@@ -19,6 +19,7 @@ from trackside.contracts.searches import SearchStatus
 from trackside.domain import (
     batch,
     command,
+    hosting,
     reports,
     search,
     search_advice,
@@ -37,6 +38,7 @@ SEEDS = st.integers(0, 2**32)
 MODULES: tuple[ModuleType, ...] = (
     batch,
     command,
+    hosting,
     reports,
     search,
     search_advice,

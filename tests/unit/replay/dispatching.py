@@ -31,7 +31,14 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested, TaskSubmitted
+from trackside.contracts.tasks import (
+    ParametersWithheld,
+    TaskHeld,
+    TaskReleased,
+    TaskStopRequested,
+    TaskSubmitted,
+)
+from trackside.dispatcher import handing_on
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 
@@ -59,6 +66,8 @@ def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) ->
     if untold and (stopping or world.random.random() < 0.004):
         stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
         found += [lambda: say("dispatcher", stream_id, *stops)] * 3
+    if stream.asking:
+        found += of_those_who_ask(world, stream)
     held = [task for task in stream.tasks.values() if task.held and task.end is None]
     if held:
         released = [TaskReleased(task_id=task.task_id, hold=task.holds) for task in held]
@@ -66,6 +75,19 @@ def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) ->
     elif untold and world.random.random() < 0.01:
         holds = [TaskHeld(task_id=task.task_id, hold=task.holds + 1) for task in untold]
         found += [lambda: say("dispatcher", stream_id, *holds)] * 3
+    return found
+
+
+def of_those_who_ask(world: Installation, stream: Stream) -> list[Move]:
+    """Tells a task that there is nothing for it, or ends its trial so that it may have the next one."""
+    found: list[Move] = []
+    for task in [stream.tasks[task_id] for task_id in sorted(stream.asking)]:
+        named = {"task_id": task.task_id, "request": task.requested, "reason": "no_slot"}
+        where = {"attempt": task.attempt.number, "placement": task.attempt.placement}
+        answers: list[Message] = [ParametersWithheld.model_validate(named | where)]
+        if task.trial is not None and not task.idle:
+            answers += [TrialEnded(trial=task.trial, status=TrialStatus.SUCCEEDED)] * 3
+        found += [partial(world.say, "dispatcher", stream.stream_id, event) for event in answers]
     return found
 
 
@@ -143,12 +165,12 @@ def of_search(world: Installation, stream: Stream) -> list[Move]:
         found += [partial(say, "dispatcher", stream.stream_id, *said) for said in advised]
         found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, number))] * 4
     for active in sorted(search.active):
-        task = stream.tasks.get(trial_task_id(stream.stream_id, active))
+        task = stream.tasks.get(search.task_of(active))
         if task is not None and task.state is TaskState.ENDED:
             over = TrialEnded(trial=active, status=TrialStatus.SUCCEEDED)
             found += [partial(say, "dispatcher", stream.stream_id, over)] * 3
     no_more = (SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.STOPPING)
-    if not search.active and search.next_added is None and search.status in no_more:
+    if not search.active and not search.idle and search.next_added is None and search.status in no_more:
         ended = SearchEnded(status=SearchStatus.DONE, trials=len(search.trials))
         found += [lambda: say("dispatcher", stream.stream_id, ended)] * 3
     return found
@@ -180,8 +202,17 @@ def trial(stream: Stream, number: int) -> list[Message]:
     policy = search.spec.tuner.on_failure
     by_chance = policy.then == "random" and search.failures > policy.retries
     source: Suggester = "customized" if by_user else "fallback" if by_chance else "algorithm"
+    suggested = TrialSuggested(
+        trial=number,
+        parameters=parameters,
+        seen=max(0, search.moved_at),
+        source=source,
+        within=handing_on.next_task(stream),
+    )
+    if suggested.within:
+        return [suggested]
     return [
-        TrialSuggested(trial=number, parameters=parameters, seen=max(0, search.moved_at), source=source),
+        suggested,
         TaskSubmitted(task_id=task_id, task_type="digits", parameters={}, trial=number, needs=needs),
     ]
 

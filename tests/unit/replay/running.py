@@ -11,6 +11,8 @@ from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
+    ParametersRequested,
+    ParametersTaken,
     Reservation,
     TaskAccepted,
     TaskAssigned,
@@ -134,7 +136,8 @@ def of_worker(world: Installation, stream: Stream, task: Task) -> list[Move]:
         found += [partial(said, world, stream, task, "worker", ending) for ending in ends]
     found += [lambda: phase(world, stream, task)] * 3
     if attempt.reached is TaskStatus.TRAINING:
-        found += [lambda: report(world, stream, task)] * 4
+        found += [lambda: report(world, stream, task)] * 4 if not task.idle else []
+        found += requests(world, stream, task)
         found += [lambda: interrupt(world, stream, task)] * (world.random.random() < 0.5)
     return found
 
@@ -172,6 +175,17 @@ def phase(world: Installation, stream: Stream, task: Task) -> None:
     said(world, stream, task, "worker", changed)
 
 
+def requests(world: Installation, stream: Stream, task: Task) -> list[Move]:
+    """Asks for another trial, or takes the answer."""
+    if task.answered > task.taken:
+        took = ParametersTaken(**token(task), request=task.answered)
+        return [lambda: said(world, stream, task, "worker", took)] * 6
+    if task.asks or world.random.random() < 0.7:
+        return []
+    asks = ParametersRequested(**token(task), request=task.requested + 1)
+    return [lambda: said(world, stream, task, "worker", asks)] * 2
+
+
 def report(world: Installation, stream: Stream, task: Task) -> None:
     """Reports the next value."""
     attempt = task.attempt
@@ -185,6 +199,7 @@ def report(world: Installation, stream: Stream, task: Task) -> None:
         step=step,
         value=0.5,
         interrupts=interrupts(task),
+        requests=task.taken,
     )
     said(world, stream, task, "worker", event)
 

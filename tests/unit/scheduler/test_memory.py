@@ -195,6 +195,7 @@ def test_a_whole_device_is_shared_with_nobody_whoever_came_first() -> None:
 
 
 def test_several_devices_are_of_one_worker_and_of_one_kind() -> None:
+    """D32: also all that a host has."""
     hall = Hall()
     hall.join("w1", cpus=1, gpus=(8,))
     hall.join("w2", cpus=3, gpus=(8, 8))

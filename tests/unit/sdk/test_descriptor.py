@@ -43,3 +43,25 @@ def test_a_descriptor_that_means_something_else_by_now_is_left_alone(tmp_path: P
     with (tmp_path / "model.bin").open("wb") as file:
         environment = {"TRACKSIDE_METRICS_FD": str(file.fileno()), "TRACKSIDE_PARAMETERS_FILE": "p.json"}
         assert isinstance(channel_of(environment), ScreenChannel)
+
+
+def test_d19_a_program_asks_for_other_parameters_and_reads_them(tmp_path: Path) -> None:
+    (hears, tells), (reads, answers) = os.pipe(), os.pipe()
+    environment = {
+        "TRACKSIDE_METRICS_FD": str(tells),
+        "TRACKSIDE_PARAMETERS_FILE": str(tmp_path / "p.json"),
+        "TRACKSIDE_ANSWERS_FD": str(reads),
+    }
+    channel = channel_of(environment)
+    os.write(answers, b'{"parameters": {"lr": 0.5}}\n')
+    assert channel.next_parameters() == {"lr": 0.5}
+    os.write(answers, b'{"parameters": null}\n')
+    assert channel.next_parameters() is None
+    os.write(answers, b'{"problem": "$.lr: expected a number"}\n')
+    with pytest.raises(ValueError, match="expected a number"):
+        channel.next_parameters()
+    assert os.read(hears, 100) == b'{"next": true}\n' * 3
+    environment.pop("TRACKSIDE_ANSWERS_FD")
+    assert channel_of(environment).next_parameters() is None
+    for descriptor in (hears, tells, reads, answers):
+        os.close(descriptor)

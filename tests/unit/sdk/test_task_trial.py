@@ -162,3 +162,39 @@ def test_a_task_without_train_says_so() -> None:
     task.load()
     with pytest.raises(NotImplementedError, match="Task has no train"):
         task.train("cpu")
+
+
+def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: Worker) -> None:
+    answers = {1: {"lr": 0.5}, 2: None}
+    worker.channel.answer = answers.__getitem__
+    trial.report(1.0, step=4)
+    trial.result(1.0)
+    assert trial.next_parameters({"epochs": 3}) == {"lr": 0.5, "epochs": 3}
+    assert trial.parameters() == {"lr": 0.5}
+    trial.report(2.0)
+    assert worker.channel.said_of_this()["requests"] == 1
+    assert [item[:2] for item in worker.channel.said] == [(0, 2.0)]
+    assert trial.next_parameters() is None
+    trial.report(3.0)
+    worker.channel.flush()
+    heard = [next(iter(worker.next().items())) for _ in range(8)]
+    assert [name for name, _ in heard] == [
+        "reports", "final", "asks", "taken", "reports", "asks", "taken", "reports",
+    ]  # fmt: skip
+    assert worker.channel.final_value is None
+    assert [item[:2] for item in worker.channel.said] == [(0, 2.0), (1, 3.0)]
+
+
+def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: Worker) -> None:
+    def refuse(_request: int) -> None:
+        raise ValueError("$.lr: expected a number")
+
+    worker.channel.answer = refuse
+    with pytest.raises(ValueError, match="expected a number"):
+        trial.next_parameters()
+    assert worker.channel.requests == 1
+
+
+def test_d19_outside_of_a_search_there_is_no_next_trial() -> None:
+    trial.connect(ScreenChannel())
+    assert trial.next_parameters({"lr": 1}) is None

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trackside.contracts.searches import SearchSpec, TrialStatus
+from trackside.domain.search import Search, Trial
+from trackside.domain.stream import Stream
 from trackside.sdk.errors import SpecError, UnsendableError
-from trackside.sdk.trial_lists import as_csv, as_json, imports, read_trials
+from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
 
 SCALARS = (
     st.none()
@@ -87,6 +90,49 @@ def test_a_list_that_can_t_be_read_is_named_with_its_line(
     with pytest.raises(SpecError) as raised:
         read_trials(tmp_path / name)
     assert said in str(raised.value)
+
+
+def searched(objectives: list[dict[str, Any]], *trials: Trial) -> Stream:
+    space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
+    spec = {"task_type": "t", "max_trials": 9, "space": space, "objectives": objectives}
+    stream = Stream("s", 0)
+    stream.search = Search("s", SearchSpec.model_validate(spec), 1, 0, trials=list(trials))
+    return stream
+
+
+def test_d38_only_trials_that_succeeded_with_a_value_are_exported_unless_all_are_asked_for() -> None:
+    """D38: with who suggested each, and of which version of the space it is."""
+    stream = searched(
+        [],
+        Trial(0, {"x": 0.5}, 0, 0, status=TrialStatus.SUCCEEDED, value=0.25),
+        Trial(1, {"x": 0.6}, 0, 0, status=TrialStatus.EARLY_STOPPED, value=0.5),
+        Trial(2, {"x": 0.7}, 0, 0, status=TrialStatus.FAILED),
+        Trial(3, {"x": 0.8}, 0, 0, status=TrialStatus.SUCCEEDED, non_finite="nan"),
+        Trial(
+            4, {"x": 0.9}, 0, 0, status=TrialStatus.SUCCEEDED, value=1.0, source="customized", space_version=2
+        ),
+        Trial(5, {"x": 1.0}, 0, 0),
+    )
+    rows = exported(stream)
+    assert [(row["trial"], row["value"]) for row in rows] == [(0, 0.25), (4, 1.0)]
+    assert [(row["source"], row["space_version"]) for row in rows] == [("algorithm", 1), ("customized", 2)]
+    assert [row["status"] for row in exported(stream, every=True)][-2:] == ["SUCCEEDED", "WAITING"]
+    head, _, last = as_csv(rows).splitlines()
+    assert head == "trial,status,value,task_id,source,space_version,parameters.x"
+    assert last == "4,SUCCEEDED,1.0,s.4,customized,2,0.9"
+
+
+def test_trials_of_several_objectives_are_exported_with_the_values_of_all(tmp_path: Path) -> None:
+    objectives = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
+    first = Trial(0, {"x": 0.5}, 0, 0, status=TrialStatus.SUCCEEDED, value=0.25, values=[0.25, "inf"])
+    rows = exported(searched(objectives, first))
+    assert rows[0]["values"] == {"accuracy": 0.25, "latency": "inf"}
+    assert as_csv(rows).splitlines() == [
+        "trial,status,value,task_id,source,space_version,values.accuracy,values.latency,parameters.x",
+        "0,SUCCEEDED,0.25,s.0,algorithm,1,0.25,inf,0.5",
+    ]
+    (tmp_path / "t.csv").write_text(as_csv(rows))
+    assert read_trials(tmp_path / "t.csv") == [{"parameters": {"x": 0.5}, "value": 0.25}]
 
 
 @pytest.mark.thorough

@@ -11,6 +11,7 @@ from trackside.worker.orders import Orders, WorkerGoneError
 from trackside.worker.protocol import Guard, State, Word, line, read, spoken
 
 LOAD, TRAIN, EXIT = Word("LOAD"), Word("TRAIN", "cuda:0"), Word("EXIT")
+NEXT, NONE = Word("NEXT", "", 1, {"x": 0.5}), Word("NEXT", "", 2)
 
 
 def objections(*words: Word) -> list[str | None]:
@@ -18,7 +19,7 @@ def objections(*words: Word) -> list[str | None]:
     return [guard.objection(word) for word in words]
 
 
-@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT])
+@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT, NEXT, NONE])
 def test_t3_a_word_arrives_as_it_was_spoken(word: Word) -> None:
     assert read(spoken(word)) == word
 
@@ -26,7 +27,7 @@ def test_t3_a_word_arrives_as_it_was_spoken(word: Word) -> None:
 @pytest.mark.parametrize("octets", [b"{}", b"[]", b"null", b'{"do": "DANCE"}', b"\xff", b'{"do": 1}'])
 def test_t13_what_is_no_word_is_rejected_with_what_was_expected(octets: bytes) -> None:
     found = read(octets)
-    assert isinstance(found, str) and "expected LOAD, TRAIN or EXIT" in found
+    assert isinstance(found, str) and "expected LOAD, TRAIN, EXIT or NEXT" in found
 
 
 def test_load_then_train_then_exit_makes_sense() -> None:
@@ -56,7 +57,12 @@ def test_after_an_interrupt_it_may_be_told_to_train_again_once() -> None:
     assert guard.objection(TRAIN) is not None
 
 
-@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT])
+def test_d19_parameters_may_come_until_the_work_is_over() -> None:
+    assert objections(LOAD, NEXT, TRAIN, NEXT, NONE) == [None] * 5
+    assert objections(NEXT)[0] == "NEXT is rejected: the task has not been told to load"
+
+
+@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT, NEXT])
 def test_t13_nothing_is_obeyed_after_the_end(word: Word) -> None:
     guard = Guard()
     guard.over()

@@ -32,7 +32,12 @@ COMMANDS: tuple[type[Command], ...] = (
     batches.SubmitTasks,
     batches.StopTasks,
 )
-DEVICE_COMMANDS: tuple[type[Command], ...] = (tasks.RunTask, tasks.RecallTask, tasks.StopTask)
+DEVICE_COMMANDS: tuple[type[Command], ...] = (
+    tasks.RunTask,
+    tasks.RecallTask,
+    tasks.StopTask,
+    tasks.NextParameters,
+)
 EVENTS: tuple[type[Event], ...] = (
     commands.CommandReceived,
     commands.CommandAccepted,
@@ -73,6 +78,9 @@ EVENTS: tuple[type[Event], ...] = (
     tasks.TaskReturned,
     tasks.TaskInterrupted,
     tasks.TaskStatusChanged,
+    tasks.ParametersRequested,
+    tasks.ParametersWithheld,
+    tasks.ParametersTaken,
     tasks.MetricReported,
     tasks.AttemptEnded,
 )

@@ -262,6 +262,8 @@ class TrialSuggested(Event):
 
     `source` says whether the tuner suggested them, chance drew them since the tuner had failed (fallback), or
     a user added them (customized); `space_version` which space the search had: the one it started with is 1.
+    `within` names the running task that had asked for another trial; without it the trial has a task of its
+    own.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -270,6 +272,7 @@ class TrialSuggested(Event):
     seen: int
     source: Suggester = "algorithm"
     space_version: int = 1
+    within: str = ""
 
 
 class TrialEnded(Event):

@@ -243,11 +243,45 @@ class TaskStatusChanged(Event):
     interrupts: int = 0
 
 
+class ParametersRequested(Event):
+    """A running task asks for the parameters of another trial; `request` counts from 1 in each placement."""
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    request: int
+
+
+class ParametersWithheld(Event):
+    """A task that asked gets no further trial: its search has none for it, for a `reason`."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    task_id: str
+    attempt: int
+    placement: int
+    request: int
+    reason: str
+
+
+class ParametersTaken(Event):
+    """A task's process has the answer to a request, and goes on."""
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    request: int
+
+
 class MetricReported(Event):
     """A value that decides: what a tuner or an assessor sees. What isn't finite has no value but a name.
 
     `others` are the numbers that were said with it, by name: those of further objectives, and those to look
     at. After an interrupt an attempt reports from the first step again; `interrupts` says which time it is.
+    `requests` says how many requests for parameters were answered before: so which trial it is of.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -260,6 +294,7 @@ class MetricReported(Event):
     non_finite: NonFinite | None = None
     others: dict[str, Figure] = Field(default={})
     interrupts: int = 0
+    requests: int = 0
 
 
 class AttemptEnded(Event):
@@ -330,3 +365,15 @@ class StopTask(Command):
     incarnation: str
     reason: str
     end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"
+
+
+class NextParameters(Command):
+    """Tells a worker the answer to a request of a task: another trial's parameters, or none."""
+
+    stream: str
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+    request: int
+    parameters: Json | None = None

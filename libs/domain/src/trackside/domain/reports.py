@@ -8,9 +8,9 @@ from trackside.domain.task import Task, TaskState
 def reported(task: Task, event: MetricReported) -> Outcome:
     """Folds a report: the first FINAL value counts, and steps that rise."""
     attempt = task.attempt
-    said = (event.attempt, event.placement, event.interrupts)
-    current = said == (attempt.number, attempt.placement, attempt.interrupted)
-    if task.state is not TaskState.ACTIVE or not current:
+    said = (event.attempt, event.placement, event.interrupts, event.requests)
+    current = said == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
+    if task.state is not TaskState.ACTIVE or task.idle or not current:
         return Outcome.OVERTAKEN
     if event.kind == "FINAL":
         if task.has_final:

@@ -29,6 +29,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import Figure
+from trackside.domain import hosting
 from trackside.domain.objectives import directions_of, front_with
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
@@ -65,6 +66,7 @@ class Trial:
 
     `hidden` says that its result is not for the tuner, `space_version` of which space its parameters are.
     `values` are those of the objectives, where there are several; `others` all numbers beside the value.
+    `within` is the task that went on with it, if it has none of its own.
     """
 
     number: int
@@ -83,6 +85,7 @@ class Trial:
     source: Suggester = "algorithm"
     space_version: int = 1
     hidden: bool = False
+    within: str = ""
 
 
 @dataclass(slots=True)
@@ -129,7 +132,8 @@ class Search:
 
     `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
-    it could learn from. `verdictless` is what is known of its assessor's failures.
+    it could learn from. `verdictless` is what is known of its assessor's failures. `idle` are the tasks that
+    run though their trial is over, in the order in which these ended.
     """
 
     search_id: str
@@ -162,6 +166,17 @@ class Search:
     deferred: bool = False
     learnt_at: int = -1
     verdictless: Verdictless = field(default_factory=Verdictless)
+    idle: list[str] = field(default_factory=list)
+
+    def task_of(self, number: int) -> str:
+        """Gives the id of the task that carries a trial out."""
+        within = self.trials[number].within if number < len(self.trials) else ""
+        return within or trial_task_id(self.search_id, number)
+
+    @property
+    def open_slots(self) -> int:
+        """How many trials may begin now."""
+        return max(0, min(len(self.opened), self.spec.max_trials) - len(self.trials))
 
     @property
     def next_trial(self) -> int | None:
@@ -213,7 +228,7 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
         case SearchStarted():
             return Outcome.DUPLICATE
         case TrialSuggested():
-            return _suggested(search, event, record)
+            return _suggested(search, tasks, event, record)
         case TrialEnded():
             return _trial_ended(search, tasks, event, record)
         case SearchExhausted():
@@ -230,15 +245,21 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
             return Outcome.OVERTAKEN
 
 
-def _suggested(search: Search, event: TrialSuggested, record: Record) -> Outcome:
+def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, record: Record) -> Outcome:
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
     is_added = event.source == "customized"
     turn = search.next_added if is_added else search.next_trial
     if event.trial != turn or event.seen < search.moved_at:
         return Outcome.OVERTAKEN
+    host = tasks.get(event.within)
+    if event.within and (host is None or not hosting.is_free(host)):
+        return Outcome.OVERTAKEN
     trial = Trial(event.trial, event.parameters, record.offset, record.append_time_ms)
-    trial.source, trial.space_version = event.source, event.space_version
+    trial.source, trial.space_version, trial.within = event.source, event.space_version, event.within
+    if host is not None:
+        search.idle.remove(host.task_id)
+        hosting.go_on(host, event.trial, event.parameters)
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
     search.active.add(event.trial)
@@ -253,8 +274,8 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial = search.trials[event.trial]
     if trial.ended_at >= 0:
         return Outcome.DUPLICATE
-    task = tasks.get(trial_task_id(search.search_id, event.trial))
-    if task is None or task.state is not TaskState.ENDED:
+    task = tasks.get(search.task_of(event.trial))
+    if task is None or task.trial != event.trial or not (task.state is TaskState.ENDED or task.asks):
         return Outcome.OVERTAKEN
     trial.ended_at = record.offset
     trial.ended_ms = record.append_time_ms
@@ -265,6 +286,9 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     trial.missing = event.missing
     trial.others = task.others
     trial.reports = task.reports
+    if task.state is not TaskState.ENDED:
+        hosting.rest(task)
+        search.idle.append(task.task_id)
     search.active.discard(event.trial)
     search.ends.append(event.trial)
     if search.debt:
@@ -353,7 +377,7 @@ def _stopping(search: Search, reason: str, failure: str) -> Outcome:
 
 
 def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome:
-    waits = search.status in GOES_ON or search.next_added is not None
+    waits = search.status in GOES_ON or search.next_added is not None or search.idle
     if waits or search.active or event.status not in OVER:
         return Outcome.OVERTAKEN
     search.status = event.status

@@ -6,12 +6,14 @@ with it the rest of its decision.
 """
 
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import Annotated, cast, get_args
+
+from pydantic import PlainSerializer
 
 from trackside.contracts.batches import BatchStarted
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStarted, TrialEnded
+from trackside.contracts.searches import SearchStarted, TrialEnded, TrialSuggested
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain import batch, command, past, search, search_advice, search_changes, task_events
 from trackside.domain.batch import Batch
@@ -33,7 +35,8 @@ class UnsupportedRulesError(Exception):
 class Stream:
     """The state of one stream. `closed`: its root is over, and only commands are still answered.
 
-    `past` is what the assessor of its search is told; without one it is empty.
+    `past` is what the assessor of its search is told; without one it is empty. `asking` are the tasks whose
+    process waits for another trial's parameters.
     """
 
     stream_id: str
@@ -47,6 +50,7 @@ class Stream:
     batch: Batch | None = None
     tasks: dict[str, Task] = field(default_factory=dict)
     past: list[Row] = field(default_factory=list)
+    asking: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
     ignored_decision: bytes = b""
 
     @property
@@ -72,6 +76,7 @@ def shrink(stream: Stream) -> None:
         return
     stream.tasks.clear()
     stream.past.clear()
+    stream.asking.clear()
     if stream.search is not None:
         stream.search.trials.clear()
         stream.search.opened.clear()
@@ -122,6 +127,8 @@ def _apply(stream: Stream, record: Record) -> Outcome:
         outcome = search.evolve(stream.search, stream.tasks, record)
         if isinstance(event, TrialEnded) and outcome is Outcome.APPLIED:
             stream.past += past.of_end(stream.search, event)
+        elif isinstance(event, TrialSuggested) and outcome is Outcome.APPLIED:
+            stream.asking.discard(event.within)
         return outcome
     if stream.batch is not None:
         return batch.evolve(stream.batch, record)
@@ -159,6 +166,8 @@ def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) ->
         outcome = task_events.evolve(known, record)
         if stream.search is not None and len(known.reports) != reports:
             stream.past += past.of_task(stream.search, known, reports, event)
+        if known.requested:
+            _note_request(stream, known)
         if stream.batch is not None and known.state is TaskState.ENDED:
             batch.note_ended(stream.batch, known)
         return outcome
@@ -170,10 +179,20 @@ def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) ->
     return Outcome.APPLIED
 
 
+def _note_request(stream: Stream, task: Task) -> None:
+    """Keeps who asks, and that a task is idle no more when it has ended."""
+    (stream.asking.add if task.asks else stream.asking.discard)(task.task_id)
+    search = stream.search
+    if task.idle and task.state is TaskState.ENDED and search is not None and task.task_id in search.idle:
+        search.idle.remove(task.task_id)
+
+
 def _may_submit(stream: Stream, event: TaskSubmitted) -> bool:
     """Says whether a task belongs to the newest trial of the search, or is the next one of the batch."""
     if stream.batch is not None:
         return batch.may_submit(stream.batch, event)
     if event.trial is None:
         return stream.search is None
-    return stream.search is not None and event.trial == len(stream.search.trials) - 1
+    search = stream.search
+    newest = search is not None and event.trial == len(search.trials) - 1
+    return newest and search is not None and not search.trials[-1].within

@@ -94,6 +94,10 @@ class Task:
     placed, `raised` the least that it shall reserve, `unschedulable` why nothing can run it now. `held` says
     that it shall not run now, `holds` how often that was said. `non_finite` and `others` belong to the value
     that decides now: the FINAL one, else the last.
+
+    Its process may ask for another trial: `requested`, `answered` and `taken` count the requests of this
+    placement, `withheld` says that the last answer was that there is none. `trial` and `parameters` are those
+    of the trial that it has now, or had last, if it is `idle`.
     """
 
     task_id: str
@@ -123,6 +127,16 @@ class Task:
     end: AttemptEnd | None = None
     result: dict[str, Any] | None = None
     ended_ms: int = 0
+    requested: int = 0
+    answered: int = 0
+    taken: int = 0
+    withheld: bool = False
+    idle: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Says whether its process waits for an answer of the log."""
+        return self.requested > self.answered and self.state is TaskState.ACTIVE
 
     @property
     def attempt(self) -> Attempt:

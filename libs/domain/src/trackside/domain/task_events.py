@@ -1,12 +1,15 @@
 """What each event does to a task: the guards that every reader folds with."""
 
-from typing import cast, get_args
+from typing import get_args
 
 from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
     TaskAccepted,
     TaskAssigned,
     TaskHeld,
@@ -23,7 +26,7 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain import reports, retries
+from trackside.domain import hosting, reports, retries
 from trackside.domain.memory import raised
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
@@ -43,6 +46,9 @@ TaskEvent = (
     | TaskReturned
     | TaskInterrupted
     | TaskStatusChanged
+    | ParametersRequested
+    | ParametersWithheld
+    | ParametersTaken
     | MetricReported
     | AttemptEnded
 )
@@ -55,7 +61,7 @@ _SCHEDULERS_ENDS = frozenset({AttemptEnd.LOST, AttemptEnd.REFUSED})
 
 def task_of(message: Message) -> str:
     """Names the task that an event is about, empty for none; to ask an event for what it lacks is slow."""
-    return cast(TaskEvent, message).task_id if type(message) in KINDS else ""
+    return message.task_id if type(message) in KINDS else ""  # type: ignore[attr-defined]
 
 
 def submitted(event: TaskSubmitted, record: Record) -> Task:
@@ -78,11 +84,11 @@ def evolve(task: Task, record: Record) -> Outcome:
     """Folds one event into the task it names; changes the task only if it returns APPLIED."""
     if task.state is TaskState.ENDED:
         return Outcome.OVERTAKEN
-    event, kind = record.message, type(record.message)  # a class pattern that doesn't match costs 0.3 us
-    if kind is TaskStatusChanged:
-        return _status_changed(task, cast(TaskStatusChanged, event))
-    if kind is MetricReported:
-        return reports.reported(task, cast(MetricReported, event))
+    event = record.message
+    if type(event) is TaskStatusChanged:  # a class pattern that doesn't match costs 0.3 us
+        return _status_changed(task, event)
+    if type(event) is MetricReported:
+        return reports.reported(task, event)
     match event:
         case TaskAssigned():
             return _assigned(task, event, record)
@@ -112,6 +118,8 @@ def evolve(task: Task, record: Record) -> Outcome:
             return _held(task, event)
         case TaskReleased():
             return _released(task, event, record)
+        case ParametersRequested() | ParametersWithheld() | ParametersTaken():
+            return hosting.evolve(task, event)
         case _:
             return Outcome.OVERTAKEN
 
@@ -181,6 +189,7 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     attempt.status = attempt.reached = TaskStatus.INIT
     attempt.assigned_ms = record.append_time_ms
     attempt.accepted_ms = 0
+    hosting.begin_anew(task)
     return Outcome.APPLIED
 
 
@@ -226,7 +235,7 @@ def _requeue(task: Task, record: Record, end: str, code: str = "", message: str 
     task.state = TaskState.QUEUED
     task.place = None
     reports.forget(task)
-    if task.stop_reason:
+    if task.stop_reason or task.idle:
         _end_waiting(task, AttemptEnd.CANCELLED, record)
 
 
@@ -326,7 +335,8 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
         task.raised = raised(attempt.reserved, "host", event.peak_memory_bytes)
     elif event.end is AttemptEnd.OOM_DEVICE:
         task.raised = raised(attempt.reserved, "device", event.peak_cuda_memory_bytes)
-    if not task.stop_reason and retries.allows(task.needs.retry, task.attempts, event.end):
+    again = not task.stop_reason and not task.idle
+    if again and retries.allows(task.needs.retry, task.attempts, event.end):
         wait_ms = retries.wait_ms(task.needs.retry, task.attempts, event.end, task.task_id)
         task.not_before_ms = record.append_time_ms + wait_ms
         task.state = TaskState.QUEUED

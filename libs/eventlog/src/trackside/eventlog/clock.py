@@ -46,8 +46,9 @@ class Moment(NamedTuple):
 
 def forward(earlier: Moment) -> Moment:
     """Gives this moment; if the wall clock was put back since, as if it had not been."""
-    seconds = monotonic_s()
-    return Moment(max(now_ms(), earlier.now_ms + (seconds - earlier.monotonic_s) * 1000), seconds)
+    seconds, told_ms = monotonic_s(), now_ms()
+    least_ms = earlier.now_ms + (seconds - earlier.monotonic_s) * 1000
+    return Moment(max(told_ms, least_ms), seconds)
 
 
 def not_before(moment: Moment, ms: int) -> Moment:

@@ -227,6 +227,7 @@ class Reactor:
     def _fold_entries(self, entries: list[Entry]) -> bool:
         """Folds what was not folded yet; False if all was: own batches, once more on their way back."""
         folded: dict[str, int] = {}
+        latest_ms = 0
         for entry in entries:
             place = (entry.topic, entry.partition)
             if entry.offset < self._positions[place]:
@@ -236,9 +237,10 @@ class Reactor:
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
             elif (record := self._decoded(entry)) is not None:
-                if entry.append_time_ms > self._time.now_ms:
-                    self._time = clock.not_before(self._time, entry.append_time_ms)
+                if entry.append_time_ms > latest_ms:
+                    latest_ms = entry.append_time_ms
                 self._decider.fold(record)
+        self._time = clock.not_before(self._time, latest_ms)
         if entries:
             self._last_record_s = monotonic_s()
             for topic, count in folded.items():

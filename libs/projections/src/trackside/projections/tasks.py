@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs
+from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
@@ -52,7 +53,11 @@ class Tasks:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the task of any event about it."""
+        """Gives the task of any event about it, and one that goes on with another trial."""
+        if isinstance(event, TrialSuggested) and event.within:
+            return ((event.within, stream.stream_id),)
+        if isinstance(event, TrialEnded) and stream.search is not None and stream.search.idle:
+            return ((stream.search.task_of(event.trial), stream.stream_id),)
         return ((event.task_id, stream.stream_id),) if isinstance(event, TaskEvent) else ()
 
     def keys(self, stream: Stream) -> Iterable[Key]:

@@ -31,11 +31,11 @@ def reason_of(stream: Stream, record: Record) -> Reason | None:
     task = stream.tasks.get(event.task_id)
     if task is None:
         return "orphan"
-    if task.state is TaskState.ENDED:
+    if task.state is TaskState.ENDED or task.idle:
         return "late"
     attempt = task.attempt
-    said = (event.attempt, event.placement, event.interrupts)
-    is_current = said == (attempt.number, attempt.placement, attempt.interrupted)
+    said = (event.attempt, event.placement, event.interrupts, event.requests)
+    is_current = said == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
     return "repeat" if is_current and task.state is TaskState.ACTIVE else "stale"
 
 

@@ -2,7 +2,8 @@
 
 Lines of JSON, each an object with one key that says what it is:
 `{"status": 3}`, `{"reports": [[step, value, time_ms], ...]}`, `{"final": value}`,
-`{"points": [[tag, step, time_ms, value], ...]}`, `{"interrupted": {...}}` when memory ran out and
+`{"points": [[tag, step, time_ms, value], ...]}`, `{"asks": request}` for another trial's parameters,
+`{"taken": request, "goes_on": true}` when it has them, `{"interrupted": {...}}` when memory ran out and
 `{"ended": true}`. A value that isn't finite is `"nan"`, `"inf"` or `"-inf"`. A deciding value that was
 said with others is `{"value": value or null, "others": {name: value}}`.
 """
@@ -14,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -48,6 +49,10 @@ class Channel(Protocol):
         """Says whether the trial was asked to end."""
         ...
 
+    def next_parameters(self) -> dict[str, Any] | None:
+        """Waits for the parameters of another trial; None if there is none."""
+        ...
+
 
 class ScreenChannel:
     """Prints what a trial says; parameters are the JSON object in TRACKSIDE_PARAMETERS, or none."""
@@ -77,6 +82,9 @@ class ScreenChannel:
         """Never: nobody is there to ask for it."""
         return False
 
+    def next_parameters(self) -> None:
+        """Gives none: there is no search."""
+
 
 class StopRequest:
     """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once."""
@@ -96,7 +104,8 @@ class WorkerChannel:
     """Sends what a trial says to its worker, over a socket.
 
     A thread of its own sends what waits for company, so that a report is never held back for longer than
-    REPORT_EVERY_S. `said` keeps the deciding values for the file that outlives the worker.
+    REPORT_EVERY_S. `said` keeps the deciding values of the trial for the file that outlives the worker.
+    `answer` waits for the answer to the next request for parameters; `requests` were answered so far.
     """
 
     def __init__(self, connection: socket.socket, parameters: Mapping[str, Any]) -> None:
@@ -109,6 +118,9 @@ class WorkerChannel:
         self._sender: threading.Thread | None = None
         self._closed = False
         self._stop = StopRequest()
+        self._asking = threading.Lock()
+        self.requests = 0
+        self.answer: Callable[[int], dict[str, Any] | None] = _no_answer
         self.said: list[tuple[int, Spoken, int]] = []
         self.final_value: Spoken | None = None
 
@@ -179,6 +191,38 @@ class WorkerChannel:
         """Says whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
 
+    def next_parameters(self) -> dict[str, Any] | None:
+        """Asks for another trial's parameters and waits for them; what is said then is of that trial."""
+        with self._asking:
+            request = self.requests + 1
+            self.tell({"asks": request})
+            try:
+                found = self.answer(request)
+            except ValueError:
+                self._take(request, goes_on=True)
+                raise
+            if found is not None:
+                self._parameters = dict(found)
+            self._take(request, goes_on=found is not None)
+            return None if found is None else self.parameters()
+
+    def _take(self, request: int, goes_on: bool) -> None:
+        with self._lock:
+            self._send_waiting()
+            self.requests = request
+            if goes_on:
+                self.forget()
+            self._write({"taken": request, "goes_on": goes_on})
+
+    def forget(self) -> None:
+        """Forgets what was said of a trial or a training that is over."""
+        self.said.clear()
+        self.final_value = None
+
+    def said_of_this(self) -> dict[str, Any]:
+        """Gives what was said of the trial that it has now, for the file that outlives the worker."""
+        return {"reports": self.said, "final": self.final_value, "requests": self.requests}
+
     def _send_or_wait(self) -> None:
         if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
             self._send_waiting()
@@ -211,6 +255,10 @@ class WorkerChannel:
 
     def _write(self, line: Mapping[str, Any]) -> None:
         self._connection.sendall(json.dumps(line, allow_nan=False).encode() + b"\n")
+
+
+def _no_answer(_request: int) -> None:
+    """Has nobody to ask."""
 
 
 def wire(value: float) -> float | str:

@@ -3,6 +3,8 @@
 The worker gives TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
 `{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
+`{"next": true}` asks for another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
+`{"parameters": {...}}`, null if there are none, or `{"problem": text}`.
 """
 
 import json
@@ -15,6 +17,8 @@ from typing import Any
 from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, wire
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
+ANSWERS = "TRACKSIDE_ANSWERS_FD"
+READ_BYTES = 65_536
 PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
 
 
@@ -23,7 +27,9 @@ def channel_of(environment: Mapping[str, str]) -> Channel:
     descriptor = environment.get(DESCRIPTOR, "")
     path = environment.get(PARAMETERS_FILE, "")
     if path and descriptor.isdecimal() and _is_pipe(int(descriptor)):
-        return DescriptorChannel(int(descriptor), Path(path))
+        answers = environment.get(ANSWERS, "")
+        hears = int(answers) if answers.isdecimal() and _is_pipe(int(answers)) else None
+        return DescriptorChannel(int(descriptor), Path(path), hears)
     return ScreenChannel()
 
 
@@ -38,8 +44,9 @@ def _is_pipe(descriptor: int) -> bool:
 class DescriptorChannel:
     """Writes what a trial says on a descriptor, a line at a time and at once."""
 
-    def __init__(self, descriptor: int, parameters: Path) -> None:
+    def __init__(self, descriptor: int, parameters: Path, answers: int | None = None) -> None:
         self._descriptor = descriptor
+        self._answers = answers
         self._parameters = parameters
         self._stop = StopRequest()
 
@@ -64,6 +71,19 @@ class DescriptorChannel:
     def should_stop(self) -> bool:
         """Says whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
+
+    def next_parameters(self) -> dict[str, Any] | None:
+        """Asks for another trial's parameters; raises ValueError for such as the task's type won't take."""
+        if self._answers is None:
+            return None
+        self._write({"next": True})
+        line = b""
+        while not line.endswith(b"\n") and (octets := os.read(self._answers, READ_BYTES)):
+            line += octets
+        answer: dict[str, Any] = json.loads(line or b"{}")
+        if answer.get("problem"):
+            raise ValueError(answer["problem"])
+        return answer.get("parameters")
 
     def _write(self, said: Mapping[str, Any]) -> None:
         line = json.dumps(said, allow_nan=False).encode() + b"\n"

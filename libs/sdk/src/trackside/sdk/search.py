@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.contracts.codec import command_of
-from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
@@ -233,8 +233,9 @@ def _read(kind: type[Command], body: Json) -> Any:
 
 
 def _view(stream: Stream, number: int) -> TrialView:
-    search, task_id = stream.search, trial_task_id(stream.stream_id, number)
+    search = stream.search
     assert search is not None
+    task_id = search.task_of(number)
     trial, task = search.trials[number], stream.tasks.get(task_id)
     reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
     return TrialView(

@@ -33,6 +33,22 @@ def parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {**(defaults or {}), **_connected().parameters()}
 
 
+def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Ends this trial with the result it has so far, and takes on the next one of its search in this process.
+
+    Gives that one's parameters, and the defaults of those that it was not given; what is reported from now
+    on is of it, and its steps begin anew. None if the search has no more for this task, and outside of a
+    search: then the task should end. Waits for the answer; raises ValueError for one that the type of the
+    task won't take.
+    """
+    global _next_report
+    found = _connected().next_parameters()
+    if found is None:
+        return None
+    _next_report = 0
+    return {**(defaults or {}), **found}
+
+
 def task_id() -> str:
     """Gives the id of the task that runs, such as `digits-1.7`; `alone` where no worker runs it."""
     return os.environ.get("TRACKSIDE_TASK_ID") or "alone"

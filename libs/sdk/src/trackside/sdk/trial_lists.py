@@ -51,7 +51,7 @@ def status_of(stream: Stream, trial: Trial) -> TrialStatus:
     """Gives the state of a trial, also of one that has not ended."""
     if trial.status is not None:
         return trial.status
-    task = stream.tasks.get(trial_task_id(stream.stream_id, trial.number))
+    task = stream.tasks.get(trial.within or trial_task_id(stream.stream_id, trial.number))
     runs = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
     return TrialStatus.RUNNING if runs else TrialStatus.WAITING
 
@@ -136,7 +136,7 @@ def _row(stream: Stream, search: Search, trial: Trial) -> Json:
         "value": trial.value,
         **({"values": values_of(search, trial)} if several else {}),
         "parameters": trial.parameters,
-        "task_id": trial_task_id(stream.stream_id, trial.number),
+        "task_id": search.task_of(trial.number),
         "source": trial.source,
         "space_version": trial.space_version,
     }

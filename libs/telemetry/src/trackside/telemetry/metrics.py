@@ -6,7 +6,7 @@ The cached makers are apart because `functools.cache` would hide the literals fr
 import difflib
 from contextvars import ContextVar
 from functools import cache
-from typing import Final, Self, cast
+from typing import Any, Final, Self
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
@@ -34,7 +34,7 @@ class _Mute:
         """Forgets nothing."""
 
 
-_MUTE: Final = _Mute()
+_MUTE: Final[Any] = _Mute()
 
 
 class UnknownMetric(LookupError):
@@ -43,17 +43,17 @@ class UnknownMetric(LookupError):
 
 def counter(name: CounterName) -> Counter:
     """Returns the counter of this name; raises UnknownMetric. Add with `.labels(...).inc(n)`."""
-    return cast(Counter, _MUTE) if MUTED.get() else _counter(name)
+    return _MUTE if MUTED.get() else _counter(name)
 
 
 def gauge(name: GaugeName) -> Gauge:
     """Returns the gauge of this name; raises UnknownMetric. Set with `.labels(...).set(value)`."""
-    return cast(Gauge, _MUTE) if MUTED.get() else _gauge(name)
+    return _MUTE if MUTED.get() else _gauge(name)
 
 
 def histogram(name: HistogramName) -> Histogram:
     """Returns the histogram of this name; raises UnknownMetric. Feed with `.labels(...).observe(value)`."""
-    return cast(Histogram, _MUTE) if MUTED.get() else _histogram(name)
+    return _MUTE if MUTED.get() else _histogram(name)
 
 
 def exposition() -> bytes:

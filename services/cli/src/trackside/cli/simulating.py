@@ -18,7 +18,8 @@ from trackside.cli.screen import Column
 from trackside.eventlog.clock import monotonic_s
 from trackside.replay.simulated_figures import Figures
 from trackside.replay.simulated_journal import Work
-from trackside.replay.simulation import Outcomes, Scene, calm, fleet, sweep
+from trackside.replay.simulated_scene import Outcomes, Scene, calm
+from trackside.replay.simulation import fleet, sweep
 from trackside.telemetry.logs import configure_logs
 
 MOST_AT_ONCE = 10_000

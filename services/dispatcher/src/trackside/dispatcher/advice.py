@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from trackside.contracts.searches import Suggester
-from trackside.dispatcher import decide
+from trackside.dispatcher import decide, handing_on
 from trackside.dispatcher.backlog import measure
 from trackside.dispatcher.decide import Answer
 from trackside.dispatcher.history import TunerHistory
@@ -173,7 +173,8 @@ class Advice:
                 events = decide.exhausted(search, seen)
             else:
                 source: Suggester = "fallback" if by_chance else "algorithm"
-                events = decide.suggestion(search, number, answer, seen, source)
+                within = handing_on.next_task(stream)
+                events = decide.suggestion(search, number, answer, seen, source, within)
         self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
 
     def _asked(

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
@@ -192,7 +191,7 @@ def _stop_trial(stream: Stream, search: Search, wanted: StopTrial) -> list[Event
         message = f"search {search.search_id} has {len(search.trials)} trials so far, from 0 on"
         return Problem(code="unknown_trial", path="$.trial", message=message)
     trial = search.trials[wanted.trial]
-    task = stream.tasks.get(trial_task_id(search.search_id, wanted.trial))
+    task = stream.tasks.get(search.task_of(wanted.trial))
     if trial.status is not None or task is None or task.end is not None:
         how = "it has ended" if trial.status is None else trial.status.value
         message = f"trial {wanted.trial} is over: {how}"

@@ -6,7 +6,6 @@ The log judges: an event that its clock finds too early has no effect, and is sa
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.searches import SearchTimeLimitReached
 from trackside.contracts.tasks import TaskStopRequested
@@ -50,11 +49,13 @@ def _trials(stream: Stream) -> Iterator[tuple[Task, int]]:
         return
     limit_ms = int(search.spec.max_trial_duration_s * 1000)
     for number in sorted(search.active):
-        task = stream.tasks.get(trial_task_id(search.search_id, number))
+        task = stream.tasks.get(search.task_of(number))
         if task is None or task.state is not TaskState.ACTIVE or task.stop_reason:
             continue
         if task.attempt.stopping is None:
-            yield task, task.attempt.accepted_ms + limit_ms
+            trial = search.trials[number]
+            began_ms = trial.suggested_ms if trial.within else 0  # its task may have run before it
+            yield task, max(task.attempt.accepted_ms, began_ms) + limit_ms
 
 
 class Deadlines:

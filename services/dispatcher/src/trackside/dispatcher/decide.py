@@ -38,7 +38,7 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher import assessors, batches, changes, origins, several, tuners
+from trackside.dispatcher import assessors, batches, changes, handing_on, origins, several, tuners
 from trackside.dispatcher.changes import Changing
 from trackside.dispatcher.offer import Offer, device_problem, type_problem
 from trackside.dispatcher.over import over_in
@@ -73,13 +73,15 @@ def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> 
     if answer is not None:
         lacking.append(answer)
     search, batch = stream.search, stream.batch
+    if stream.asking and not stream.closed:
+        lacking += [Answer(*found) for found in handing_on.lacking(stream)]
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
         lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks, over)
         lacking += _stopped_tasks(search, stream.tasks)
         lacking += _held_tasks(search, stream.tasks)
-        lacking += _added_trial(search, stream.traceparent)
+        lacking += _added_trial(stream, search)
         lacking += _failed_search(search, stream.traceparent)
         lacking += _ended_search(search, stream.traceparent)
     return lacking
@@ -91,17 +93,25 @@ def suggestion(
     parameters: dict[str, Any],
     seen: int,
     source: Suggester = "algorithm",
+    within: str = "",
 ) -> list[Event]:
-    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's."""
+    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
+
+    `within` is a task that goes on with it; else it has one of its own.
+    """
     spec = search.spec
+    suggested = TrialSuggested(
+        trial=number,
+        parameters=parameters,
+        seen=seen,
+        source=source,
+        space_version=search.space_version,
+        within=within,
+    )
+    if within:
+        return [suggested]
     return [
-        TrialSuggested(
-            trial=number,
-            parameters=parameters,
-            seen=seen,
-            source=source,
-            space_version=search.space_version,
-        ),
+        suggested,
         TaskSubmitted(
             task_id=trial_task_id(search.search_id, number),
             task_type=spec.task_type,
@@ -182,8 +192,7 @@ def has_failed(search: Search) -> bool:
 
 def early_stop(search: Search, trial: int, seen: int) -> list[Event]:
     """Gives the event of an assessor's verdict that a trial is hopeless."""
-    task_id = trial_task_id(search.search_id, trial)
-    return [TaskStopRequested(task_id=task_id, reason="assessor", seen=seen)]
+    return [TaskStopRequested(task_id=search.task_of(trial), reason="assessor", seen=seen)]
 
 
 def default_seed(stream_id: str) -> int:
@@ -288,15 +297,15 @@ def _fault_code(path: str) -> str:
 
 def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
     for number in sorted(over_in(search, tasks) if over is None else over):
-        task = tasks[trial_task_id(search.search_id, number)]
+        task = tasks[search.task_of(number)]
         yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
 
 
 def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
     if search.status is not SearchStatus.STOPPING:
         return
-    for number in sorted(search.active):
-        task = tasks.get(trial_task_id(search.search_id, number))
+    for task_id in _open_tasks(search):
+        task = tasks.get(task_id)
         if task is not None and task.state is not TaskState.ENDED and not task.stop_reason:
             event = TaskStopRequested(
                 task_id=task.task_id, reason="search_failed" if search.failure else "user"
@@ -304,13 +313,18 @@ def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             yield Answer("stop task", [event], task.traceparent)
 
 
+def _open_tasks(search: Search) -> list[str]:
+    """Lists the tasks of the trials that go on, and those that run without one."""
+    return [*(search.task_of(number) for number in sorted(search.active)), *search.idle]
+
+
 def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
     """Holds the tasks of a search that was paused with `return`, and releases them when that is over."""
     if not search.changes or search.status is SearchStatus.STOPPING:
         return
     hold = search.paused == "return"
-    for number in sorted(search.active):
-        task = tasks.get(trial_task_id(search.search_id, number))
+    for task_id in _open_tasks(search):
+        task = tasks.get(task_id)
         if task is None or task.state is TaskState.ENDED or task.stop_reason or task.held is hold:
             continue
         if hold:
@@ -321,12 +335,13 @@ def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             yield Answer("release task", [released], task.traceparent)
 
 
-def _added_trial(search: Search, traceparent: str) -> Iterable[Answer]:
+def _added_trial(stream: Stream, search: Search) -> Iterable[Answer]:
     number = search.next_added
     if number is not None:
         parameters = search.added[0].parameters
-        events = suggestion(search, number, parameters, search.opened[number], "customized")
-        yield Answer("add trial", events, traceparent)
+        within = handing_on.next_task(stream)
+        events = suggestion(search, number, parameters, search.opened[number], "customized", within)
+        yield Answer("add trial", events, stream.traceparent)
 
 
 def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
@@ -343,7 +358,7 @@ def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
 
 
 def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:
-    if search.active or search.next_added is not None:
+    if search.active or search.idle or search.next_added is not None:
         return
     if search.status in _FINISHED:
         status = SearchStatus.DONE

@@ -6,7 +6,6 @@ from typing import Any
 
 import structlog
 
-from trackside.contracts.ids import trial_task_id
 from trackside.dispatcher import decide
 from trackside.dispatcher.assessor_lane import AssessorLane, Verdicts
 from trackside.dispatcher.assessors import ASSESSORS
@@ -151,5 +150,6 @@ def _began_anew(stream: Stream, trial: int, rows: int) -> bool:
 
 def _may_stop(stream: Stream, trial: int) -> bool:
     """Says whether a trial runs still and nobody has asked for its end."""
-    task = stream.tasks.get(trial_task_id(stream.stream_id, trial))
-    return task is not None and task.end is None and not task.stop_reason
+    search = stream.search
+    task = None if search is None else stream.tasks.get(search.task_of(trial))
+    return task is not None and task.trial == trial and task.end is None and not task.stop_reason

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.search import Search
@@ -14,7 +13,7 @@ from trackside.domain.task_events import task_of
 
 def over_in(search: Search, tasks: dict[str, Task]) -> set[int]:
     """Looks through all open trials for those whose task has ended."""
-    named = ((number, tasks.get(trial_task_id(search.search_id, number))) for number in search.active)
+    named = ((number, tasks.get(search.task_of(number))) for number in search.active)
     return {number for number, task in named if task is not None and task.state is TaskState.ENDED}
 
 
@@ -30,9 +29,10 @@ class Over:
         if known is None:
             return
         if task_id := task_of(message):
-            task = stream.tasks.get(task_id)
-            if task is not None and task.trial is not None and task.state is TaskState.ENDED:
-                known.add(task.trial)
+            task, search = stream.tasks.get(task_id), stream.search
+            trial = None if task is None or task.state is not TaskState.ENDED else task.trial
+            if trial is not None and search is not None and trial in search.active:  # else it was over before
+                known.add(trial)
         elif isinstance(message, TrialEnded):
             known.discard(message.trial)
         elif not isinstance(message, TrialSuggested):  # it may have ended any task

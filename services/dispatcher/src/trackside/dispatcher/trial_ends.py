@@ -11,13 +11,13 @@ NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)
 
 
 def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
-    """Gives the state and the value of a trial whose task has ended.
+    """Gives the state and the value of a trial whose task has ended, or asks for another one.
 
     The value is the FINAL one, else the last PERIODICAL one; a trial that failed has none. One that was
     stopped after its FINAL value has done what it was for.
     """
     last = task.reports[-1][1] if task.reports else None
-    match task.end:
+    match AttemptEnd.FINISHED if task.asks else task.end:
         case AttemptEnd.FINISHED:
             return TrialStatus.SUCCEEDED, task.final if task.has_final else last
         case AttemptEnd.CANCELLED if task.has_final:
@@ -33,7 +33,7 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
 
 
 def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:
-    """Gives the event of a trial whose task has ended: its state, and its value for each objective.
+    """Gives the event of a trial that is over: its state, and its value for each objective.
 
     A trial that said numbers, but not those that the search asks for, has failed whatever its task did.
     """

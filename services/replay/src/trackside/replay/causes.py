@@ -173,7 +173,8 @@ class Causes:
                 search = self.stream.search
                 return -1 if search is None else self._slot(len(search.trials))
             case TrialEnded(trial=number):
-                of_task = self._tasks.get(trial_task_id(self.stream.stream_id, number))
+                search = self.stream.search
+                of_task = None if search is None else self._tasks.get(search.task_of(number))
                 return -1 if of_task is None else of_task.last
             case SearchEnded() | GroupEnded() | BatchEnded():
                 return self._ending

@@ -146,7 +146,7 @@ def _command(command: ReceivedCommand) -> Fields:
 
 
 def _task_of(stream: Stream, trial: Trial) -> Task | None:
-    return stream.tasks.get(trial_task_id(stream.stream_id, trial.number))
+    return stream.tasks.get(trial.within or trial_task_id(stream.stream_id, trial.number))
 
 
 def _trial(trial: Trial, task: Task | None) -> Fields:

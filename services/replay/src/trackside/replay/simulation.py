@@ -10,7 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,11 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.replay.simulated_figures import Figures, Times, figures_of
-from trackside.replay.simulated_journal import Work
+from trackside.replay.simulated_scene import Outcomes, Scene
 from trackside.replay.simulated_services import dispatcher, drawn, scheduler, shipped_settings
 from trackside.replay.simulated_worker import SimulatedWorker
 from trackside.replay.verify import Told, examine
-from trackside.replay.virtual_log import CALM, FixedTopics, VirtualLog, Weather
+from trackside.replay.virtual_log import CALM, FixedTopics, VirtualLog
 from trackside.replay.virtual_loop import Process, State, VirtualLoop
 
 STREAM = "s"
@@ -47,55 +47,9 @@ QUIET_S = 2.0
 ANEW_EVERY = 8
 """How many seeds share one whose log is verified from its bytes: others use what services have decoded."""
 COLLECT_EVERY = 20
-"""After how many seeds the garbage is collected: a seed leaves about 3 MB."""
+"""After how many seeds the garbage is collected."""
 WRONG_MS = 3_600_000
 """How far the clock of a process may jump, either way."""
-ROUGH = Weather(
-    append_s=(0.001, 0.01),
-    read_s=(0.001, 0.03),
-    stall_s=1.0,
-    late_s=2.0,
-    lost=0.01,
-    untold=0.01,
-    late=0.005,
-    stalled=0.01,
-    dropped=0.05,
-    repeated=0.05,
-    delayed=0.05,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What is simulated: so many trials, workers with CPU slots, rivals of each service, and faults.
-
-    `strikes` is how often each process is hit, at most: killed, paused or given a wrong clock.
-    """
-
-    trials: int = 30
-    concurrency: int = 6
-    workers: int = 2
-    slots: int = 2
-    rivals: int = 2
-    lease_s: float = 3.0
-    strikes: int = 3
-    weather: Weather = ROUGH
-    work: Work = field(default_factory=Work)
-
-
-@dataclass(slots=True)
-class Outcomes:
-    """What became of one seed: nothing is wrong if `wrong` is empty."""
-
-    seed: int
-    wrong: list[str] = field(default_factory=list)
-    faults: Counter[str] = field(default_factory=Counter)
-    events: int = 0
-    applied: int = 0
-    attempts: int = 0
-    virtual_s: float = 0.0
-    steps: int = 0
-    again: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -156,6 +110,13 @@ class Simulation:
                 self.loop.run_until(self.loop.time() + QUIET_S)
             self._judge(over)
         return self.outcome
+
+    def forget(self) -> None:
+        """Drops all that was simulated, which holds itself: else the collector must look through it."""
+        self.log.clear()
+        self.supervised.clear()
+        self.workers.clear()
+        self._by_process.clear()
 
     def search(self) -> bool:
         """Runs the search until the log says that it is over; False if it never is."""
@@ -265,7 +226,7 @@ class Simulation:
             process.strike_at = process.steps + one.strikes[0][1]
 
     def _after(self, delay_s: float, what: Callable[..., None], *arguments: Any) -> None:
-        self.loop.call_later(delay_s, what, *arguments, context=self.loop.network)
+        self.loop.post(delay_s, what, *arguments)
 
     def _written(self, topic: str, record: Outgoing) -> None:
         if topic == self.topics.fleet.name and not self._published:
@@ -356,19 +317,26 @@ def _states(streams: Streams) -> dict[str, Any]:
 
 def simulate(seed: int, scene: Scene | None = None) -> Outcomes:
     """Simulates one seed."""
-    return Simulation(seed, scene or Scene()).run()
+    simulation = Simulation(seed, scene or Scene())
+    try:
+        return simulation.run()
+    finally:
+        simulation.forget()
 
 
 def sweep(seeds: Iterable[int], scene: Scene | None = None) -> Iterator[Outcomes]:
     """Simulates seed after seed, with the garbage collector at rest within each: that saves a third."""
     was_on = gc.isenabled()
     gc.disable()
+    gc.collect()
+    gc.freeze()  # what was there before is not looked through again and again
     try:
         for number, seed in enumerate(seeds, 1):
             yield simulate(seed, scene)
             if number % COLLECT_EVERY == 0:
                 gc.collect()
     finally:
+        gc.unfreeze()
         if was_on:
             gc.enable()
 
@@ -390,8 +358,3 @@ def fleet(
     finally:
         if was_on:
             gc.enable()
-
-
-def calm(scene: Scene) -> Scene:
-    """Gives the same scene without any fault."""
-    return replace(scene, strikes=0, weather=CALM, rivals=1)

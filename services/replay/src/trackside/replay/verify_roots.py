@@ -16,7 +16,7 @@ from trackside.contracts.searches import SearchEnded, SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.replay.verify_findings import Findings
 from trackside.replay.verify_searches import OF_SEARCHES, SearchBook, Searches, book_of
-from trackside.replay.verify_tasks import TaskBook
+from trackside.replay.verify_task_books import TaskBook
 
 OF_BATCHES = (GroupEnded, BatchStopRequested, BatchEnded)
 STARTS = (SearchStarted, BatchStarted)
@@ -77,7 +77,8 @@ class Roots:
             self._submitted_of_batch(root, event, record)
         elif isinstance(root, SearchBook):
             trial = root.suggested - 1
-            if event.trial != trial or event.task_id != trial_task_id(root.search_id, trial):
+            of_it = event.trial == trial and event.task_id == trial_task_id(root.search_id, trial)
+            if trial in root.within or not of_it:
                 self.findings.illegal(
                     record, f"task {event.task_id} is not that of the newest trial, {trial}"
                 )

@@ -26,7 +26,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.replay.verify_findings import Findings
-from trackside.replay.verify_tasks import At, TaskBook
+from trackside.replay.verify_task_books import At, TaskBook
 
 _LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
 Change = (
@@ -61,6 +61,7 @@ class SearchBook:
     on from before the concurrency fell, until as many trials have ended. `failures` are the tuner's for the
     next trial; while `deferred` it waits for more to learn from than it had at offset `learnt_at`.
     `verdictless` is how much the assessor was told when it failed last, and how often it had in a row.
+    `within` names the tasks that went on with a trial.
     """
 
     search_id: str
@@ -83,6 +84,7 @@ class SearchBook:
     deferred: bool = False
     learnt_at: int = -1
     verdictless: tuple[int, int] = (0, 0)
+    within: dict[int, str] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:
@@ -135,6 +137,8 @@ class Searches:
         match event:
             case TrialSuggested():
                 self._suggested(book, event, record)
+                if event.within:
+                    self._goes_on(book, tasks.get(event.within), event, record)
             case TrialEnded():
                 self._trial_ended(book, tasks, event, record)
             case SearchExhausted():
@@ -200,9 +204,21 @@ class Searches:
         value = event.value if event.status is TrialStatus.SUCCEEDED else None
         if value is not None and (book.best is None or book.is_as_good(value, book.best)):
             book.best = value
-        task = tasks.get(trial_task_id(book.search_id, event.trial))
-        if task is None or task.at is not At.ENDED:
+        task = tasks.get(book.within.get(event.trial) or trial_task_id(book.search_id, event.trial))
+        if task is None or task.trial != event.trial or not (task.at is At.ENDED or task.asks):
             self.findings.illegal(record, f"trial {event.trial} ends before its task")
+        elif task.at is not At.ENDED:
+            task.rest()
+
+    def _goes_on(
+        self, book: SearchBook, task: TaskBook | None, event: TrialSuggested, record: Record
+    ) -> None:
+        """Judges whether a task may go on with another trial."""
+        book.within[event.trial] = event.within
+        if task is None or not (task.idle and task.asks) or task.stop or task.asked:
+            self.findings.illegal(record, f"task {event.within} doesn't wait for another trial")
+        else:
+            task.go_on(event.trial)
 
     def _changed(self, book: SearchBook, event: Change, record: Record) -> None:
         if book.stopping or event.change != book.changes + 1:

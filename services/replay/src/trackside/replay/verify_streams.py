@@ -22,7 +22,8 @@ from trackside.replay.verify_findings import Finding, Findings
 from trackside.replay.verify_fleet import Lives, check_role
 from trackside.replay.verify_roots import ENDS, STARTS, Root, Roots
 from trackside.replay.verify_sent import Sent
-from trackside.replay.verify_tasks import At, TaskBook, Tasks
+from trackside.replay.verify_task_books import At, TaskBook
+from trackside.replay.verify_tasks import Tasks
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
 OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})

@@ -3,18 +3,18 @@
 The books here are kept apart from the folded state, so that a fold that lets too much count is found.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import cast, get_args
 
 from trackside.contracts.message import Record
-from trackside.contracts.resources import Needs, Retry
+from trackside.contracts.resources import Retry
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
     MetricReported,
-    Reservation,
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
     TaskAccepted,
     TaskAssigned,
     TaskHeld,
@@ -35,19 +35,20 @@ from trackside.domain.task_events import TaskEvent
 from trackside.replay.verify_devices import Holding, Uses
 from trackside.replay.verify_findings import Findings, where
 from trackside.replay.verify_fleet import Lives
+from trackside.replay.verify_task_books import At, TaskBook
 
-OfWorker = TaskAccepted | TaskRefused | TaskReturned | TaskInterrupted | TaskStatusChanged | AttemptEnded
+OfWorker = (
+    TaskAccepted
+    | TaskRefused
+    | TaskReturned
+    | TaskInterrupted
+    | TaskStatusChanged
+    | ParametersRequested
+    | ParametersTaken
+    | AttemptEnded
+)
 OF_WORKERS = frozenset(get_args(OfWorker))
-_RESOURCES = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
-
-
-class At(Enum):
-    """Where a task is."""
-
-    QUEUED = auto()
-    PLACED = auto()
-    ACTIVE = auto()
-    ENDED = auto()
+Request = ParametersRequested | ParametersWithheld | ParametersTaken
 
 
 Named = (
@@ -57,61 +58,15 @@ Named = (
     | TaskReturned
     | TaskInterrupted
     | TaskStatusChanged
+    | ParametersRequested
+    | ParametersWithheld
+    | ParametersTaken
     | MetricReported
     | AttemptEnded
     | TaskRecallRequested
     | TaskPreemptionRequested
 )
 """The events that name a placement."""
-
-
-@dataclass(slots=True)
-class TaskBook:
-    """What was seen of a task. `earliest_ms`: not before then may it be placed again.
-
-    `interrupts` are those of the attempt, by resource; `ends` counts how its attempts ended. `asked` says
-    that its worker was told to end the placement, `exhausted` that its end allowed no other attempt, `held`
-    that it may not be placed, for the time `holds`.
-    """
-
-    task_id: str
-    needs: Needs
-    queued_ms: int
-    at: At = At.QUEUED
-    attempt: int = 1
-    placement: int = 0
-    incarnation: str = ""
-    reserved: Reservation = field(default_factory=Reservation)
-    behind: bool = False
-    holding: Holding | None = None
-    earliest_ms: int = 0
-    accepted_ms: int = 0
-    reached: int = TaskStatus.INIT
-    interrupts: Counter[str] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
-    steps: int | None = None
-    final: bool = False
-    stop: bool = False
-    asked: bool = False
-    held: bool = False
-    holds: int = 0
-    recalled: bool = False
-    unschedulable: int = 0
-    exhausted: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        """Says whether the task is over."""
-        return self.at is At.ENDED
-
-    @property
-    def interrupted(self) -> int:
-        """How often the attempt was interrupted."""
-        return sum(self.interrupts.values())
-
-    def tries(self, end: AttemptEnd) -> int:
-        """Counts what a policy counts of an end: running out of memory in training counts too."""
-        return self.ends[end.value] + (self.ends[_RESOURCES[end]] if end in _RESOURCES else 0)
 
 
 @dataclass(slots=True)
@@ -128,7 +83,8 @@ class Tasks:
         if event.task_id in books:
             self._find("INV-2", record, f"task {event.task_id} is submitted twice")
             return False
-        books[event.task_id] = TaskBook(event.task_id, event.needs, record.append_time_ms)
+        books[event.task_id] = book = TaskBook(event.task_id, event.needs, record.append_time_ms)
+        book.trial = event.trial
         return True
 
     def take(self, book: TaskBook, event: TaskEvent, record: Record) -> bool:
@@ -160,6 +116,8 @@ class Tasks:
                 self._stop_requested(book, record)
             case TaskHeld() | TaskReleased():
                 self._held(book, event, record)
+            case ParametersRequested() | ParametersWithheld() | ParametersTaken():
+                self._request(book, event, record)
             case _:
                 self._by_scheduler(book, event, record)
         return book.has_ended
@@ -208,6 +166,7 @@ class Tasks:
         book.at, book.attempt, book.placement = At.PLACED, event.attempt, event.placement
         book.incarnation, book.reserved, book.behind = event.incarnation, event.reserved, event.behind
         book.recalled = book.asked = False
+        book.requested = book.answered = book.taken = 0
         book.holding = Holding(
             task_id=event.task_id,
             worker_id=event.worker_id,
@@ -271,12 +230,28 @@ class Tasks:
         if not self._is_current(book, event, record):
             return
         legal = book.at is At.ACTIVE and event.interrupts == book.interrupted
+        legal = legal and event.requests == book.taken and not book.idle
         if event.kind == "FINAL":
             self._legal(legal and not book.final, book, event, record)
             book.final = True
         else:
             self._legal(legal and (book.steps is None or event.step > book.steps), book, event, record)
             book.steps = event.step
+
+    def _request(self, book: TaskBook, event: Request, record: Record) -> None:
+        if not self._is_current(book, event, record):
+            return
+        legal = book.at is At.ACTIVE
+        match event:
+            case ParametersRequested(request=number):
+                self._legal(legal and book.taken + 1 == book.requested + 1 == number, book, event, record)
+                book.requested = number
+            case ParametersWithheld(request=number):
+                self._legal(legal and book.answered < book.requested == number, book, event, record)
+                book.answered = number
+            case ParametersTaken(request=number):
+                self._legal(legal and book.taken < book.answered == number, book, event, record)
+                book.taken = number
 
     def _given_back(self, book: TaskBook, event: TaskRefused | TaskReturned, record: Record) -> None:
         if self._is_current(book, event, record):
@@ -300,7 +275,7 @@ class Tasks:
         book.ends[event.end.value] += 1
         rule: Retry = getattr(book.needs.retry, event.end.value, None) or Retry()
         book.exhausted = book.tries(event.end) > rule.times
-        if book.stop or book.exhausted:
+        if book.stop or book.idle or book.exhausted:
             self._end(book, record)
             return
         self._vacate(book, record)
@@ -345,7 +320,7 @@ class Tasks:
     def _requeue(self, book: TaskBook, record: Record) -> None:
         self._vacate(book, record)
         book.at, book.asked = At.QUEUED, False
-        if book.stop:
+        if book.stop or book.idle:
             self._end(book, record)
 
     def _end(self, book: TaskBook, record: Record) -> None:

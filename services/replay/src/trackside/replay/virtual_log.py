@@ -88,19 +88,22 @@ class VirtualLog:
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
         """Appends a batch whole, after a while; raises TransientError if the network won't say."""
         place = self._place(topic, partition)
-        if sum(len(record.key or b"") + len(record.value or b"") for record in batch) > self._limits[topic]:
+        octets = 0
+        for record in batch:
+            octets += len(record.key or b"") + len(record.value or b"")
+        if octets > self._limits[topic]:
             raise TooLargeError(f"a batch for {topic} is over {self._limits[topic]} bytes")
         low, high = self.weather.append_s
         delay, answer = low + self._chance.random() * (high - low), self._loop.create_future()
         fate = self._fate()
         if fate == "late":
             later = delay + self._chance.random() * self.weather.late_s
-            self._soon(later, self._land, place, batch, None)
+            self._loop.post(later, self._land, place, batch, None)
         told = answer if fate == "" else None
         if fate in ("", "untold"):
-            self._soon(delay, self._land, place, batch, told)
+            self._loop.post(delay, self._land, place, batch, told)
         if told is None:
-            self._soon(delay, _fail, answer, f"{topic}-{partition}: {fate}")
+            self._loop.post(delay, _fail, answer, f"{topic}-{partition}: {fate}")
         landed: Appended = await answer
         return landed
 
@@ -113,7 +116,7 @@ class VirtualLog:
                 await self.append(topic, partition, [record])
             if self._strikes("delayed", self.weather.delayed):
                 later = self._chance.random() * self.weather.late_s
-                self._soon(later, self._land, self._place(topic, partition), [record], None)
+                self._loop.post(later, self._land, self._place(topic, partition), [record], None)
                 return Appended(0, self._loop.now_ms())
         return await self.append(topic, partition, [record])
 
@@ -158,6 +161,12 @@ class VirtualLog:
 
     async def close(self) -> None:
         """Does nothing: there are no connections."""
+
+    def clear(self) -> None:
+        """Drops everything, when nobody is going to read or write any more."""
+        self.written = None
+        for held in (self.entries, self._records, self._readers):
+            held.clear()
 
     def decoded(self, entry: Entry) -> Record | None:
         """Decodes an entry, as all readers do; what one has read needn't be decoded for the next."""
@@ -216,7 +225,7 @@ class VirtualLog:
                 if self._strikes("stalled", self.weather.stalled):
                     delay += self._chance.random() * self.weather.stall_s
                 reader.coming.add(place)
-                self._soon(delay, reader.arrived, place)
+                self._loop.post(delay, reader.arrived, place)
         if gone:
             self._readers[place] = [reader for reader in readers if not reader.dead]
 
@@ -238,12 +247,9 @@ class VirtualLog:
             self.faults[what] += 1
         return struck
 
-    def _soon(self, delay: float, what: Callable[..., object], *arguments: object) -> None:
-        self._loop.call_later(delay, what, *arguments, context=self._loop.network)
-
     async def _moment(self) -> None:
         passed = self._loop.create_future()
-        self._soon(self._chance.random() * 0.002, _settle, passed)
+        self._loop.post(self._chance.random() * 0.002, _settle, passed)
         await passed
 
     def _known(self, topic: str) -> Topic:

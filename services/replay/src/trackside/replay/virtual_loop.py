@@ -18,7 +18,6 @@ from enum import Enum, auto
 from math import inf
 from types import TracebackType
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 from trackside.contracts.ids import CHANCE
 from trackside.eventlog.clock import CLOCK
@@ -49,7 +48,17 @@ class Process:
     strike_at: int = -1
     wrong_ms: int = 0
     held: list["_Call"] = field(default_factory=list)
-    tasks: "WeakSet[asyncio.Task[Any]]" = field(default_factory=WeakSet)
+    tasks: list["asyncio.Task[Any]"] = field(default_factory=list)
+    """All that may not be done; those that are are forgotten when there are twice as many."""
+
+    most_tasks: int = 32
+
+    def takes(self, task: "asyncio.Task[Any]") -> None:
+        """Notes a task."""
+        self.tasks.append(task)
+        if len(self.tasks) > self.most_tasks:
+            self.tasks = [known for known in self.tasks if not known.done()]
+            self.most_tasks = 32 + 2 * len(self.tasks)
 
     def now_ms(self) -> int:
         """Gives the wall clock of the process, ms since 1970."""
@@ -68,9 +77,15 @@ class _Call(asyncio.TimerHandle):
 
     __slots__ = ("arguments", "gone", "process", "what", "where")
 
-    def __init__(self, what: Callable[..., object], arguments: tuple[Any, ...], where: Context, when: float):
-        self.what, self.arguments, self.where = what, arguments, where
-        self.process = where.get(PROCESS)
+    def __init__(
+        self,
+        what: Callable[..., object],
+        arguments: tuple[Any, ...],
+        where: Context,
+        when: float,
+        process: Process | None,
+    ) -> None:
+        self.what, self.arguments, self.where, self.process = what, arguments, where, process
         self.gone = False
         self._when = when
 
@@ -146,14 +161,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Runs until `halt` is called; False if it isn't by then, or if nothing is left to do."""
         asyncio._set_running_loop(self)
         self.halted = False
-        ready, step = self._ready, self._step
+        ready, step, running = self._ready, self._step, State.RUNNING
         try:
             while not self.halted:
                 if not ready and not self._next_timers(until_s):
                     return False
                 if self.steps > most_steps:
                     return False
-                step(ready.popleft())
+                call = ready.popleft()
+                process = call.process
+                if process is None or process.state is running:
+                    step(call, process)
+                elif not call.gone:
+                    process.held.append(call)  # of a dead one too: what it began can only be ended by these
             return True
         finally:
             asyncio._set_running_loop(None)
@@ -175,35 +195,35 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         try:
             while self._ready:
-                self._step(self._ready.popleft())
+                call = self._ready.popleft()
+                self._step(call, call.process)
         finally:
             asyncio._set_running_loop(None)
 
     def _next_timers(self, until_s: float) -> bool:
-        timers = self._timers
+        timers, pop = self._timers, heapq.heappop
         while timers and timers[0][2].gone:
-            heapq.heappop(timers)
+            pop(timers)
         if not timers or timers[0][0] > until_s:
             return False
-        self.now_s = max(self.now_s, timers[0][0])
-        while timers and timers[0][0] <= self.now_s:
-            call = heapq.heappop(timers)[2]
+        now_s = self.now_s = max(self.now_s, timers[0][0])
+        while timers and timers[0][0] <= now_s:
+            call = pop(timers)[2]
             if not call.gone:
                 self._ready.append(call)
         return bool(self._ready)
 
-    def _step(self, call: _Call) -> None:
-        process = call.process
+    def _step(self, call: _Call, process: Process | None) -> None:
+        """Runs a callback, unless it was cancelled, or its process is struck first."""
         if call.gone:
             return
         if process is not None:
-            if process.state is State.RUNNING:
-                process.steps += 1
-                if process.steps == process.strike_at:
-                    self.struck(process)
-            if process.state is not State.RUNNING:
-                process.held.append(call)  # of a dead one too: what it had begun can only be ended by these
-                return
+            process.steps += 1
+            if process.steps == process.strike_at:
+                self.struck(process)
+                if process.state is not State.RUNNING:
+                    process.held.append(call)
+                    return
         self.steps += 1
         call.where.run(call.what, *call.arguments)
 
@@ -211,7 +231,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Runs a callback as the last one of this moment."""
-        call = _Call(callback, args, context or copy_context(), self.now_s)
+        where = context or copy_context()
+        call = _Call(callback, args, where, self.now_s, where.get(PROCESS))
         self._ready.append(call)
         return call
 
@@ -225,10 +246,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Runs a callback at a moment of the loop's time."""
-        call = _Call(callback, args, context or copy_context(), when)
+        where = context or copy_context()
+        call = _Call(callback, args, where, when, where.get(PROCESS))
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, call))
         return call
+
+    def post(self, delay_s: float, what: Callable[..., object], *arguments: object) -> None:
+        """Has the network do something after so many seconds."""
+        when = self.now_s + delay_s
+        self._number += 1
+        call = _Call(what, arguments, self.network, when, None)
+        heapq.heappush(self._timers, (when, self._number, call))
 
     def create_future(self) -> asyncio.Future[Any]:
         """Makes a future of this loop."""
@@ -241,7 +270,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         context = context or copy_context()
         task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
         if (process := context.get(PROCESS)) is not None:
-            process.tasks.add(task)
+            process.takes(task)
         return task
 
     def get_debug(self) -> bool:

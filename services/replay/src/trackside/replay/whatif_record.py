@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import TrialStatus
 from trackside.contracts.tasks import (
@@ -156,7 +155,7 @@ async def recording_of(history: History, moment: Moment = NOW) -> Recording:
 def _recording(search: Search, watch: _Watch) -> Recording:
     traces, stops = [], []
     for trial in search.trials:
-        held = watch.tasks.get(trial_task_id(search.search_id, trial.number))
+        held = watch.tasks.get(search.task_of(trial.number))
         if held is None or trial.status is None or held.first_ms < 0:
             continue
         traces.append(_trace(search, trial, held, watch.times))

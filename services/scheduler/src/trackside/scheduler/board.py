@@ -199,7 +199,8 @@ class Board:
             self.on.setdefault(where, {})[task_id] = None
         self.placed[task_id] = task
         attempt = task.attempt
-        if task.state is TaskState.PLACED or task.stop_reason or attempt.stopping or attempt.recalled:
+        to_end = task.stop_reason or attempt.stopping or attempt.recalled
+        if task.state is TaskState.PLACED or to_end or task.answered > task.taken:
             self.owing[task_id] = task
         else:
             self.owing.pop(task_id, None)

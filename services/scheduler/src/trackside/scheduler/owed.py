@@ -6,13 +6,13 @@ from functools import partial
 from typing import Literal
 
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
 from trackside.domain import retries
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.board import Board
 
-Command = RunTask | StopTask | RecallTask
+Command = RunTask | StopTask | RecallTask | NextParameters
 Key = tuple[str, str, int, int]
 HOST = "host"
 STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
@@ -45,7 +45,8 @@ class DeviceCommand:
 def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
     """Gives every device command that the log has not answered.
 
-    What is placed shall run, what shall end is stopped, and what was asked back is given back.
+    What is placed shall run, what shall end is stopped, what was asked back is given back, and what asked
+    for another trial's parameters is answered.
     """
     for task in board.owing.values():
         place = task.place
@@ -61,6 +62,8 @@ def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
         elif task.state is TaskState.PLACED:
             name, make = "RunTask", partial(_run_of, lease_s=board.policy.lease_s)
             held = attempt.behind and board.is_waiting(task.task_id)
+        elif task.answered > task.taken:
+            name, make = f"NextParameters {task.answered}", _next_of
         else:
             continue
         key = (name, task.task_id, attempt.number, attempt.placement)
@@ -123,6 +126,18 @@ def _recall_of(task: Task, stream: str, incarnation: str) -> RecallTask:
         attempt=task.attempt.number,
         placement=task.attempt.placement,
         incarnation=incarnation,
+    )
+
+
+def _next_of(task: Task, stream: str, incarnation: str) -> NextParameters:
+    return NextParameters(
+        stream=stream,
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        incarnation=incarnation,
+        request=task.answered,
+        parameters=None if task.withheld else task.parameters,
     )
 
 

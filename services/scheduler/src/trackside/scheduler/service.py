@@ -6,6 +6,7 @@ import structlog
 
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Event, Record
+from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
 from trackside.contracts.topics import Topics
 from trackside.domain import fleet
@@ -214,7 +215,8 @@ class Scheduler:
             return
         if type(message) is MetricReported:
             return
-        task = stream.tasks.get(task_of(message))
+        goes_on = type(message) is TrialSuggested
+        task = stream.tasks.get(message.within if goes_on else task_of(message))  # type: ignore[attr-defined]
         if type(message) is TaskRefused and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
             self._leave_alone(message, task)

@@ -9,7 +9,7 @@ import structlog
 from trackside.contracts.codec import CODEC, UndecodableError
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
-from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
@@ -141,6 +141,8 @@ class Incarnation:
                 self._stop(command, envelope.traceparent)
             case RecallTask():
                 self._recall(command, envelope.traceparent)
+            case NextParameters():
+                self._go_on(command)
             case _:
                 log.warning(
                     "a record of a device topic is no command", topic=entry.topic, offset=entry.offset
@@ -187,6 +189,14 @@ class Incarnation:
             self._answer_again(command, traceparent)
         elif verdict is Verdict.NEVER_RUN:
             self.placements.bury(placement_of(command, traceparent), None)
+
+    def _go_on(self, command: NextParameters) -> None:
+        held = self.placements.of_task(command.task_id) if self._tokens.is_here(command) else None
+        if held is not None and held.run is not None:
+            problem = None
+            if command.parameters is not None:
+                problem = self._catalogue.violation_of(held.command.task_type, command.parameters)
+            held.run.go_on(command.request, command.parameters, problem or "")
 
     def _answer_again(self, command: RunTask | StopTask | RecallTask, traceparent: str) -> None:
         answer = self._tokens.tasks[command.task_id].answer

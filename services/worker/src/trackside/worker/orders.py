@@ -32,6 +32,7 @@ class Orders:
         self._guard = Guard()
         self._rest = b""
         self._obeyed: list[Word] = []
+        self._answers: list[Word] = []
 
     def outputs(self, count: int) -> list[int]:
         """Gives the first descriptors that came along, which are no locks: the task's output goes there."""
@@ -54,6 +55,18 @@ class Orders:
             self._take_lines()
         return self._obeyed.pop(0)
 
+    def answer(self, request: int) -> Word | None:
+        """Waits for the answer to a request; None if the process is told to exit. Raises WorkerGoneError."""
+        while True:
+            self._take_lines()
+            for word in self._answers:
+                if word.request == request:
+                    self._answers.clear()
+                    return word
+            if any(word.do == "EXIT" for word in self._obeyed):
+                return None
+            self._receive()
+
     def interrupted(self) -> None:
         """Turns away what was said during a training that ran out of memory; then one more may be told.
 
@@ -68,6 +81,7 @@ class Orders:
         """Is ready for another assignment; devices and whatever came for the last one are given up."""
         self._guard, self._rest = Guard(), b""
         self._obeyed.clear()
+        self._answers.clear()
         while self.locks:
             os.close(self.locks.pop())
 
@@ -105,4 +119,4 @@ class Orders:
             if objection is not None:
                 sys.stderr.write(f"trackside: {objection}\n")
             elif isinstance(word, Word):
-                self._obeyed.append(word)
+                (self._answers if word.do == "NEXT" else self._obeyed).append(word)

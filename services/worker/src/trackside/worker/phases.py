@@ -9,6 +9,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, m
     process may run another one. Raises WorkerGoneError.
     """
     attempt = _Attempt(assignment, channel, orders, memory)
+    channel.answer = partial(_answer, orders)
     try:
         result = attempt.result()
     except _Failure as failure:
@@ -59,6 +61,14 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, m
     return left and ending["end"] == AttemptEnd.FINISHED and not attempt.was_interrupted
 
 
+def _answer(orders: Orders, request: int) -> dict[str, Any] | None:
+    """Waits for another trial's parameters; raises ValueError for such as the task's type won't take."""
+    word = orders.answer(request)
+    if word is not None and word.problem:
+        raise ValueError(word.problem)
+    return None if word is None or word.parameters is None else dict(word.parameters)
+
+
 def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: WorkerChannel) -> bool:
     """Writes the ending down and says so; where the disk has no room, the channel carries it.
 
@@ -67,7 +77,7 @@ def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: Worke
     """
     path = Path(assignment["ending"])
     try:
-        write_whole(path, ending | {"reports": channel.said, "final": channel.final_value})
+        write_whole(path, ending | channel.said_of_this())
     except OSError as error:
         sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
         channel.tell({"ended": True, "ending": ending})
@@ -135,8 +145,7 @@ class _Attempt:
         give_memory_back()
         sys.stderr.write(f"{said['error']['traceback']}trackside: out of memory, to be trained again\n")
         self._channel.flush()
-        self._channel.said.clear()
-        self._channel.final_value = None
+        self._channel.forget()
         trial.connect(self._channel)
         self._orders.interrupted()
         self._channel.tell({"interrupted": said})

@@ -24,6 +24,7 @@ from trackside.sdk.channel import Channel
 from trackside.worker import leftovers
 from trackside.worker.lifeline import die_with
 from trackside.worker.program_lines import (
+    Ask,
     Final,
     Lines,
     Point,
@@ -86,7 +87,7 @@ class Program:
         self._parameters = assignment["parameters"]
         self._channel = channel
         self._locks: list[int] = assignment["locks"]
-        _check_runnable(self._argv[0], self._environment("", -1))
+        _check_runnable(self._argv[0], self._environment("", -1, -1))
 
     def load(self) -> None:
         """Writes the parameters to parameters.json in the working directory."""
@@ -100,37 +101,60 @@ class Program:
         trial.connect(self._channel)  # a program that is run again counts its steps anew
         for name in leftovers.end_descendants():
             sys.stderr.write(f"trackside: killed what the run before had left: {name}\n")
-        listening, speaking = os.pipe()
+        (listening, speaking), (hearing, answering) = os.pipe(), os.pipe()
         with _StopSignal() as stop:
             try:
-                process = self._started(device, speaking)
+                process = self._started(device, speaking, hearing)
+            except UnstartableError:
+                os.close(listening)
+                os.close(answering)
+                raise
             finally:
                 os.close(speaking)
+                os.close(hearing)
             stop.reaches(process)
-            hearer = _Hearer(listening, process)
-            code = hearer.listen()
+            hearer = _Hearer(listening, process, partial(self._answer, answering))
+            try:
+                code = hearer.listen()
+            finally:
+                os.close(answering)
         if code != 0:
             raise ProgramFailedError(code, _manner(code) + hearer.last_words())
         return hearer.result
 
-    def _started(self, device: str, speaking: int) -> "subprocess.Popen[bytes]":
+    def _answer(self, answering: int) -> None:
+        """Asks for another trial's parameters, and tells the program; parameters.json holds them too."""
+        try:
+            found = trial.next_parameters()
+            answer: dict[str, Any] = {"parameters": found}
+        except ValueError as error:
+            found, answer = None, {"problem": str(error)}
+        if found is not None:
+            self._parameters = found
+            self.load()
+        rest = json.dumps(answer).encode() + b"\n"
+        with contextlib.suppress(BrokenPipeError):  # it has ended: its exit code says more
+            while rest:
+                rest = rest[os.write(answering, rest) :]
+
+    def _started(self, device: str, speaking: int, hearing: int) -> "subprocess.Popen[bytes]":
         replaced = {"parameters_file": str(self._file), "workdir": str(self._workdir), "device": device}
         argv = [_filled(item, replaced) for item in self._argv]
         try:
             return subprocess.Popen(
                 argv,
-                env=self._environment(device, speaking),
+                env=self._environment(device, speaking, hearing),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                pass_fds=[speaking, *self._locks],
+                pass_fds=[speaking, hearing, *self._locks],
                 # This process has one thread that forks: the program dies with it.
                 preexec_fn=partial(die_with, os.getpid()),
             )
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             raise UnstartableError(f"{argv[0]} can't be run: {error}") from error
 
-    def _environment(self, device: str, speaking: int) -> dict[str, str]:
+    def _environment(self, device: str, speaking: int, hearing: int) -> dict[str, str]:
         found = dict(os.environ)
         if self._path:
             found["PYTHONPATH"] = os.pathsep.join(filter(None, [self._path, found.get("PYTHONPATH", "")]))
@@ -138,6 +162,7 @@ class Program:
         found["TRACKSIDE_DEVICE"] = device
         found["TRACKSIDE_PARAMETERS_FILE"] = str(self._file)
         found["TRACKSIDE_METRICS_FD"] = str(speaking)
+        found["TRACKSIDE_ANSWERS_FD"] = str(hearing)
         return found
 
     @property
@@ -192,10 +217,13 @@ class _StopSignal:
 class _Hearer:
     """Takes what a program says: metrics to the trial, the standard error to our own."""
 
-    def __init__(self, listening: int, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(
+        self, listening: int, process: "subprocess.Popen[bytes]", answer: Callable[[], None]
+    ) -> None:
         assert process.stderr is not None
         self.result: dict[str, Any] = {}
         self._process = process
+        self._answer = answer
         self._stderr = process.stderr
         self._listening = listening
         self._lines = Lines()
@@ -255,6 +283,8 @@ class _Hearer:
                 trial.result(value)
             case Result(result):
                 self.result = result
+            case Ask():
+                self._answer()
 
     def _warn(self, sentence: str) -> None:
         self._warnings += 1

@@ -5,6 +5,7 @@
     {"final": 0.93}                                  the value that the trial is judged by
     {"final": {"accuracy": 0.93, "latency": 12}}     the same of several objectives; so may a report be
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
+    {"next": true}                                   asks for another trial's parameters, and waits for them
 
 A number that isn't finite may be written as JSON doesn't know it (NaN) or as "nan", "inf", "-inf".
 """
@@ -53,7 +54,12 @@ class Result:
     result: dict[str, Any]
 
 
-Word = Point | Report | Final | Result
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for another trial's parameters."""
+
+
+Word = Point | Report | Final | Result | Ask
 
 
 class Lines:
@@ -109,6 +115,8 @@ def _word(found: dict[str, Any]) -> Word:
             return Report(_numbers("report", value), _step(rest))
         case {"final": value}:
             return Final(_numbers("final", value))
+        case {"next": True}:
+            return Ask()
         case {"result": dict(result)}:
             return Result(result)
         case {"result": _}:

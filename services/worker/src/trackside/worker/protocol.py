@@ -2,7 +2,9 @@
 
 Lines of JSON on the process's channel: the assignment, then `{"do": "LOAD"}`, `{"do": "TRAIN", "device":
 "cuda:0"}` and `{"do": "EXIT"}`. LOAD and TRAIN may come at once; each is obeyed in its turn. After a training
-that ran out of memory the process waits for another TRAIN.
+that ran out of memory the process waits for another TRAIN. Until its work is over it may ask for another
+trial's parameters, and is answered with `{"do": "NEXT", "request": 1, "parameters": {...}}`: null where there
+are none, with a `problem` where these won't do.
 
     new -LOAD-> loading -TRAIN-> training -ran out of memory-> loading
       any of these -EXIT-> leaving             training -ended-> over
@@ -19,10 +21,16 @@ MAX_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One thing that a process is told to do; `device` is torch's name of the one to train on."""
+    """One thing that a process is told to do; `device` is torch's name of the one to train on.
 
-    do: Literal["LOAD", "TRAIN", "EXIT"]
+    The last three are of NEXT: which request it answers, with what.
+    """
+
+    do: Literal["LOAD", "TRAIN", "EXIT", "NEXT"]
     device: str = ""
+    request: int = 0
+    parameters: Mapping[str, Any] | None = None
+    problem: str = ""
 
 
 class State(StrEnum):
@@ -46,6 +54,8 @@ class Guard:
 
     def objection(self, word: Word) -> str | None:
         """Gives why a word is rejected; None if it shall be obeyed, which is noted."""
+        if word.do == "NEXT" and self.state in (State.LOADING, State.TRAINING):
+            return None
         following = _NEXT.get((self.state, word.do))
         if word.do == "EXIT" and self.state is not State.OVER:
             following = State.LEAVING
@@ -71,6 +81,9 @@ def line(message: Mapping[str, Any]) -> bytes:
 
 def spoken(word: Word) -> bytes:
     """Writes a word as a line."""
+    if word.do == "NEXT":
+        said = {"request": word.request, "parameters": word.parameters, "problem": word.problem}
+        return line({"do": word.do, **said})
     return line({"do": word.do, "device": word.device} if word.device else {"do": word.do})
 
 
@@ -80,6 +93,8 @@ def read(octets: bytes) -> Word | str:
         match json.loads(octets):
             case {"do": "LOAD" | "TRAIN" | "EXIT" as do, **more}:
                 return Word(do, str(more.get("device", "")))
+            case {"do": "NEXT", "request": int(request), "parameters": parameters, **more}:
+                return Word("NEXT", "", request, parameters, str(more.get("problem", "")))
     except ValueError:
         pass
-    return f"expected LOAD, TRAIN or EXIT, got {octets[:MAX_SHOWN]!r}"
+    return f"expected LOAD, TRAIN, EXIT or NEXT, got {octets[:MAX_SHOWN]!r}"

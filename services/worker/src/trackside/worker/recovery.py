@@ -67,6 +67,9 @@ def _end(
         reporter.accepted()
     if written is not None:
         reporter.begin_anew(written.get("interrupts", 0))
+        if requests := written.get("requests", 0):
+            reporter.taken(requests)
+            reporter.answered(requests, goes_on=True)
         reporter.reports([(step, value, time_ms) for step, value, time_ms in written.get("reports", [])])
         if written.get("final") is not None:
             reporter.final(written["final"])

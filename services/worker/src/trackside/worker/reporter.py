@@ -10,6 +10,8 @@ from trackside.contracts.summaries import MetricPointsReported, OutputWritten, S
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
+    ParametersRequested,
+    ParametersTaken,
     Reservation,
     TaskAccepted,
     TaskInterrupted,
@@ -62,6 +64,8 @@ class Reporter:
         self._timer: asyncio.TimerHandle | None = None
         self._reported = 0
         self._interrupts = 0
+        self._requests = 0
+        self._behind = 0
 
     @property
     def _token(self) -> dict[str, Any]:
@@ -119,6 +123,25 @@ class Reporter:
         """Counts steps from the first again: the attempt has been interrupted so often."""
         self._reported, self._interrupts = 0, interrupts
 
+    def asks(self, request: int) -> None:
+        """Says that the task asks for another trial's parameters."""
+        self._event(
+            ParametersRequested(**self._token, incarnation=self._placement.incarnation, request=request)
+        )
+
+    def taken(self, request: int) -> None:
+        """Says that the task has the answer to its request."""
+        self._event(ParametersTaken(**self._token, incarnation=self._placement.incarnation, request=request))
+
+    def answered(self, requests: int, goes_on: bool) -> None:
+        """Counts what is reported from now on behind so many requests; of another trial, if it goes on.
+
+        Points to look at are the task's: their steps go on.
+        """
+        self._requests = requests
+        if goes_on:
+            self._behind, self._reported = self._behind + self._reported, 0
+
     def status(self, status: TaskStatus) -> None:
         """Says which phase begins."""
         event = TaskStatusChanged(
@@ -136,7 +159,7 @@ class Reporter:
             deciding, others = apart(value)
             self._metric("PERIODICAL", step, deciding, others)
             if deciding is not None:
-                self.points([(OBJECTIVE, step, time_ms, deciding)])
+                self.points([(OBJECTIVE, self._behind + step, time_ms, deciding)])
 
     def final(self, value: Spoken) -> None:
         """Sends the value that the trial is judged by."""
@@ -230,7 +253,7 @@ class Reporter:
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
         said = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
-        said["interrupts"] = self._interrupts
+        said |= {"interrupts": self._interrupts, "requests": self._requests}
         if others:
             said["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
         self._event(MetricReported.model_validate(said), patient=kind == "FINAL")

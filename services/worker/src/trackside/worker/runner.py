@@ -92,6 +92,7 @@ class Run:
         self._asked: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._written: Mapping[str, Any] | None = None
+        self._asks = self._answered = self._taken = 0
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._listens: asyncio.Future[asyncio.StreamWriter] = loop.create_future()
@@ -122,6 +123,14 @@ class Run:
     def train(self) -> None:
         """Tells the process that its devices are free now: after it was made without, or interrupted."""
         self._telling = asyncio.get_running_loop().create_task(self._give_devices())
+
+    def go_on(self, request: int, parameters: Json | None, problem: str) -> None:
+        """Gives the process the answer to its request, once; says again that it has one that it has."""
+        if request <= self._taken:
+            self._reporter.taken(request)
+        elif self._answered < request == self._asks:  # it speaks, so it listens
+            self._answered = request
+            self._listens.result().write(spoken(Word("NEXT", "", request, parameters, problem)))
 
     def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
         """Asks the process to end, and kills its group after the grace time; the first reason stays.
@@ -304,6 +313,13 @@ class Run:
                 self._hear_end(more)
             case {"points": list(items)}:
                 self._reporter.points([(tag, step, time_ms, value) for tag, step, time_ms, value in items])
+            case {"asks": int(request)}:
+                self._asks = request
+                self._reporter.asks(request)
+            case {"taken": int(request), "goes_on": bool(goes_on)}:
+                self._taken = request
+                self._reporter.taken(request)
+                self._reporter.answered(request, goes_on)
             case {"interrupted": dict(interrupt)}:
                 self.phase = TaskStatus.INTERRUPT
                 self._ears.interrupted(interrupt)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import NextParameters, RecallTask, RunTask, StopTask
 
 REMEMBERED_TASKS = 100_000
 
@@ -81,7 +81,12 @@ class Tokens:
         waits = verdict is Verdict.ANSWER_AGAIN and known is not None and known.here and not known.begun
         return Verdict.RETURN if waits else verdict
 
-    def _known(self, command: RunTask | StopTask | RecallTask) -> Verdict | None:
+    def is_here(self, command: NextParameters) -> bool:
+        """Says whether an answer is for the newest placement of its task, and that is here."""
+        known = self.tasks.get(command.task_id)
+        return self._known(command) is Verdict.ANSWER_AGAIN and known is not None and known.here
+
+    def _known(self, command: RunTask | StopTask | RecallTask | NextParameters) -> Verdict | None:
         if command.incarnation != self.incarnation:
             return Verdict.IGNORE
         known = self.tasks.get(command.task_id)

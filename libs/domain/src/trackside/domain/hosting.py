@@ -1,0 +1,77 @@
+"""A task that carries out several trials one after another: its process asks for the next parameters.
+
+The trial that it has ends with what was reported of it, and the next trial of the search goes on in the same
+process. In between the task is idle: nothing is lost with its process then, so it isn't tried again.
+"""
+
+from typing import Any
+
+from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld
+from trackside.domain import reports
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task, TaskState
+
+Word = ParametersRequested | ParametersWithheld | ParametersTaken
+
+
+def evolve(task: Task, event: Word) -> Outcome:
+    """Folds a request, that there is nothing for it, or that the process has the answer."""
+    said, now = (event.attempt, event.placement), (task.attempt.number, task.attempt.placement)
+    if task.state is not TaskState.ACTIVE or task.place is None or said != now:
+        return Outcome.OVERTAKEN
+    if isinstance(event, ParametersWithheld):
+        return _withheld(task, event)
+    if event.incarnation != task.place.incarnation:
+        return Outcome.OVERTAKEN
+    return _requested(task, event) if isinstance(event, ParametersRequested) else _taken(task, event)
+
+
+def _requested(task: Task, event: ParametersRequested) -> Outcome:
+    if event.request <= task.requested:
+        return Outcome.DUPLICATE
+    if task.requested != task.taken or event.request != task.requested + 1:
+        return Outcome.OVERTAKEN
+    task.requested = event.request
+    return Outcome.APPLIED
+
+
+def _withheld(task: Task, event: ParametersWithheld) -> Outcome:
+    if event.request <= task.answered:
+        return Outcome.DUPLICATE
+    if event.request != task.requested:
+        return Outcome.OVERTAKEN
+    task.answered, task.withheld = event.request, True
+    return Outcome.APPLIED
+
+
+def _taken(task: Task, event: ParametersTaken) -> Outcome:
+    if event.request <= task.taken:
+        return Outcome.DUPLICATE
+    if event.request != task.answered:
+        return Outcome.OVERTAKEN
+    task.taken = event.request
+    return Outcome.APPLIED
+
+
+def is_free(task: Task) -> bool:
+    """Says whether a task waits for its next trial, and nobody has asked for its end."""
+    return task.idle and task.asks and not task.stop_reason and task.attempt.stopping is None
+
+
+def rest(task: Task) -> None:
+    """Takes from a task that asks the trial that it has: what was reported is the trial's."""
+    task.idle = True
+    task.reports = []
+    reports.forget(task)
+
+
+def go_on(task: Task, trial: int, parameters: dict[str, Any]) -> None:
+    """Gives a free task its next trial; a later attempt of it begins with that one."""
+    task.trial, task.parameters = trial, parameters
+    task.answered, task.withheld, task.idle = task.requested, False, False
+
+
+def begin_anew(task: Task) -> None:
+    """Forgets the requests of a placement that is over: the next one's count from 1."""
+    task.requested = task.answered = task.taken = 0
+    task.withheld = False

@@ -1,0 +1,208 @@
+"""D19: a running task asks for its next parameters, of real services on real Kafka and Postgres."""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import Service, service
+from tests.stack import Servers
+from trackside.cli.setup import prepare
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.fleet import WorkerJoined
+from trackside.contracts.message import Message
+from trackside.contracts.searches import StartSearch
+from trackside.contracts.tasks import MetricReported, ParametersRequested
+from trackside.contracts.topics import partition_of
+from trackside.dispatcher.memories import opened
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.eventlog.author import Author
+from trackside.eventlog.decode import decode
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+from trackside.replay.verify import examine
+
+STREAM = "several-1"
+SPACE: dict[str, Any] = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
+TASKS = '''
+from pathlib import Path
+
+from trackside.sdk import Task, trial
+
+
+class Several(Task):
+    """Tries one set after another, and waits at the gate before it asks for the second."""
+
+    def train(self, device):
+        found = trial.parameters()
+        while found is not None:
+            trial.report(found["x"] / 2)
+            trial.report(found["x"])
+            trial.result(found["x"])
+            gate = Path(__file__).with_name("gate")
+            if gate.exists():
+                gate.read_text()
+            found = trial.next_parameters()
+        return {"done": True}
+'''
+PROGRAM = """
+import json, os
+
+say, hear = int(os.environ["TRACKSIDE_METRICS_FD"]), os.fdopen(int(os.environ["TRACKSIDE_ANSWERS_FD"]))
+found = json.load(open(os.environ["TRACKSIDE_PARAMETERS_FILE"]))
+while found is not None:
+    for word in ({"report": found["x"] / 2}, {"final": found["x"]}, {"next": True}):
+        os.write(say, (json.dumps(word) + "\\n").encode())
+    found = json.loads(hear.readline())["parameters"]
+"""
+CATALOGUE = """
+tasks:
+  several: {entry: "several:Several", path: .}
+  program: {program: [python3, ./program.py], path: .}
+"""
+
+
+class Installation:
+    """Services that run, their log, and the state of the search as this test folds it."""
+
+    def __init__(
+        self, settings: StackSettings, log: KafkaLog, folder: Path, services: dict[str, Service]
+    ) -> None:
+        self.settings, self.log, self.folder, self.services = settings, log, folder, services
+        self.streams = Streams()
+        self.applied: list[Message] = []
+        events = settings.topics.events
+        place = (events.name, partition_of(STREAM, events.partitions))
+        self._reader = log.reader({place: 0})
+
+    async def start(self, **changed: Any) -> None:
+        """Starts the search, once the worker has joined."""
+        topics = self.settings.topics
+        reader = self.log.reader({(topics.fleet.name, 0): 0})
+        joined = False
+        async with asyncio.timeout(60):
+            while not joined:
+                found = [decode(entry) for entry in await reader.read(1.0)]
+                joined = any(each and isinstance(each.message, WorkerJoined) for each in found)
+        await reader.close()
+        wanted = {"task_type": "several", "space": SPACE, "max_trials": 4, "seed": 7, **changed}
+        command = StartSearch.model_validate(wanted)
+        record = Author("publisher", "test").single(STREAM, command, message_id="c-1")
+        await self.log.publish(topics.commands.name, 1, record)
+
+    async def until(self, true: Callable[[Stream], bool]) -> Stream:
+        """Folds the log until something is so."""
+        async with asyncio.timeout(60):
+            while STREAM not in self.streams.by_id or not true(self.streams.by_id[STREAM]):
+                for entry in await self._reader.read(1.0):
+                    record = decode(entry)
+                    assert record is not None
+                    assert not isinstance(record.message, CommandRefused), record.message
+                    if self.streams.fold(record)[1] is Outcome.APPLIED:
+                        self.applied.append(record.message)
+        return self.streams.by_id[STREAM]
+
+    async def heard(self, kind: type[Message]) -> None:
+        """Waits until an event of a kind was applied."""
+        await self.until(lambda _: any(isinstance(message, kind) for message in self.applied))
+
+
+@pytest.fixture
+async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Installation]:
+    settings = StackSettings(
+        kafka_bootstrap=stack.kafka_bootstrap,
+        postgres_dsn=database,
+        topic_prefix=f"t{secrets.token_hex(4)}.",
+    )
+    await prepare(settings)
+    for name, text in (("several.py", TASKS), ("program.py", PROGRAM), ("catalogue.yaml", CATALOGUE)):
+        (tmp_path / name).write_text(text)
+    known = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+        "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+        "TRACKSIDE_WORKER_ID": "w1",
+        "TRACKSIDE_WORKER_CATALOGUE": str(tmp_path / "catalogue.yaml"),
+        "TRACKSIDE_WORKER_DATA_DIR": str(tmp_path / "worker"),
+        "TRACKSIDE_WORKER_PRELOAD": "",
+        "TRACKSIDE_SCHEDULER_RESEND_S": "0.5",
+    }
+    with ExitStack() as running:
+        names = ("dispatcher", "scheduler", "worker")
+        services = {name: running.enter_context(service(name, known, tmp_path)) for name in names}
+        async with KafkaLog(settings.kafka_bootstrap, "test") as log:
+            yield Installation(settings, log, tmp_path, services)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """Gives a pipe at which a task waits before it asks for its second set."""
+    path = tmp_path / "gate"
+    os.mkfifo(path)
+    return path
+
+
+def suggested_alone(count: int) -> list[dict[str, Any] | None]:
+    """Gives what the tuner suggests for as many trials, each told before the next is asked for."""
+    memory = opened(SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 7, "maximize")
+    found = []
+    for number in range(count):
+        found.append(memory.ask(number))
+        memory.tell(number, "complete", (found[-1] or {})["x"])
+    return found
+
+
+def tried(stream: Stream) -> list[tuple[Any, float | None, str]]:
+    """Gives parameters, value and task of each trial."""
+    search = stream.search
+    assert search is not None
+    return [(trial.parameters, trial.value, search.task_of(trial.number)) for trial in search.trials]
+
+
+@pytest.mark.parametrize("task_type", ["several", "program"])
+async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
+    place: Installation, task_type: str
+) -> None:
+    await place.start(
+        task_type=task_type, tuner={"name": "tpe", "options": {"n_startup_trials": 1}}, direction="maximize"
+    )
+    stream = await place.until(lambda found: found.closed)
+    expected = [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
+    assert tried(stream) == expected, "as if each had a task of its own"
+    assert [task.trial for task in stream.tasks.values()] == [3]
+    [task] = stream.tasks.values()
+    assert (len(task.attempts), task.withheld, task.requested, task.taken) == (1, True, 4, 4)
+    by_set = [
+        (message.requests, message.value) for message in place.applied if isinstance(message, MetricReported)
+    ]
+    assert {number for number, _ in by_set} == {0, 1, 2, 3}
+    assert (await examine(place.log, place.settings.topics)).findings == []
+
+
+async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answered_the_same(
+    place: Installation, gate: Path
+) -> None:
+    await place.start(tuner={"name": "tpe", "options": {"n_startup_trials": 1}}, direction="maximize")
+    await place.heard(MetricReported)
+    place.services["dispatcher"].kill()
+    await asyncio.to_thread(gate.write_text, json.dumps("go on"))
+    await place.heard(ParametersRequested)
+    assert place.streams.by_id[STREAM].asking == {f"{STREAM}.0"}
+    await asyncio.to_thread(gate.unlink)
+    place.services["scheduler"].kill()
+    place.services["dispatcher"].start()
+    await place.until(lambda found: found.search is not None and len(found.search.trials) == 2)
+    place.services["dispatcher"].again()
+    place.services["scheduler"].start()
+    stream = await place.until(lambda found: found.closed)
+    assert tried(stream) == [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
+    assert [len(task.attempts) for task in stream.tasks.values()] == [1]
+    assert (await examine(place.log, place.settings.topics)).findings == []

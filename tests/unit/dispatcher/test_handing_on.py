@@ -1,0 +1,115 @@
+"""What the dispatcher says to a task that asks for another trial (D19)."""
+
+from typing import Any
+
+from tests.unit.domain.given import Told, over, suggested, task_id
+from tests.unit.domain.test_hosting import asked, one_running, taken, withheld, within
+from trackside.contracts.message import Event
+from trackside.contracts.searches import (
+    SearchExhausted,
+    SearchPaused,
+    SearchStopRequested,
+    SearchUpdated,
+    TrialAdded,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
+from trackside.dispatcher import decide, handing_on
+from trackside.dispatcher.offer import Offer
+
+
+def said(told: Told) -> list[Event]:
+    return [event for answer in decide.react(told.stream, Offer()) for event in answer.events]
+
+
+def reason(told: Told) -> str:
+    [event] = [event for event in said(told) if isinstance(event, ParametersWithheld)]
+    return event.reason
+
+
+def asking(**changed: Any) -> Told:
+    told = one_running(**changed)
+    assert said(told) == []
+    told.tell(asked())
+    return told
+
+
+def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> None:
+    told = asking()
+    [ends] = said(told)
+    assert isinstance(ends, TrialEnded)
+    assert (ends.trial, ends.status, ends.value) == (0, TrialStatus.SUCCEEDED, 0.5)
+    told.tell(ends)
+    assert said(told) == [], "the tuner is asked"
+    assert handing_on.next_task(told.stream) == task_id(0)
+    search = told.search
+    [event] = decide.suggestion(search, 1, {"lr": 0.5}, search.opened[1], within=task_id(0))
+    assert isinstance(event, TrialSuggested) and event.within == task_id(0)
+    told.tell(event)
+    assert handing_on.next_task(told.stream) == ""
+    assert told.stream.tasks[task_id(0)].parameters == {"lr": 0.5}
+
+
+def test_a_trial_that_a_user_added_may_be_the_next_one() -> None:
+    told = asking()
+    told.tell(TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}))
+    told.tell(over(0, 0.5))
+    [event] = said(told)
+    assert isinstance(event, TrialSuggested)
+    assert (event.within, event.source, event.parameters) == (task_id(0), "customized", {"lr": 9.0})
+
+
+def test_where_the_search_has_no_more_trials_the_trial_goes_on_without_another() -> None:
+    assert reason(asking(max_trials=1)) == "no_more_trial"
+    paused = asking()
+    paused.tell(SearchPaused(command_id="c", change=1, running="finish"))
+    assert reason(paused) == "paused"
+    told = asking(concurrency=2)
+    told.tell(SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
+    told.tell(suggested(1))
+    assert told.search.debt == 0
+    assert [type(event) for event in said(told)] == [TrialEnded]
+
+
+def test_where_fewer_trials_shall_run_at_once_a_task_that_asks_makes_room() -> None:
+    told = one_running(concurrency=2)
+    told.tell(suggested(1))
+    told.tell(SearchUpdated(command_id="c", change=1, concurrency=1, max_trials=4))
+    told.tell(asked())
+    assert told.search.debt == 1
+    assert reason(told) == "concurrency"
+
+
+def test_a_tuner_that_has_no_more_leaves_the_task_without_a_trial() -> None:
+    told = asking()
+    told.tell(over(0, 0.5))
+    told.tell(SearchExhausted(trials=1, seen=told.search.opened[1]))
+    assert reason(told) == "tuner_no_more_trial"
+    told.tell(withheld())
+    told.tell(taken())
+    assert said(told) == [], "the search ends when the task has"
+    told.tell(SearchStopRequested(command_id="c", reason=""))
+    assert said(told) == [TaskStopRequested(task_id=task_id(0), reason="user")]
+
+
+def test_of_two_tasks_that_wait_each_gets_a_slot_of_its_own_or_none() -> None:
+    told = asking()
+    told.tell(over(0, 0.5))
+    told.tell(within(1))
+    told.tell(taken())
+    told.tell(asked(2))
+    assert [type(event) for event in said(told)] == [TrialEnded]
+
+
+def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
+    told = asking()
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert said(told) == []
+
+
+def test_a_task_of_no_search_gets_none() -> None:
+    told = asking()
+    told.stream.search = None
+    assert [what for what, _, _ in handing_on.lacking(told.stream)] == ["withhold parameters"]

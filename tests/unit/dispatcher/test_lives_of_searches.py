@@ -1,0 +1,164 @@
+"""Searches through the shipped dispatcher to which something happens: another space, a restart, nonsense."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.dispatcher import playing
+from tests.unit.dispatcher.searching import SPACE, score
+from trackside.contracts.message import Message, Record
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchExhausted,
+    SearchSpaceUpdated,
+    SearchStatus,
+    SearchUpdated,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+    UpdateSearch,
+    UpdateSearchSpace,
+)
+from trackside.contracts.tasks import MetricReported, TaskSubmitted
+from trackside.domain.search import Search
+from trackside.domain.streams import Streams
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Outgoing
+from trackside.eventlog.memory import MemoryLog
+
+ODD_REPORTS: list[dict[str, Any]] = [
+    {"kind": "CUSTOM"},
+    {"value": [0.5]},
+    {"step": "first"},
+    {"value": {"default": {}}},
+]
+
+
+def counted(below: int) -> dict[str, Any]:
+    return {"n": {"type": "randint", "low": 0, "high": below}}
+
+
+def suggests(record: Record, number: int) -> bool:
+    message = record.message
+    return isinstance(message, TrialSuggested) and message.trial == number
+
+
+def submits(record: Record, task_id: str) -> bool:
+    return isinstance(record.message, TaskSubmitted) and record.message.task_id == task_id
+
+
+async def messages(log: MemoryLog) -> list[Message]:
+    records = [decode(entry) for entry in await playing.written(log)]
+    return [record.message for record in records if record is not None]
+
+
+async def folded(log: MemoryLog) -> Search:
+    streams = Streams()
+    for entry in await playing.written(log):
+        record = decode(entry)
+        if record is not None:
+            streams.fold(record)
+    search = streams.by_id["s"].search
+    assert search is not None
+    return search
+
+
+async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() -> None:
+    """D12: those before another space stay what they are, those after it lie in it."""
+    log = await playing.new_log()
+    await playing.publish(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
+    async with playing.dispatcher(log):
+        await playing.until(log, lambda record: submits(record, "s.0"))
+        other = {"n": {"type": "randint", "low": 100, "high": 108}}
+        await playing.say(log, "s", UpdateSearchSpace.model_validate({"space": other}))
+        await playing.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
+        async with playing.fleet(log, lambda p: float(p["n"])):
+            await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    found = [one for one in await messages(log) if isinstance(one, TrialSuggested)]
+    assert [(one.trial, one.space_version) for one in found] == [(0, 1), *((n, 2) for n in range(1, 6))]
+    assert [one.parameters["n"] >= 100 for one in found] == [False, *[True] * 5]
+    assert [trial.space_version for trial in (await folded(log)).trials] == [1, 2, 2, 2, 2, 2]
+
+
+async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops_nobody() -> None:
+    """D15: nor does one whose value is a list, or whose sequence is a text."""
+    log = await playing.new_log()
+    await playing.publish(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
+    async with playing.dispatcher(log):
+        await playing.until(log, lambda record: submits(record, "s.0"))
+        await playing.begin(log, "s", "s.0")
+        token = {
+            "task_id": "s.0",
+            "attempt": 1,
+            "placement": 1,
+            "kind": "PERIODICAL",
+            "step": 0,
+            "value": 0.5,
+        }
+        good = playing.WORKER.single("s", MetricReported.model_validate(token))
+        for odd in ODD_REPORTS:
+            octets = json.dumps(token | odd).encode()
+            await log.append(*playing.EVENTS, [Outgoing(good.key, octets, good.headers)])
+        await playing.end(log, "s", "s.0", 0.75)
+        await playing.until(log, lambda record: suggests(record, 1))
+    search = await folded(log)
+    assert (search.trials[0].status, search.trials[0].value) == (TrialStatus.SUCCEEDED, 0.75)
+    assert search.trials[0].reports == []
+
+
+async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_the_tuner() -> None:
+    """D20, D29: the next suggestion is the one that a dispatcher which lived on would have made."""
+    tuner = {"name": "tpe", "options": {"n_startup_trials": 1}}
+    found = []
+    for killed in (False, True):
+        log = await playing.new_log()
+        await playing.publish(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
+        async with playing.dispatcher(log):
+            first = await playing.until(log, lambda record: submits(record, "s.0"))
+            assert isinstance(first.message, TaskSubmitted)
+            await playing.begin(log, "s", "s.0")
+            if not killed:
+                await playing.end(log, "s", "s.0", score(first.message.parameters))
+                await playing.until(log, lambda record: suggests(record, 1))
+        if killed:
+            await playing.end(log, "s", "s.0", score(first.message.parameters))
+            async with playing.dispatcher(log):
+                await playing.until(log, lambda record: suggests(record, 1))
+        said = await messages(log)
+        ends = [(one.status, one.value) for one in said if isinstance(one, TrialEnded)]
+        assert ends == [(TrialStatus.SUCCEEDED, score(first.message.parameters))]
+        found.append(await playing.suggestions(log, "s"))
+    assert found[0] == found[1]
+
+
+async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> None:
+    log = await playing.new_log()
+    await playing.publish(
+        log, "s", space=SPACE, tuner={"name": "random"}, seed=7, max_trials=12, concurrency=4
+    )
+    async with playing.dispatcher(log), playing.fleet(log, score, 4, lambda ids: ids[-1], last=12):
+        await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    search = await folded(log)
+    assert search.ends != sorted(search.ends)
+    assert [trial.value for trial in search.trials] == [score(trial.parameters) for trial in search.trials]
+
+
+@pytest.mark.parametrize("tuner", ["random", "tpe"])
+async def test_d33_no_two_trials_are_equal_across_a_restart_and_another_space(tuner: str) -> None:
+    """D33: nothing is suggested twice, whatever the dispatcher and the space were meanwhile."""
+    log = await playing.new_log()
+    await playing.publish(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
+    async with playing.dispatcher(log), playing.fleet(log, lambda p: float(p["n"])):
+        await playing.until(log, lambda record: suggests(record, 1))
+    async with playing.dispatcher(log):
+        await playing.say(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
+        await playing.say(log, "s", UpdateSearch(concurrency=2), "faster")
+        await playing.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
+        await playing.until(log, lambda record: isinstance(record.message, SearchUpdated))
+        done = len(await playing.written(log))
+        async with playing.fleet(log, lambda p: float(p["n"]), last=99):
+            await playing.until(log, lambda record: isinstance(record.message, SearchExhausted), done)
+    found = [parameters["n"] for parameters in await playing.suggestions(log, "s")]
+    assert sorted(found) == list(range(7))
+    assert (await folded(log)).status in (SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.DONE)

@@ -1,0 +1,77 @@
+"""Requests of tasks for other trials, drawn by chance: as services make and answer them, or nobody should."""
+
+from random import Random
+from typing import Any, Literal
+
+from tests.unit.domain.given import over, suggested, token
+from trackside.contracts.message import Message
+from trackside.contracts.tasks import (
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
+    TimeLimitReached,
+)
+from trackside.domain import hosting
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
+
+Move = list[Message]
+
+
+def open_tasks(search: Search) -> list[str]:
+    """Lists the tasks of the trials that go on, and those that run without one."""
+    return [*(search.task_of(trial) for trial in search.active), *search.idle]
+
+
+def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[Move]:
+    """Gives the suggestion of a trial within a task that waits for one, or that doesn't."""
+    search = stream.search
+    free = [] if search is None else [name for name in search.idle if hosting.is_free(stream.tasks[name])]
+    if not free and (random.random() > 0.06 or not stream.tasks):
+        return []
+    within = random.choice(free or list(stream.tasks))
+    return [[suggested(number).model_copy(update={"seen": seen, "within": within})]] * 4
+
+
+def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
+    """Gives what may be said of the requests of a task that runs."""
+    named, held = token(0, **where), {name: where[name] for name in ("attempt", "placement")}
+    chance = random.random()
+    if task.requested and chance < 0.2:
+        return [[random.choice(wrong(random, task, where))]] * 4
+    if chance > 0.97:
+        odd = {**where, "incarnation": "i-9"}
+        return [[random.choice(wrong(random, task, odd))]] * 4
+    if task.answered > task.taken:
+        return [[ParametersTaken(**named, request=task.answered)]] * 4
+    if task.asks:
+        withheld = ParametersWithheld(task_id="", **held, request=task.requested, reason="no_slot")
+        moves: list[Move] = [[withheld]]
+        if not task.idle and task.trial is not None:
+            moves += [[over(task.trial, task.final)]] * 4
+        return moves
+    if chance < 0.4:
+        return [[ParametersRequested(**named, request=task.requested + 1)]] * 2
+    return []
+
+
+def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Message]:
+    """Gives requests and answers out of their order, or of another placement."""
+    known = (0, 0, 0) if task is None else (task.requested, task.answered, task.taken)
+    number = max(1, random.choice(known) + random.choice([-1, 0, 0, 1, 2]))
+    held: dict[str, Any] = {name: where[name] for name in ("attempt", "placement")}
+    task_id = "digits-1.0" if task is None else task.task_id
+    named = {"task_id": task_id, **held, "incarnation": where["incarnation"]}
+    return [
+        ParametersRequested(**named, request=number),
+        ParametersTaken(**named, request=number),
+        ParametersWithheld(task_id=task_id, **held, request=number, reason="no_slot"),
+    ]
+
+
+def limit_of(task: Task) -> TimeLimitReached:
+    """Gives the word that a task's time limit is reached."""
+    limit: Literal["queue", "run"] = "queue" if task.state is TaskState.QUEUED else "run"
+    due_ms = task.due_ms or 0
+    return TimeLimitReached(task_id=task.task_id, attempt=task.attempt.number, limit=limit, due_ms=due_ms)

@@ -1,0 +1,173 @@
+"""A task that carries out several trials: what a request, its answer and the end of its process do (D19)."""
+
+from typing import Any
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_id,
+    token,
+)
+from trackside.contracts.message import Message
+from trackside.contracts.resources import Retry, RetryPolicy
+from trackside.contracts.searches import Assessor, SearchEnded, SearchStatus, TrialSuggested
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
+    TaskPreemptionRequested,
+)
+from trackside.domain.outcome import Outcome
+from trackside.domain.streams import dump, load
+from trackside.domain.task import TaskState
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+
+
+def asked(request: int = 1, **which: Any) -> ParametersRequested:
+    return ParametersRequested(**token(0, **which), request=request)
+
+
+def taken(request: int = 1, **which: Any) -> ParametersTaken:
+    return ParametersTaken(**token(0, **which), request=request)
+
+
+def withheld(request: int = 1) -> ParametersWithheld:
+    return ParametersWithheld(task_id=task_id(0), attempt=1, placement=1, request=request, reason="no_slot")
+
+
+def within(number: int, task: int = 0) -> TrialSuggested:
+    return suggested(number).model_copy(update={"within": task_id(task), "parameters": {"lr": number / 8}})
+
+
+def one_running(**changed: Any) -> Told:
+    """Tells of a search whose first trial runs and has reported."""
+    retry = RetryPolicy(lost=Retry(times=1), failed=Retry(times=1))
+    told = search_running(**{"concurrency": 1, "retry": retry, **changed})
+    told.tell(suggested(0), submitted(0, needs=told.search.spec.needs))
+    told.tell(assigned())
+    told.tell(begun())
+    assert told.tell(report(3, 0.5)) == APPLIED
+    return told
+
+
+def going_on(**changed: Any) -> Told:
+    """Tells of a task that has gone on with trial 1."""
+    told = one_running(**changed)
+    each: list[Message] = [asked(), over(0, 0.5), within(1), taken()]
+    for event in each:
+        assert told.tell(event) == APPLIED
+    return told
+
+
+def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None:
+    told = one_running(assessor=Assessor())
+    assert told.tell(over(0, 0.5)) == OVERTAKEN, "its task has not asked"
+    assert told.tell(within(1)) == OVERTAKEN, "no slot is open"
+    assert told.tell(asked()) == APPLIED
+    assert told.stream.asking == {task_id(0)}
+    assert told.tell(within(1)) == OVERTAKEN, "its trial goes on"
+    assert told.tell(over(0, 0.5)) == APPLIED
+    assert told.search.idle == [task_id(0)]
+    assert told.search.trials[0].reports == [(3, 0.5)]
+    assert told.tell(report(4, 0.1)) == OVERTAKEN, "it has no trial"
+    assert told.tell(within(1)) == APPLIED
+    task = told.stream.tasks[task_id(0)]
+    assert (task.trial, task.parameters, task.idle, told.search.idle) == (1, {"lr": 0.125}, False, [])
+    assert (told.search.task_of(1), told.search.active) == (task_id(0), {1})
+    assert told.tell(taken()) == APPLIED
+    assert told.tell(report(0, 0.1)) == OVERTAKEN, "a report of the trial before"
+    assert told.tell(report(0, 0.75, requests=1)) == APPLIED
+    assert told.stream.past == [(0, 3, 0.5), (0, "SUCCEEDED", 0.5), (1, 0, 0.75)]
+    assert told.search.trials[0].reports == [(3, 0.5)]
+
+
+def test_repeats_and_what_is_out_of_order_change_nothing() -> None:
+    told = going_on()
+    for event, outcome in (
+        (asked(), DUPLICATE),
+        (taken(), DUPLICATE),
+        (within(1), DUPLICATE),
+        (withheld(), DUPLICATE),
+        (withheld(2), OVERTAKEN),
+        (taken(2), OVERTAKEN),
+        (asked(3), OVERTAKEN),
+        (asked(2, incarnation="i-9"), OVERTAKEN),
+        (asked(2, attempt=2), OVERTAKEN),
+    ):
+        before = dump(told.stream)
+        assert told.tell(event) == outcome
+        assert dump(told.stream) == before
+    assert told.tell(submitted(1)) == OVERTAKEN, "the trial has no task of its own"
+    assert load(dump(told.stream)) == told.stream
+
+
+def test_a_request_that_gets_nothing_leaves_the_trial_as_it_is() -> None:
+    told = one_running()
+    for event in (asked(), withheld(), taken()):
+        assert told.tell(event) == APPLIED
+    assert told.stream.asking == set()
+    assert told.tell(report(4, 0.25, requests=1)) == APPLIED
+    task = told.stream.tasks[task_id(0)]
+    assert (task.trial, task.withheld, [value for _, value in task.reports]) == (0, True, [0.5, 0.25])
+    assert told.tell(asked(2)) == APPLIED, "it may ask again"
+
+
+def test_a_task_that_is_tried_again_begins_with_the_trial_that_was_not_over() -> None:
+    told = going_on()
+    assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
+    task = told.stream.tasks[task_id(0)]
+    assert (task.state, task.attempt.number) == (TaskState.QUEUED, 2)
+    assert (task.trial, task.parameters) == (1, {"lr": 0.125})
+    assert told.search.active == {1}
+    assert told.tell(assigned(attempt=2)) == APPLIED
+    assert told.tell(begun(attempt=2)) == APPLIED
+    assert told.tell(report(0, 0.5, attempt=2)) == APPLIED
+    assert told.tell(asked(1, attempt=2)) == APPLIED, "its requests count from 1"
+
+
+def test_a_task_without_a_trial_is_not_tried_again_and_its_slot_is_open() -> None:
+    for end, role in ((AttemptEnd.LOST, "scheduler"), (AttemptEnd.FAILED, "worker")):
+        told = one_running()
+        told.tell(asked())
+        told.tell(over(0, 0.5))
+        assert told.tell(ended(end), role=role) == APPLIED
+        assert told.stream.tasks[task_id(0)].state is TaskState.ENDED
+        assert (told.search.idle, told.stream.asking, told.search.next_trial) == ([], set(), 1)
+        assert told.tell(within(1)) == OVERTAKEN
+        assert told.tell(suggested(1), submitted(1)) == APPLIED * 2
+
+
+def test_a_task_without_a_trial_that_makes_room_is_over() -> None:
+    told = one_running()
+    told.tell(asked())
+    told.tell(over(0, 0.5))
+    preempt = TaskPreemptionRequested(task_id=task_id(0), attempt=1, placement=1, by="urgent")
+    assert told.tell(preempt) == APPLIED
+    assert told.tell(within(1)) == OVERTAKEN, "its process is being ended"
+    assert told.tell(ended(AttemptEnd.PREEMPTED)) == APPLIED
+    assert told.stream.tasks[task_id(0)].end is AttemptEnd.CANCELLED
+    assert told.search.idle == []
+
+
+def test_a_search_does_not_end_while_a_task_of_it_runs_without_a_trial() -> None:
+    told = one_running(max_trials=1)
+    told.tell(asked())
+    told.tell(over(0, 0.5))
+    end = SearchEnded(status=SearchStatus.DONE, trials=1)
+    assert told.tell(end) == OVERTAKEN
+    told.tell(withheld())
+    told.tell(taken())
+    assert told.tell(end) == OVERTAKEN
+    told.tell(ended())
+    assert told.tell(end) == APPLIED
+    assert told.stream.stream_id == STREAM
