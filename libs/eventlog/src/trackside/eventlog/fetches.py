@@ -61,10 +61,7 @@ def encoded(head: Sequence[int], topics: Iterable[AskedTopic], rack_id: str) -> 
 
 
 def decoded(octets: bytes) -> tuple[int, int, int, list[tuple[str, list[AnsweredPartition]]]]:
-    """Reads an answer: throttle time in ms, error code, session, topics.
-
-    Partitions with neither an error nor a record are left out. Raises ValueError if it is cut.
-    """
+    """Reads an answer: throttle time in ms, error code, session, topics. Raises ValueError if it is cut."""
     try:
         throttle_ms, code, session, count = _ANSWER.unpack_from(octets)
         at, topics = _ANSWER.size, []
@@ -77,8 +74,7 @@ def decoded(octets: bytes) -> tuple[int, int, int, list[tuple[str, list[Answered
             partitions = list[AnsweredPartition]()
             for _ in range(many):
                 partition, at = _partition(octets, at)
-                if partition[1] or partition[7]:  # most say that nothing is new
-                    partitions.append(partition)
+                partitions.append(partition)
             topics.append((name, partitions))
     except struct.error as error:
         raise ValueError(f"an answer to a fetch is cut at {len(octets)} bytes: {error}") from error
