@@ -30,7 +30,7 @@ POSTGRES_ENVIRONMENT = {f"POSTGRES_{name}": "trackside" for name in ("USER", "PA
 POSTGRES_SETTINGS = {**UNSAFE_SETTINGS, "max_connections": "200", "jit": "off", "timezone": "UTC"}
 ADDRESS = "/tmp/advertised"  # in the container, which waits for it: its port is known only once it runs
 START_KAFKA = f"until [ -f {ADDRESS} ]; do sleep 0.1; done; . {ADDRESS}; exec /etc/kafka/docker/run"
-ANSWERS_WITHIN_S = 3
+ANSWERS_WITHIN_S = 10  # Podman is slow to answer while it builds an image
 SILENT_AT_MOST_S = 20
 # A test has 120 s with its fixtures, and after that the embedded servers may still have to start.
 READY_WITHIN_S = 75

@@ -23,9 +23,10 @@ TRIALS, IN_FLIGHT, SEEDS = 100, 4, 5
 TUNERS = ("tpe", "random")
 
 # The package leaves closing its files to the interpreter.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.timeout(300),  # ten searches of a hundred trials, on whatever machine
+]
 
 
 class Problem:

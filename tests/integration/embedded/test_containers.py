@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import containers
 from tests.waiting import until
@@ -109,3 +110,9 @@ async def test_containers_end_when_the_leash_of_their_run_is_cut(tmp_path: Path)
         await until(none_left)
     finally:
         engine.close()
+
+
+def test_tests_and_compose_file_use_the_same_images() -> None:
+    services = yaml.safe_load((containers.ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+    assert services["kafka"]["image"] == containers.KAFKA_IMAGE
+    assert services["postgres"]["image"] == containers.POSTGRES_IMAGE

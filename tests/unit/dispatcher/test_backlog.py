@@ -1,5 +1,6 @@
 """D4: one event when 20 wait in a lane, one when that clears, and no flood between them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -22,10 +23,10 @@ class Rig:
     def __init__(self, known: Fleet | None = None, incarnation: str = "run-1") -> None:
         self.lanes = [Lane("tuner"), Lane("assessor")]
         self.woken = 0
-        advice = Advice(self.lanes[0], self.lanes[1], Background())
-        advice.ready = self._woken
+        self.advice = Advice(self.lanes[0], self.lanes[1], Background())
+        self.advice.ready = self._woken
         self.fleet = known or Fleet()
-        self.backlog = Backlog("1", incarnation, advice.lanes)
+        self.backlog = Backlog("1", incarnation, self.advice.lanes)
         self.events: list[Any] = []
 
     def _woken(self) -> None:
@@ -94,3 +95,17 @@ def test_d04_the_word_of_a_lane_counts_once() -> None:
     outcomes = [fleet.evolve(known, record_of(event, at)) for at, event in enumerate(told)]
     applied, duplicate = Outcome.APPLIED, Outcome.DUPLICATE
     assert outcomes == [duplicate, applied, duplicate, applied, duplicate]
+
+
+async def test_one_may_wait_until_no_lane_is_asked_anything_but_not_for_ever(rig: Rig) -> None:
+    await rig.advice.answered(60)  # nothing is asked: at once
+    rig.wait(2)
+    rig.wait(1, lane=1)
+    waiting = asyncio.create_task(rig.advice.answered(60))
+    await rig.advice.answered(0.01)
+    rig.wait(-2)
+    await asyncio.sleep(0)
+    assert not waiting.done(), "the other lane is still asked"
+    rig.wait(-1, lane=1)
+    async with asyncio.timeout(60):
+        await waiting

@@ -6,6 +6,8 @@ from trackside.contracts.tasks import AttemptEnd, TimeLimitReached
 from trackside.scheduler import decide
 from trackside.scheduler.asks import asks_of
 from trackside.scheduler.hosts import GONE_MS
+from trackside.scheduler.occupancy import Slot
+from trackside.scheduler.placement import free_places
 from trackside.scheduler.planner import NOTE_MS
 
 
@@ -220,3 +222,25 @@ def test_what_a_refusal_for_memory_says_keeps_only_such_tasks_from_the_device() 
     assert hall.placed() == [("b", "w1/gpu-0")]
     assert hall.placed(after_s=1) == [("a", "w1/gpu-0")]
     assert hall.task("a").attempt.reserved.cuda_memory_bytes == 20 * GIB
+
+
+def test_the_first_device_that_fits_is_found_without_a_look_at_the_rest() -> None:
+    hall = Hall()
+    for number in range(3):
+        hall.join(f"w{number}", cpus=2)
+    line = asks_of(hall.submit("a"))
+    want, looked = hall.board.want(hall.board.waiting.by_asks[line]), []
+
+    def usable(slot: Slot) -> bool:
+        looked.append(slot)
+        return True
+
+    search = free_places(hall.board.hosts.open[::-1], line, want, hall.board.policy.rules, usable)
+    found = search.best()
+    assert found is not None
+    assert (found.host.worker.worker_id, found.device_ids) == ("w0", ["cpu-0"])
+    assert looked == list(found.host.slots.values())
+    found.host.book(found.booking("b", line))
+    after = search.best()
+    assert after is not None
+    assert (after.host.worker.worker_id, after.device_ids) == ("w0", ["cpu-1"])

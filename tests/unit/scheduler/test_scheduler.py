@@ -166,6 +166,14 @@ def test_an_attempt_is_lost_with_its_worker(gone: WorkerLeft | None) -> None:
     assert told.task().attempt.number == 2
 
 
+def test_nothing_is_lost_where_all_workers_are_known_to_be_there() -> None:
+    told, there = task_active(), workers(worker())
+    known = frozenset({("w1", "i-1"), ("w2", "i-7")})
+    assert not list(decide.lost_attempts(board_of(told), there, {}, known))
+    gone = workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
+    assert list(decide.lost_attempts(board_of(told), gone, {}, known - {("w1", "i-1")}))
+
+
 def test_an_attempt_on_a_worker_that_is_there_is_not_lost() -> None:
     assert lost(task_active(), workers(worker())) == []
     assert lost(task_queued(), workers(worker())) == []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -37,14 +37,17 @@ class Topic:
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topics:
-    """The names of all topics under one prefix, so that several installations can share a cluster."""
+    """The names of all topics under one prefix, so that several installations can share a cluster.
+
+    Each is made once: services compare names with every record that they read.
+    """
 
     prefix: str = ""
     event_partitions: int = 12
 
-    @property
+    @cached_property
     def commands(self) -> Topic:
         """Commands from anyone, on any partition."""
         config = {
@@ -54,63 +57,63 @@ class Topics:
         }
         return self._topic("commands", 4, "stream id", "commands from anyone", 7 * DAY_MS, config)
 
-    @property
+    @cached_property
     def events(self) -> Topic:
         """The log: every fact, from every service."""
         return self._topic("events", self.event_partitions, "stream id", "the log", -1, _APPEND_TIME)
 
-    @property
+    @cached_property
     def fleet(self) -> Topic:
         """Workers joined, left and lost, with their devices."""
         return self._topic("fleet", 1, "worker id", "workers and their devices", -1, _APPEND_TIME)
 
-    @property
+    @cached_property
     def heartbeats(self) -> Topic:
         """Signs of life of workers and schedulers."""
         return self._topic("heartbeats", 1, "worker id", "signs of life", HOUR_MS, _APPEND_TIME)
 
-    @property
+    @cached_property
     def metrics(self) -> Topic:
         """Batches of metric points."""
         return self._topic("metrics", 4, "task id", "batches of metric points", -1)
 
-    @property
+    @cached_property
     def logs(self) -> Topic:
         """Lines of output of tasks."""
         return self._topic("logs", 4, "task id", "lines of output", 7 * DAY_MS)
 
-    @property
+    @cached_property
     def dead_letters(self) -> Topic:
         """Records that could not be decoded, with where they were and why."""
         return self._topic("dead-letters", 1, "source", "undecodable records", 30 * DAY_MS)
 
-    @property
+    @cached_property
     def suggestion_requests(self) -> Topic:
         """Requests to tuners that are processes of their own."""
         what = "requests to tuners of any language"
         return self._topic("suggestion-requests", 4, "stream id", what, DAY_MS)
 
-    @property
+    @cached_property
     def suggestions(self) -> Topic:
         """What such tuners answer."""
         what = "answers of tuners of any language"
         config = {**_APPEND_TIME, "max.message.bytes": str(MAX_COMMAND_BYTES)}
         return self._topic("suggestions", 4, "stream id", what, DAY_MS, config)
 
-    @property
+    @cached_property
     def assessment_requests(self) -> Topic:
         """Requests to assessors that are processes of their own."""
         what = "requests to assessors of any language"
         return self._topic("assessment-requests", 4, "stream id", what, 2 * HOUR_MS)
 
-    @property
+    @cached_property
     def assessments(self) -> Topic:
         """What such assessors answer."""
         what = "answers of assessors of any language"
         config = {**_APPEND_TIME, "max.message.bytes": str(MAX_COMMAND_BYTES)}
         return self._topic("assessments", 4, "stream id", what, DAY_MS, config)
 
-    @property
+    @cached_property
     def imports(self) -> Topic:
         """Streams of other installations, with the places and times they had there; no service reads it."""
         what = "streams that were imported, to look into"
@@ -120,7 +123,7 @@ class Topics:
         """Commands to one device of one worker."""
         return self._topic(f"device.{worker_id}.{device_id}", 1, "task id", "commands to one device", DAY_MS)
 
-    @property
+    @cached_property
     def shared(self) -> tuple[Topic, ...]:
         """Lists the topics that exist once in an installation (device topics come with their workers)."""
         return (

@@ -6,7 +6,6 @@ batch per decision, a producer is thrown away after any error whose outcome isn'
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import structlog
@@ -14,8 +13,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
+from aiokafka.protocol.fetch import FetchRequest_v11, FetchResponse_v11
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
+from trackside.eventlog import fetches
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
@@ -34,6 +35,7 @@ STOP_S = 1.0
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
+fetches.take_over(FetchRequest_v11, FetchResponse_v11)
 
 
 class KafkaLog:
@@ -51,9 +53,7 @@ class KafkaLog:
     async def __aenter__(self) -> "KafkaLog":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
