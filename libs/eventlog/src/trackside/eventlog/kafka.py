@@ -13,10 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
-from aiokafka.protocol.fetch import FetchRequest_v11, FetchResponse_v11
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
-from trackside.eventlog import fetches
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
@@ -35,7 +33,6 @@ STOP_S = 1.0
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
-fetches.take_over(FetchRequest_v11, FetchResponse_v11)
 
 
 class KafkaLog:
