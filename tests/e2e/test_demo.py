@@ -27,6 +27,7 @@ def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> N
     assert best is not None and float(best[1]) >= 0.95
     assert len(ended.stdout.splitlines()) + len(ended.stderr.splitlines()) < 40
     assert "Traceback" not in ended.stderr
+    assert "not preloaded" not in (tmp_path / ".trackside" / "logs" / "worker.log").read_text()
     assert folder.processes() == []
 
 

@@ -2,7 +2,7 @@
 
 A command carries a task's type and parameters; code, folders and environment come from here. The file:
 
-    preload: [sklearn.datasets]          imported once, before tasks are forked off
+    preload: [sklearn.datasets]          installed modules, imported once, before tasks are forked off
     tasks:
       digits:
         entry: digits:Digits             module and class
