@@ -64,6 +64,19 @@ async def folded(log: MemoryLog) -> Search:
     return search
 
 
+async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion() -> None:
+    """D9: results from elsewhere and trials to begin with come with the command, not after it."""
+    log = await playing.new_log()
+    past = [{"parameters": {"n": 1}, "value": 5.0}]
+    wanted = {"tuner": {"name": "grid"}, "seed": 7, "max_trials": 2, "concurrency": 1}
+    await playing.publish(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
+    async with playing.dispatcher(log), playing.fleet(log, lambda p: float(p["n"])):
+        await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    trials = (await folded(log)).trials
+    begun = [(trial.parameters, trial.source) for trial in trials]
+    assert begun == [({"n": 0}, "customized"), ({"n": 2}, "algorithm")]
+
+
 async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() -> None:
     """D12: those before another space stay what they are, those after it lie in it."""
     log = await playing.new_log()
