@@ -117,6 +117,7 @@ async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trial
 async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
     process: AssessorElsewhere, publisher: Publisher, answer: Any, code: str
 ) -> None:
+    await publisher.assert_well()  # answers count from where the dispatcher began to read
     await process.answer(answer)
     topic = process.trade.answers.name
     letter = await publisher.until(

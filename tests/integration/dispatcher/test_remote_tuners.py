@@ -106,6 +106,7 @@ async def test_a_process_that_is_silent_past_its_limit_is_replaced_by_chance(pro
 async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
     process: TunerElsewhere, publisher: Publisher, answer: Any, code: str | None
 ) -> None:
+    await publisher.assert_well()  # answers count from where the dispatcher began to read
     await process.answer(answer)
     topic = process.trade.answers.name
     letter = await publisher.until(
