@@ -110,7 +110,7 @@ async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trial
     [
         pytest.param({"request_id": "r", "hopeless": [1], "says": "failed"}, "not_valid", id="two answers"),
         pytest.param({"request_id": "r"}, "not_valid", id="no answer"),
-        pytest.param({"request_id": "r", "hopeless": "all"}, "not_valid", id="no list"),
+        pytest.param({"request_id": "r", "hopeless": "all"}, "wrong_type", id="no list"),
         pytest.param({"request_id": "r", "parameters": {"x": 1}}, "unknown_field", id="a tuner's answer"),
     ],
 )
