@@ -59,8 +59,13 @@ class Retry(_Spec):
     @model_serializer(mode="wrap")
     def _short(self, whole: Any) -> int | dict[str, Any]:
         """Writes the number alone where there is nothing else to say."""
-        plain = (self.backoff_s, self.factor, self.max_backoff_s, self.jitter) == (0.0, 2.0, 3_600.0, 0.1)
-        return self.times if plain else dict(whole(self))
+        return self.times if self._wait() == _DEFAULT_WAIT else dict(whole(self))
+
+    def _wait(self) -> tuple[float, ...]:
+        return (self.backoff_s, self.factor, self.max_backoff_s, self.jitter)
+
+
+_DEFAULT_WAIT = Retry()._wait()
 
 
 def _from_number(given: object) -> object:
