@@ -87,6 +87,10 @@ class Trial:
     hidden: bool = False
     within: str = ""
 
+    def task_of(self, search_id: str) -> str:
+        """Gives the id of the task that carries it out."""
+        return self.within or trial_task_id(search_id, self.number)
+
 
 @dataclass(slots=True)
 class Added:
@@ -169,9 +173,9 @@ class Search:
     idle: list[str] = field(default_factory=list)
 
     def task_of(self, number: int) -> str:
-        """Gives the id of the task that carries a trial out."""
-        within = self.trials[number].within if number < len(self.trials) else ""
-        return within or trial_task_id(self.search_id, number)
+        """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""
+        known = number < len(self.trials)
+        return self.trials[number].task_of(self.search_id) if known else trial_task_id(self.search_id, number)
 
     @property
     def open_slots(self) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
 from trackside.domain.search import Search, SearchEvent, Trial
@@ -128,7 +127,7 @@ class Trials:
         """Computes the row of a trial."""
         trial = _trial_of(stream, key[1])
         assert trial is not None
-        task_id = _task_of(stream, trial)
+        task_id = trial.task_of(stream.stream_id)
         task = stream.tasks.get(task_id)
         reports = trial.reports if trial.ended_at >= 0 or task is None else task.reports
         others = trial.others if trial.ended_at >= 0 or task is None else task.others
@@ -161,10 +160,6 @@ def _best(search: Search) -> Trial | None:
 def _trial_of(stream: Stream, number: int) -> Trial | None:
     search = stream.search
     return search.trials[number] if search is not None and 0 <= number < len(search.trials) else None
-
-
-def _task_of(stream: Stream, trial: Trial) -> str:
-    return trial.within or trial_task_id(stream.stream_id, trial.number)
 
 
 def _status(trial: Trial, task: Task | None) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from trackside.contracts.codec import command_of
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import ImportTrials, TrialStatus
@@ -51,7 +50,7 @@ def status_of(stream: Stream, trial: Trial) -> TrialStatus:
     """Gives the state of a trial, also of one that has not ended."""
     if trial.status is not None:
         return trial.status
-    task = stream.tasks.get(trial.within or trial_task_id(stream.stream_id, trial.number))
+    task = stream.tasks.get(trial.task_of(stream.stream_id))
     runs = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
     return TrialStatus.RUNNING if runs else TrialStatus.WAITING
 

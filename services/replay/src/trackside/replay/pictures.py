@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.contracts.batches import group_name
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.searches import TrialStatus
 from trackside.domain.batch import Batch
 from trackside.domain.command import ReceivedCommand
@@ -146,7 +145,7 @@ def _command(command: ReceivedCommand) -> Fields:
 
 
 def _task_of(stream: Stream, trial: Trial) -> Task | None:
-    return stream.tasks.get(trial.within or trial_task_id(stream.stream_id, trial.number))
+    return stream.tasks.get(trial.task_of(stream.stream_id))
 
 
 def _trial(trial: Trial, task: Task | None) -> Fields:
