@@ -12,7 +12,6 @@ import pytest
 from trackside.worker.cgroups import Cgroups, cgroups_of
 
 MIB = 2**20
-NAME = f"test-{os.getpid()}"
 WAITS = "import sys; sys.stdin.readline(); bytearray(int(sys.argv[1])); print('fits')"
 
 
@@ -25,6 +24,12 @@ def host(root: Path, cgroup: str, *folders: str) -> Path:
     return root
 
 
+def own(data_dir: Path) -> str:
+    """Names the cgroup of a worker w1 with this data folder."""
+    place = data_dir.stat()
+    return f"trackside-w1-{place.st_dev:x}-{place.st_ino:x}"
+
+
 def made(root: Path) -> list[str]:
     return sorted(path.name for path in root.rglob("trackside-*"))
 
@@ -32,45 +37,47 @@ def made(root: Path) -> list[str]:
 def test_a_host_without_cgroups_runs_tasks_without(tmp_path: Path) -> None:
     for number, cgroup in enumerate(("", "0::/\n", "3:cpu:/\n")):
         root = host(tmp_path / str(number), cgroup)
-        assert cgroups_of("w1", 10, root).folders == {}
-    assert cgroups_of("w1", 10, tmp_path / "nothing").folders == {}
+        assert cgroups_of("w1", tmp_path, 10, root).folders == {}
+    assert cgroups_of("w1", tmp_path, 10, tmp_path / "nothing").folders == {}
 
 
 def test_a_folder_that_nobody_may_write_to_is_no_error(tmp_path: Path) -> None:
     root = host(tmp_path, "4:memory:/x\n", "memory")
     (root / "sys/fs/cgroup/memory/x").write_text("no folder")
-    (root / "sys/fs/cgroup/memory/trackside-w1").write_text("in the way")
-    assert cgroups_of("w1", 10, root).folders == {}
+    (root / "sys/fs/cgroup/memory" / own(tmp_path)).write_text("in the way")
+    assert cgroups_of("w1", tmp_path, 10, root).folders == {}
 
 
 def test_the_cgroup_of_this_process_is_the_parent_where_it_can_be_seen(tmp_path: Path) -> None:
     root = host(tmp_path, "4:memory:/a/b\n8:pids:/of/the/host\n", "memory/a/b", "pids")
-    found = cgroups_of("w1", 10, root)
-    base = root / "sys/fs/cgroup"
-    assert found.folders == {"memory": base / "memory/a/b/trackside-w1", "pids": base / "pids/trackside-w1"}
-    assert made(root) == ["trackside-w1", "trackside-w1"]
+    found = cgroups_of("w1", tmp_path, 10, root)
+    base, name = root / "sys/fs/cgroup", own(tmp_path)
+    assert found.folders == {"memory": base / "memory/a/b" / name, "pids": base / "pids" / name}
+    assert made(root) == [name, name]
+    found.close()
+    assert made(root) == [], "a worker that ends leaves none"
 
 
 def test_a_delegated_cgroup_of_version_2_has_its_controllers_on(tmp_path: Path) -> None:
-    root = host(tmp_path, "0::/mine\n", "mine/trackside-w1")
+    mine = f"mine/{own(tmp_path)}"
+    root = host(tmp_path, "0::/mine\n", mine)
     base = root / "sys/fs/cgroup"
     (base / "cgroup.controllers").write_text("memory pids")
-    for folder in (base / "mine", base / "mine/trackside-w1"):
+    for folder in (base / "mine", base / mine):
         (folder / "cgroup.subtree_control").write_text("")
-    found = cgroups_of("w1", 10, root)
-    assert (found.version, set(found.folders.values())) == (2, {base / "mine/trackside-w1"})
-    assert (base / "mine/trackside-w1/cgroup.subtree_control").read_text() == "+memory +pids"
+    found = cgroups_of("w1", tmp_path, 10, root)
+    assert (found.version, set(found.folders.values())) == (2, {base / mine})
+    assert (base / mine / "cgroup.subtree_control").read_text() == "+memory +pids"
 
 
 @pytest.fixture
-def real() -> Iterator[Cgroups]:
-    found = cgroups_of(NAME, 64)
+def real(tmp_path: Path) -> Iterator[Cgroups]:
+    found = cgroups_of("w1", tmp_path, 64)
     if "memory" not in found.folders:
         pytest.skip("this host has no memory cgroup that may be written to")
     yield found
-    found.clear()
-    for folder in set(found.folders.values()):
-        folder.rmdir()
+    found.close()
+    assert not any(folder.exists() for folder in found.folders.values())
 
 
 def waiting(size: int) -> subprocess.Popen[str]:
@@ -111,15 +118,27 @@ async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_p
     assert not found.memory_ran_out(7), "the process has another task now"
 
 
-async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups) -> None:
+async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups, tmp_path: Path) -> None:
     with waiting(1) as process:
         await real.enter(process.pid, asyncio.get_running_loop().create_future(), None)
-        again = cgroups_of(NAME, 64)
+        again = cgroups_of("w1", tmp_path, 64)
         assert await asyncio.to_thread(process.wait, 60) == -9
         assert process.stdin is not None
         process.stdin.close()
     again.clear()
     assert not any((folder / str(process.pid)).exists() for folder in real.folders.values())
+
+
+async def test_a_worker_of_another_stack_with_the_same_name_leaves_them_alone(
+    real: Cgroups, tmp_path: Path
+) -> None:
+    """It killed them, and the task was called failed, not out of memory: its cgroup was gone too."""
+    with waiting(1) as process:
+        await real.enter(process.pid, asyncio.get_running_loop().create_future(), None)
+        (tmp_path / "other").mkdir()
+        cgroups_of("w1", tmp_path / "other", 64).close()
+        out, _ = await asyncio.to_thread(process.communicate, "\n", 60)
+    assert (out, process.returncode) == ("fits\n", 0)
 
 
 async def test_a_task_without_limits_has_no_cgroup(real: Cgroups) -> None:

@@ -109,6 +109,7 @@ class Worker:
         places = discover(settings.cpu_slots, nvml)
         alone = await self._alone(data_dir / "worker.lock")
         forkserver = Forkserver(self._modules(), _environment(places))
+        cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
         try:
             shop = Workshop(
                 journal=Journal(data_dir),
@@ -117,13 +118,14 @@ class Worker:
                 host=dict(os.environ),
                 stop_grace_s=settings.stop_grace_s,
                 pressure=Pressure(),
-                cgroups=cgroups_of(settings.id, settings.max_processes),
+                cgroups=cgroups,
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # torch takes seconds to import: meanwhile, debts
                 await self._lives(places, shop, nvml, group, leaving)
         finally:
             forkserver.close()
+            cgroups.close()
             nvml.close()
             os.close(alone)
 

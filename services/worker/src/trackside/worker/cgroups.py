@@ -90,6 +90,13 @@ class Cgroups:
         for folder in set(self.folders.values()):
             _write(folder / name / "cgroup.procs", name)
 
+    def close(self) -> None:
+        """Kills what is left in any task's cgroup, and removes all of the worker's that nothing is in."""
+        self.clear()
+        for folder in set(self.folders.values()):
+            with contextlib.suppress(OSError):  # the worker itself is in it, or a process isn't gone yet
+                folder.rmdir()
+
     def clear(self) -> None:
         """Kills what is in cgroups of an earlier worker, and removes them."""
         for folder in set(self.folders.values()):
@@ -122,10 +129,15 @@ class Cgroups:
                 self._gone.discard(name)
 
 
-def cgroups_of(worker_id: str, max_processes: int, root: Path = ROOT) -> Cgroups:
-    """Gives the cgroups of a worker, those of an earlier one cleared; none with a line in the log."""
+def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = ROOT) -> Cgroups:
+    """Gives the cgroups of a worker, those of an earlier one cleared; none with a line in the log.
+
+    An earlier one is one with the same data folder, which one worker at a time may have: two stacks on a host
+    may each have a worker of the same name, and don't touch each other's.
+    """
+    place = data_dir.stat()
     try:
-        found = _found(f"trackside-{worker_id}", root)
+        found = _found(f"trackside-{worker_id}-{place.st_dev:x}-{place.st_ino:x}", root)
     except UnwritableError as error:
         log.info("tasks run without cgroups: max_memory is checked, not enforced", reason=str(error))
         return Cgroups({}, 0)
