@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from trackside.contracts import ids
-from trackside.contracts.batches import GroupSpec, TaskSpec
+from trackside.contracts.batches import GroupSpec, TaskSpec, task_name
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.message import Message
@@ -134,10 +134,14 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
     if name == "queue" and issubclass(kind, Needs):
         return IDENTIFIERS
     if name == "tasks" and kind is GroupSpec:
-        return st.lists(models(TaskSpec), min_size=1, max_size=3, unique_by=lambda task: task.name or "1")
+        return st.lists(models(TaskSpec), min_size=1, max_size=3).filter(_names_differ)
     if name == "body" and kind is CommandReceived:
         return st.none() | JSON
     return _annotated(field.annotation, tuple(field.metadata))
+
+
+def _names_differ(tasks: list[TaskSpec]) -> bool:
+    return len({task_name(task, number) for number, task in enumerate(tasks)}) == len(tasks)
 
 
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
