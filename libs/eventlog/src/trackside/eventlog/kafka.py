@@ -5,7 +5,6 @@ batch per decision, a producer is thrown away after any error whose outcome isn'
 """
 
 import asyncio
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.connecting import connect
 from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.log import TopicPartition as Place
@@ -211,7 +211,7 @@ class KafkaLog:
             bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
         )
         try:
-            await _connect(admin)
+            await connect(admin)
         except BaseException as error:
             await admin.close()
             if not isinstance(error, KafkaError | OSError):
@@ -354,25 +354,9 @@ async def _begun(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -
     """Starts a client; leaves nothing of it open if it can't, or if the caller's patience is shorter."""
     try:
         async with asyncio.timeout(within_s):
-            await _connect(client)
+            await connect(client)
     except BaseException:
         await _stopped(client)
-        raise
-
-
-async def _connect(client: AIOKafkaProducer | AIOKafkaConsumer | AIOKafkaAdminClient) -> None:
-    """Starts a client; who cancels that while the broker is silent leaves no connection open.
-
-    The client doesn't know its first connection before the broker has answered on it: only the frame that
-    waits for the answer does.
-    """
-    try:
-        await client.start()
-    except asyncio.CancelledError as error:
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            first = frame.f_locals.get("bootstrap_conn")
-            if first is not None:
-                first.close()
         raise
 
 
