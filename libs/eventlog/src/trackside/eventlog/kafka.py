@@ -109,10 +109,7 @@ class KafkaLog:
             await admin.close()
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        """Checks that topics exist with the partitions and settings that promises rest on.
-
-        Raises PreflightError, and TransientError without an answer within 5 s.
-        """
+        """Checks partitions and settings that promises rest on; raises TransientError without an answer."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 admin = await self._admin()
