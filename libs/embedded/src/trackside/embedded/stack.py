@@ -85,7 +85,7 @@ def start(
     durable: bool = True,
     ephemeral: bool = False,
     leash: Path | None = None,
-    timeout_s: float = 90.0,
+    timeout_s: float = 180.0,
     grace_s: float = 10.0,
     progress: Progress = lambda _: None,
 ) -> Stack:
@@ -155,7 +155,7 @@ def find(start_at: Path | None = None) -> Stack:
     )
 
 
-def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 30.0) -> StackStatus:
+def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 60.0) -> StackStatus:
     """Waits until the status in stack.json is as wanted and gives it; StackError if it is not in time."""
     deadline = time.monotonic() + timeout_s
     while not what(status := load(folder).status):
@@ -165,7 +165,7 @@ def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: flo
     return status
 
 
-def wait_down(folder: Path, timeout_s: float = 30.0) -> None:
+def wait_down(folder: Path, timeout_s: float = 60.0) -> None:
     """Waits until no stack runs in the folder, whoever ends it; StackError if one still does."""
     deadline = time.monotonic() + timeout_s
     while is_locked(folder):
@@ -174,7 +174,7 @@ def wait_down(folder: Path, timeout_s: float = 30.0) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def stop(folder: Path, timeout_s: float = 45.0) -> bool:
+def stop(folder: Path, timeout_s: float = 90.0) -> bool:
     """Stops the folder's stack and waits for its end; False if none ran."""
     if not is_locked(folder):
         return False
