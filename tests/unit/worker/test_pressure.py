@@ -2,18 +2,23 @@
 
 from pathlib import Path
 
+import pytest
+
 from trackside.worker.pressure import LOOKS, Pressure
 from trackside.worker.usage import HostMemory
 
 ROOMY = HostMemory(100, 50)
 
 
-def host(root: Path, kills: int, cgroup_kills: int = 0) -> Path:
-    for name, text in {
+def host(root: Path, kills: int, cgroup: str = "", cgroup_kills: int = 0) -> Path:
+    """Makes a root folder; `cgroup` is the file where ours counts, below the mount, if it does."""
+    files = {
         "proc/vmstat": f"nr_free_pages 5\noom_kill {kills}\n",
-        "proc/self/cgroup": "0::/box\n",
-        "sys/fs/cgroup/box/memory.events": f"low 0\noom 9\noom_kill {cgroup_kills}\n",
-    }.items():
+        "proc/self/cgroup": "4:memory:/a\n0::/b\n",
+    }
+    if cgroup:
+        files[f"sys/fs/cgroup/{cgroup}"] = f"low 0\noom 9\noom_kill {cgroup_kills}\n"
+    for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -32,9 +37,15 @@ def test_t6_a_kill_by_the_kernel_since_the_last_looks_is_seen(tmp_path: Path) ->
     assert not pressure.memory_ran_out()
 
 
-def test_t6_a_kill_within_our_cgroup_is_seen(tmp_path: Path) -> None:
-    pressure = Pressure(host(tmp_path, 0))
-    host(tmp_path, 0, cgroup_kills=1)
+@pytest.mark.parametrize(
+    "cgroup", ["b/memory.events", "memory.events", "memory/a/memory.oom_control", "memory/memory.oom_control"]
+)
+def test_t6_a_kill_within_our_cgroup_is_seen_and_none_of_somebody_elses(tmp_path: Path, cgroup: str) -> None:
+    """The host counts those in every cgroup: of other containers, of tasks with a limit of their own."""
+    pressure = Pressure(host(tmp_path, 0, cgroup))
+    host(tmp_path, 1, cgroup)
+    assert not pressure.memory_ran_out()
+    host(tmp_path, 2, cgroup, cgroup_kills=1)
     assert pressure.memory_ran_out()
 
 

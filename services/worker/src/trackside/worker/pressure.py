@@ -1,5 +1,8 @@
 """Whether a host has run out of memory: what the kernel counts when it kills for it.
 
+A cgroup counts its own processes that were killed, for its own limit or for the whole host. The host's count
+has those of all cgroups, of which none need be ours: it is read only where our cgroup has none.
+
 Sources: proc(5) for /proc/vmstat, the kernel's Documentation/admin-guide/cgroup-v2.rst for memory.events and
 cgroup-v1/memory.rst for memory.oom_control.
 """
@@ -33,21 +36,20 @@ class Pressure:
     def memory_ran_out(self) -> bool:
         """Says whether the kernel has killed for memory, or the host was nearly full, in the last seconds."""
         now = kills(self._root)
-        risen = any(count > self._counts[0].get(name, 0) for name, count in now.items())
+        risen = any(count > self._counts[0].get(name, count) for name, count in now.items())
         return risen or min(self._free) < NEARLY_FULL
 
 
 def kills(root: Path = ROOT) -> dict[str, int]:
-    """Reads how often the kernel has killed for memory: in the whole host, and in our cgroup."""
-    found: dict[str, int] = {}
-    for name in ("proc/vmstat", *_cgroup_files(root)):
+    """Reads how often the kernel has killed for memory: in our cgroup, else in the whole host."""
+    for name in (*_cgroup_files(root), "proc/vmstat"):
         try:
             text = (root / name).read_text("utf-8")
         except OSError:
             continue
         if (count := counted(text)) is not None:
-            found[name] = count
-    return found
+            return {name: count}
+    return {}
 
 
 def counted(text: str) -> int | None:
@@ -60,16 +62,16 @@ def counted(text: str) -> int | None:
 
 
 def _cgroup_files(root: Path) -> list[str]:
-    """Lists the files of the cgroup that this process is in: at the mount, and at its path below it."""
+    """Lists where the count of our cgroup may be: at its path, or at the mount as in a container."""
     try:
         lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
     except OSError:
         return []
-    found = list(_CGROUP_FILES)
+    found = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if path.strip("/") and not controllers:
             found.append(f"sys/fs/cgroup/{path.strip('/')}/memory.events")
         elif path.strip("/") and "memory" in controllers.split(","):
             found.append(f"sys/fs/cgroup/memory/{path.strip('/')}/memory.oom_control")
-    return found
+    return [*found, *_CGROUP_FILES]
