@@ -59,7 +59,7 @@ def await_another(running: stack.Stack, name: str, victim: int) -> None:
     def is_back(status: StackStatus) -> bool:
         return status.processes[name].state == "ready" and status.processes[name].pid != victim
 
-    stack.wait_until(running.folder, is_back, timeout_s=60.0)
+    stack.wait_until(running.folder, is_back, timeout_s=240.0)
 
 
 def pids_of(folder: Path) -> list[int]:
