@@ -149,7 +149,7 @@ def fresh_database(dsn: str) -> Iterator[str]:
 
 
 async def _execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=120)
     try:
         await connection.execute(statement)
     finally:
