@@ -1,5 +1,6 @@
 """Dashboards in deploy/grafana ask for what is there: metrics by name, rows as Grafana may see them."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from tests.house.source import ROOT
+from tests.stack import Servers, fresh_database
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 from trackside.telemetry.names import METRICS
@@ -88,3 +90,21 @@ def test_prometheus_scrapes_every_service_of_the_compose_file() -> None:
     ours = {f"{name}:8080" for name, service in services.items() if service.get("command") == [name]}
     settings = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
     assert set(settings["scrape_configs"][0]["static_configs"][0]["targets"]) == ours
+
+
+async def test_grafana_s_role_is_made_once_by_who_comes_first(database: str, stack: Servers) -> None:
+    """A role is of the whole server: databases of which each makes it may do so at the same time."""
+    statement = (GRAFANA / "reader.sql").read_text("utf-8")
+
+    async def make(dsn: str) -> None:
+        connection = await asyncpg.connect(dsn)
+        try:
+            for _ in range(20):
+                await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+    with fresh_database(stack.postgres_dsn) as other:
+        await asyncio.gather(make(database), make(other))
