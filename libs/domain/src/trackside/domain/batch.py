@@ -20,7 +20,6 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
-BatchEvent = BatchStarted | GroupEnded | BatchStopRequested | BatchEnded
 OVER = frozenset({BatchStatus.DONE, BatchStatus.STOPPED})
 
 

@@ -8,13 +8,12 @@ from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLette
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.refusals import Problem
 from trackside.dispatcher.receipts import Wanted
-from trackside.dispatcher.signatures import Signatures
+from trackside.dispatcher.signatures import NOBODY_LOOKS, Signatures
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
 from trackside.eventlog.log import Entry, TopicPartition
 
 Place = tuple[int, int]
-_NOBODY_LOOKS = Signatures()
 
 
 class Intake:
@@ -23,7 +22,7 @@ class Intake:
     An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
     """
 
-    def __init__(self, receipt_topics: Collection[str] = (), signatures: Signatures = _NOBODY_LOOKS) -> None:
+    def __init__(self, receipt_topics: Collection[str] = (), signatures: Signatures = NOBODY_LOOKS) -> None:
         self._receipt_topics = receipt_topics
         self._signatures = signatures
         self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}

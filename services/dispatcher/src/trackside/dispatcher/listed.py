@@ -20,10 +20,7 @@ class ListMemory:
 
         Raises ValueError if a trial before this one is unknown.
         """
-        if number != len(self._known):
-            raise ValueError(
-                f"asked for trial {number} with {len(self._known)} trials known; recall those between"
-            )
+        self._known.check_asked(number)
         while self._next is None or self._known.has(self._next):
             self._next = next(self._listed, None)
             if self._next is None:
@@ -33,7 +30,7 @@ class ListMemory:
 
     def recall(self, number: int, parameters: Mapping[str, Any]) -> None:
         """Takes in a trial that the log says was suggested; raises ValueError for a gap in the numbers."""
-        self._known.check_next(number, "recalled")
+        self._known.check_recalled(number)
         self._known.put(number, parameters)
 
     def tell(

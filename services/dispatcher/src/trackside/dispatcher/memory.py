@@ -74,10 +74,18 @@ class Known:
     def __len__(self) -> int:
         return len(self.inner)
 
-    def check_next(self, number: int, what: str) -> None:
-        """Raises ValueError unless the trials before `number` are known."""
+    def check_asked(self, number: int) -> None:
+        """Raises ValueError unless `number` is the first trial that isn't known."""
+        if number != len(self):
+            raise self._gap("asked for", number)
+
+    def check_recalled(self, number: int) -> None:
+        """Raises ValueError unless the trials before `number` are known; it may be known itself."""
         if number > len(self):
-            raise ValueError(f"{what} trial {number} with {len(self)} trials known; recall those between")
+            raise self._gap("recalled", number)
+
+    def _gap(self, what: str, number: int) -> ValueError:
+        return ValueError(f"{what} trial {number} with {len(self)} trials known; recall those between")
 
     def key(self, parameters: Mapping[str, Any]) -> Key | None:
         """Gives what equal sets of parameters have in common; None for one that the space doesn't have."""

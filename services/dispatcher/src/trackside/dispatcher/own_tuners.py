@@ -66,10 +66,7 @@ class OwnMemory:
         Raises NonsenseError for parameters outside of the space or repeated again and again,
         TunerWaits, and whatever the tuner raises.
         """
-        if number != len(self._known):
-            raise ValueError(
-                f"asked for trial {number} with {len(self._known)} trials known; recall those between"
-            )
+        self._known.check_asked(number)
         for redraw in range(REPEATS_MAX):
             seed = suggestion_seed(self._seed, number, redraw)
             suggested = self._tuner.suggest(list(self._history), number, seed)
@@ -92,7 +89,7 @@ class OwnMemory:
 
     def recall(self, number: int, parameters: Mapping[str, Any]) -> None:
         """Takes in a trial that the log says was suggested; raises ValueError for a gap in the numbers."""
-        self._known.check_next(number, "recalled")
+        self._known.check_recalled(number)
         self._put(number, parameters)
 
     def tell(

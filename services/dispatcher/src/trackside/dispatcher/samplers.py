@@ -72,10 +72,7 @@ class SearchMemory:
 
         The trial is part of the history from then on. Raises ValueError if a trial before it is unknown.
         """
-        if number != len(self._known):
-            raise ValueError(
-                f"asked for trial {number} with {len(self._known)} trials known; recall those between"
-            )
+        self._known.check_asked(number)
         parameters = self._drawn(number)
         if parameters is not None:
             self._put(number, parameters)
@@ -87,7 +84,7 @@ class SearchMemory:
         Parameters that won over the ones asked here replace them; those that are none of the space are no
         lesson for the tuner. Raises ValueError for a gap in the numbers.
         """
-        self._known.check_next(number, "recalled")
+        self._known.check_recalled(number)
         if number == len(self._known):
             if self._name in STATEFUL:
                 self._drawn(number)

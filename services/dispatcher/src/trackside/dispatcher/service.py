@@ -20,7 +20,7 @@ from trackside.dispatcher.intake import Intake
 from trackside.dispatcher.offer import Offer, offer_of
 from trackside.dispatcher.over import Over
 from trackside.dispatcher.receipts import Receipts
-from trackside.dispatcher.signatures import Signatures
+from trackside.dispatcher.signatures import NOBODY_LOOKS, Signatures
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
@@ -35,7 +35,6 @@ from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
 
-_NOBODY_LOOKS = Signatures()
 _COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
 _CONCLUDES = frozenset({SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed})
 
@@ -52,7 +51,7 @@ class Dispatcher:
         advice: Advice,
         background: Background,
         receipts: Receipts | None = None,
-        signatures: Signatures = _NOBODY_LOOKS,
+        signatures: Signatures = NOBODY_LOOKS,
     ) -> None:
         self._log = log
         self._topics = topics

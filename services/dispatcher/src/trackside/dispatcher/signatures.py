@@ -75,6 +75,9 @@ class Signatures:
         return Seal(key_id)
 
 
+NOBODY_LOOKS = Signatures()
+"""The policy `off`, where no other is given."""
+
 _UNSIGNED = f"commands must be signed here; the headers {KEY_ID} and {SIGNATURE} are missing"
 
 

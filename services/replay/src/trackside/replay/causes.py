@@ -190,7 +190,7 @@ class Causes:
 
     def _of_task(self, event: TaskEvent) -> int:
         if isinstance(event, TaskSubmitted):
-            return self._submission(event)
+            return self._room_for_task()
         of_task = self._tasks.get(event.task_id)
         if of_task is None:
             return -1
@@ -206,7 +206,7 @@ class Causes:
             case _:
                 return of_task.last
 
-    def _submission(self, event: TaskSubmitted) -> int:
+    def _room_for_task(self) -> int:
         """Gives what made room for a task: its suggestion; in a batch its group's turn, or an end in it."""
         batch = self.stream.batch
         if batch is None:

@@ -184,9 +184,10 @@ class Simulation:
         for _ in range(self.chance.randint(0, self.scene.strikes)):
             what = self.chance.choice(("kill", "kill", "pause", "clock"))
             steps = int(10 ** self.chance.uniform(0.5, 3.3))
-            size = (
-                self.chance.uniform(-3.6e6, 3.6e6) if what == "clock" else 10 ** self.chance.uniform(-1, 0.8)
-            )
+            if what == "clock":
+                size = self.chance.uniform(-WRONG_MS, WRONG_MS)
+            else:
+                size = 10 ** self.chance.uniform(-1, 0.8)
             one.strikes.append((what, steps, size))
         self._start(one)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, TypedDict
 
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
@@ -102,6 +102,26 @@ def topic_of(device_ids: Sequence[str]) -> str:
     return device_ids[0] if len(device_ids) == 1 else HOST
 
 
+class _Placement(TypedDict):
+    """What each command to a device says of the placement it is about."""
+
+    stream: str
+    task_id: str
+    attempt: int
+    placement: int
+    incarnation: str
+
+
+def _placement_of(task: Task, stream: str, incarnation: str) -> _Placement:
+    return _Placement(
+        stream=stream,
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        incarnation=incarnation,
+    )
+
+
 def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:
     """Gives the command that ends a task's placement: a user's word counts more than the scheduler's."""
     reason = task.stop_reason
@@ -109,33 +129,19 @@ def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:
     if not reason and task.attempt.stopping is not None:
         reason, end = STOPS[task.attempt.stopping]
     return StopTask(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
+        **_placement_of(task, stream, incarnation),
         reason=reason,
         end=end,
     )
 
 
 def _recall_of(task: Task, stream: str, incarnation: str) -> RecallTask:
-    return RecallTask(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
-    )
+    return RecallTask(**_placement_of(task, stream, incarnation))
 
 
 def _next_of(task: Task, stream: str, incarnation: str) -> NextParameters:
     return NextParameters(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
+        **_placement_of(task, stream, incarnation),
         request=task.answered,
         parameters=None if task.withheld else task.parameters,
     )
@@ -143,11 +149,7 @@ def _next_of(task: Task, stream: str, incarnation: str) -> NextParameters:
 
 def _run_of(task: Task, stream: str, incarnation: str, lease_s: float) -> RunTask:
     return RunTask(
-        stream=stream,
-        task_id=task.task_id,
-        attempt=task.attempt.number,
-        placement=task.attempt.placement,
-        incarnation=incarnation,
+        **_placement_of(task, stream, incarnation),
         task_type=task.task_type,
         parameters=task.parameters,
         device_ids=task.attempt.device_ids,

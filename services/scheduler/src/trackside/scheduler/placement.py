@@ -163,7 +163,7 @@ def _fits_alone(slot: Slot, asks: Asks, want: Want, gates: Gates) -> bool:
     return not slot.bookings
 
 
-def behind_on(host: Host, slot: Slot, asks: Asks, want: Want, gates: Gates) -> Spot | None:
+def behind_on(host: Host, slot: Slot, want: Want, gates: Gates) -> Spot | None:
     """Gives the place behind those who have a device now: one task may wait there, not more."""
     bookings = slot.bookings.values()
     if not bookings or slot.waiting is not None or any(other.shadow for other in bookings):
@@ -291,7 +291,7 @@ def places_behind(
         return float(min((booking.assigned_ms for booking in slot.bookings.values()), default=0))
 
     def fit(host: Host, slot: Slot) -> Spot | None:
-        return behind_on(host, slot, asks, want, gates)
+        return behind_on(host, slot, want, gates)
 
     units = (
         (host, slot)
