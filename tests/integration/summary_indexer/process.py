@@ -149,12 +149,15 @@ async def publish(log: KafkaLog, topics: Topics, task: str, message: Message | O
 
 async def kept(log: KafkaLog, topics: Topics, message: MetricPointsReported) -> None:
     """Publishes a message until the log has it, as a worker does while a broker is away."""
-    while True:
+
+    async def there() -> bool:
         try:
             await publish(log, topics, message.task_id, message)
-            return
         except TransientError:
-            await asyncio.sleep(0.1)
+            return False
+        return True
+
+    await until(there)
 
 
 async def published(log: KafkaLog, topics: Topics, tasks: int, batches: int) -> dict[Point, float | None]:
