@@ -25,7 +25,7 @@ from trackside.sdk.trial_lists import imports, read_trials
 from trackside.telemetry import context
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ROWS_S = 10.0
+ROWS_S = 60.0
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")]
 
 
