@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -69,3 +70,24 @@ async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
     assert await asyncio.wait_for(last.exited, LIMIT_S) == -signal.SIGTERM
     for process in (first, last):
         process.close()
+
+
+async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_way(
+    forkserver: Forkserver,
+) -> None:
+    """The loop went on to watch a descriptor that was closed, and failed for whoever got its number next."""
+    process = await forkserver.take()
+    os.kill(process.pid, signal.SIGSTOP)
+    _, writer = await process.connected()
+    number = process.channel.fileno()
+    writer.write(b" " * 10_000_000)
+    process.close()
+    forkserver.kill(process, signal.SIGKILL)
+    later: list[socket.socket] = []
+    while number not in [each.fileno() for each in later]:
+        later += socket.socketpair()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(number, int)
+    loop.remove_reader(number)
+    for each in later:
+        each.close()

@@ -254,9 +254,30 @@ async def test_a_driver_that_never_answers_keeps_nobody_waiting(
         assert failures == []
         clock.now_s += 61
         await looking.look()
+        await looking.look()
     finally:
         fake_nvml.resume()
     assert [device_id for device_id, _ in failures] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
     assert failures[0][1] == "the driver has not answered for 61 s"
     while not (await looking.look()).devices:  # the thread that asks has its answer before the test ends
         pass
+
+
+async def test_fm_13_a_worker_that_slept_while_it_asked_the_driver_gives_it_time_to_answer(
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its GPUs had failed, for good."""
+    failures, clock = Failures(), Clock()
+    monkeypatch.setattr("trackside.worker.watch.time", clock)
+    looking = watch(places, nvml, failures, interval_s=0.02)
+    fake_nvml.hang()
+    try:
+        await looking.look()
+        clock.now_s += 61  # the thread that asks has slept as long
+        await looking.look()
+    finally:
+        fake_nvml.resume()
+    clock.now_s = 1_000.0
+    while not (await looking.look()).devices:
+        pass
+    assert failures == []

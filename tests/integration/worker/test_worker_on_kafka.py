@@ -48,6 +48,7 @@ def worker(rig: Rig, stack: Servers, data_dir: Path, example: str) -> Iterator[s
             process.kill()
 
 
+@pytest.mark.timeout(300)  # it may be the one that starts the servers
 async def test_the_demo_task_learns_digits(rig: Rig, stack: Servers, tmp_path: Path) -> None:
     with worker(rig, stack, tmp_path, "digits") as process:
         await rig.run("good", GOOD, task_type="digits")

@@ -70,7 +70,7 @@ class Process:
     def close(self) -> None:
         """Closes our ends that nobody has taken over."""
         if self.connection is not None:
-            self.connection[1].close()
+            self.connection[1].transport.abort()  # closed only, it would watch the channel until all is sent
         self.channel.close()
         self._close_outputs()
 
