@@ -22,8 +22,6 @@ from trackside.replay.fork import fork_of, parse_changes
 from trackside.replay.moments import NOW, Moment, parse_moment
 from trackside.replay.rerun import Pair, SideBySide, rerun_of, side_by_side, status_of
 from trackside.replay.timeline import find_live, past_at
-from trackside.sdk.client import Client
-from trackside.telemetry import context
 
 NewId = Annotated[str, typer.Option("--id", metavar="NEW", help="The id of the new search; else made up.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")]
@@ -183,10 +181,4 @@ async def _submit(command: StartSearch, stream_id: str, wait: bool, timeout_s: f
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
             raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await submitting.print_answer(client, publication, timeout_s, as_json)
-        if wait:
-            await submitting.until_over(client, addresses, stream_id, as_json)
-        elif not as_json:
-            screen.say(f"follow it with: trackside watch {stream_id}")
+    await submitting.start(command, stream_id, timeout_s, wait, as_json)

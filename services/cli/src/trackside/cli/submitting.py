@@ -57,7 +57,7 @@ def submit(
         command = _knowing(command, past)
     stream_id = stream_id or made_up_id(command)
     check_id(stream_id)
-    run(_submit(command, stream_id, timeout_s, wait, as_json))
+    run(start(command, stream_id, timeout_s, wait, as_json))
 
 
 def stop(
@@ -121,11 +121,11 @@ def _knowing(command: Command, file: Path) -> Command:
     )
 
 
-async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+async def start(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+    """Publishes a command that begins a stream and prints its answer; waits for the end if told to."""
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await print_answer(client, publication, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json)
         if wait:
             await until_over(client, addresses, stream_id, as_json)
         elif not as_json:
@@ -169,10 +169,17 @@ async def _stop(
         command: Command = one or StopSearch(reason=reason)
         if one is None and (task or await client.root(stream_id) == "batch"):
             command = StopTasks(task=task or None, reason=reason)
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await print_answer(client, publication, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json)
         if wait and one is None:
             await until_over(client, addresses, stream_id, as_json, following.ANY)
+
+
+async def publish_and_print(
+    client: Client, command: Command, stream_id: str, timeout_s: float, as_json: bool
+) -> None:
+    """Publishes a command as the root of a trace and prints its answer, as `print_answer` does."""
+    publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+    await print_answer(client, publication, timeout_s, as_json)
 
 
 async def print_answer(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:
