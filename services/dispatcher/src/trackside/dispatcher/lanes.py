@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -249,6 +249,19 @@ class Lane:
         await asyncio.shield(child.wait())
 
 
+async def close(lane: Lane, search: str, sent: MutableMapping[str, Any]) -> None:
+    """Has the advisor forget a search, and takes it out of `sent`, once all asked before is answered."""
+
+    def ops(_generation: int) -> Iterator[Op]:
+        sent.pop(search, None)
+        yield {"op": "close"}
+
+    if lane.pid is None:
+        sent.pop(search, None)
+    else:
+        await lane.request(search, ops)
+
+
 @dataclass
 class _Sent:
     """How much of a search's history one generation of the advisor has taken in, and the last trial asked."""
@@ -298,16 +311,8 @@ class _Feed:
         return result
 
     async def forget(self, search: str) -> None:
-        """Drops what the advisor and this lane remember of a search, once all asked before is answered."""
-
-        def ops(_generation: int) -> Iterator[Op]:
-            self._sent.pop(search, None)
-            yield {"op": "close"}
-
-        if self._lane.pid is None:
-            self._sent.pop(search, None)
-        else:
-            await self._lane.request(search, ops)
+        """Drops what the advisor and this lane remember of a search."""
+        await close(self._lane, search, self._sent)
 
     def _continues(self, before: _Sent, history: History, upto: int) -> bool:
         """Says whether a history goes on where the sent one stopped.
