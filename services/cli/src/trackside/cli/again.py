@@ -7,7 +7,8 @@ import typer
 from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse
-from trackside.cli.past import AsJson, StreamId
+from trackside.cli.options import AsJson, Timeout
+from trackside.cli.past import StreamId
 from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
@@ -36,7 +37,7 @@ def rerun(
         bool, typer.Option("--no-assessor", help="Let every trial run to its end.")
     ] = False,
     wait: Wait = False,
-    timeout_s: submitting.Timeout = 30.0,
+    timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Run the trials of a recorded search again as a new one: same parameters, order, seed; no tuner asked.
@@ -67,7 +68,7 @@ def fork(
         typer.Option("--set", metavar="NAME=VALUE,...", help="Another value of a field, such as tuner.name."),
     ] = [],  # noqa: B006 - typer reads it and nobody writes it
     wait: Wait = False,
-    timeout_s: submitting.Timeout = 30.0,
+    timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Begin a new search from the past of a recorded one: it knows its results, and goes on from there.

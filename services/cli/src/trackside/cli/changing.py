@@ -11,8 +11,9 @@ import typer
 from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
-from trackside.cli.submitting import AsJson, Timeout, check_id
+from trackside.cli.submitting import check_id
 from trackside.contracts.codec import command_of
 from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem

@@ -10,6 +10,7 @@ import typer
 from trackside.cli import following, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse, Reported
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
@@ -24,9 +25,7 @@ from trackside.sdk.specs import read_spec
 from trackside.sdk.trial_lists import imports, read_trials
 from trackside.telemetry import context
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ROWS_S = 10.0
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")]
 
 
 def submit(

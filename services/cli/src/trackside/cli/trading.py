@@ -10,8 +10,9 @@ from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.changing import SearchId
 from trackside.cli.failures import Failure
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
-from trackside.cli.submitting import AsJson, Timeout, check_id
+from trackside.cli.submitting import check_id
 from trackside.contracts.searches import ImportTrials
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
