@@ -43,7 +43,7 @@ class Service:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(10)
+            return self.process.wait(60)
         finally:
             if self.process.poll() is None:
                 self.process.kill()

@@ -132,6 +132,7 @@ def _obtain(folder: Path) -> Servers:
         durable=False,
         ephemeral=True,
         leash=folder / "leash",
+        timeout_s=240,
     )
     return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded", note)
 

@@ -13,7 +13,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 TASKS = """
 import sys
@@ -63,7 +63,7 @@ from trackside.sdk import Search
 
 space = {"x": {"type": "uniform", "low": 0, "high": 1}}
 search = Search(Parabola, space, max_trials=6, concurrency=2, seed=7)
-best = search.run(timeout_s=100)
+best = search.run(timeout_s=250)
 print(best.status, best == search.best(), len(search.trials()), search.id)
 """
 SPEC = """

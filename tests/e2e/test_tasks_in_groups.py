@@ -3,9 +3,8 @@
 import email
 import email.policy
 import queue
-import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.e2e.commands import Folder
+from trackside.embedded.ports import free_ports
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 EXAMPLE = Path(__file__).parents[2] / "deploy/examples/tasks"
 CATALOGUE = f"""
@@ -119,8 +119,8 @@ def test_t21_t22_a_report_is_mailed_when_a_batch_is_over(home: Folder) -> None:
             assert mailing.stdout is not None
             assert "waiting for what ends" in mailing.stdout.readline()
             home.done("submit", "alone.yaml", "--id", "mailed-1", "--wait")
-            mail = mails.get(timeout=60)
-            assert mailing.wait(30) == 0, "it ends when it has sent all that it may"
+            mail = mails.get(timeout=120)
+            assert mailing.wait(120) == 0, "it ends when it has sent all that it may"
         finally:
             mailing.kill()
             mailing.communicate()
@@ -142,10 +142,8 @@ def mail_server() -> Iterator[tuple[int, "queue.Queue[bytes]"]]:
             mails.put(envelope.content)
             return "250 taken"
 
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = Controller(Taker(), hostname="127.0.0.1", port=port)
+    [port] = free_ports(1)
+    server = Controller(Taker(), hostname="127.0.0.1", port=port, ready_timeout=60)
     server.start()
     try:
         yield port, mails

@@ -62,7 +62,7 @@ class Publisher:
         appended = await self._log.publish(topic, 3, Outgoing(key, value, headers))
         return Source(topic=topic, partition=3, offset=appended.offset)
 
-    async def until(self, wanted: Callable[[Record], bool], timeout_s: float = 30) -> Record:
+    async def until(self, wanted: Callable[[Record], bool], timeout_s: float = 60) -> Record:
         async with asyncio.timeout(timeout_s):
             while True:
                 for record in self.records:

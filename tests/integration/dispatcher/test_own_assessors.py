@@ -95,7 +95,7 @@ async def test_one_that_ends_its_process_or_hangs_is_started_anew(lane: Lane) ->
     lane.timeout_s = 0.3
     with pytest.raises(LaneTimeout):
         await AssessorLane(lane).hopeless("s", setup(), [(0, 0, 14.0)])
-    lane.timeout_s = 30.0
+    lane.timeout_s = 60.0
     assert (await AssessorLane(lane).hopeless("t", setup(), ROWS)).failed == []
 
 

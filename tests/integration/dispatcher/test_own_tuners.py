@@ -176,7 +176,7 @@ async def test_a_tuner_that_hangs_is_killed_and_the_next_search_gets_its_answer(
     lane.timeout_s = 0.3
     with pytest.raises(LaneTimeout):
         await TunerLane(lane).suggest("s", setup("faulty"), [], 0)
-    lane.timeout_s = 30.0
+    lane.timeout_s = 60.0
     assert await TunerLane(lane).suggest("t", setup("climber"), [], 0) is not None
 
 
@@ -188,12 +188,12 @@ async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) 
     told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=tuner)
     for number in range(1, failures + 1):
         told.tell(SuggestionFailed(trial=0, failure=number, code="tuner_failed", message="", seen=2))
-    lanes = [Lane(name, timeout_s=30.0) for name in ("tuner", "assessor", "own-tuner")]
+    lanes = [Lane(name, timeout_s=60.0) for name in ("tuner", "assessor", "own-tuner")]
     advice = Advice(lanes[0], lanes[1], Background(), lanes[2])
     ready = asyncio.Event()
     advice.ready = ready.set
     await lanes[2].start()
-    lanes[2].timeout_s = 0.3 if fault == "hangs" else 30.0
+    lanes[2].timeout_s = 0.3 if fault == "hangs" else 60.0
     advice.look_at(told.stream)
     async with asyncio.timeout(60):
         await ready.wait()

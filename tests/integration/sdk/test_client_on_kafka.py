@@ -62,8 +62,8 @@ async def test_a_command_is_published_answered_and_followed_to_its_end(
     ):
         await log.ensure(topics.shared)
         publication = await client.publish(START, "s1", "c1")
-        waiting = asyncio.create_task(client.wait("s1", 30))
-        answer = asyncio.create_task(client.answer(publication, 30))
+        waiting = asyncio.create_task(client.wait("s1", 60))
+        answer = asyncio.create_task(client.answer(publication, 60))
         await answered(log, topics, publication)
         assert await answer == Accepted("c1", 1)
         again = await client.publish(START, "s1", "c1")
@@ -123,5 +123,5 @@ def test_the_blocking_form_follows_a_stream(stack: Servers, topic_prefix: str) -
         publication = client.publish(START, "s1")
         asyncio.run(play(publication))
         assert isinstance(client.answer(publication), Accepted)
-        assert client.wait("s1", 30).closed
+        assert client.wait("s1", 60).closed
         assert len(list(client.events("s1"))) == 5

@@ -191,6 +191,9 @@ async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgrou
     end = await rig.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.OOM_HOST, -9)
     assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    await rig.run("killed", {"train": ["killed"]}, task_type="hungry")
+    end = await rig.end("killed")
+    assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9), "the kernel's kill was another task's"
     await rig.run("c", {}, task_type="capped")
     assert (await rig.end("c")).end is AttemptEnd.FINISHED
 

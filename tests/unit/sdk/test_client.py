@@ -110,14 +110,14 @@ async def test_an_answer_is_the_one_with_the_place_of_the_publication(log: Memor
         await record(log, "s1", [accepted(first), started(first)])
         await record(log, "s1", [received(second)])
         offset = await record(log, "s1", [accepted(second)])
-        assert await client.answer(second, 5) == Accepted("c1", offset)
-        assert (await client.answer(first, 5)).offset < offset
+        assert await client.answer(second, 60) == Accepted("c1", offset)
+        assert (await client.answer(first, 60)).offset < offset
 
 
 async def test_a_refusal_says_code_path_and_message(log: MemoryLog) -> None:
     async with Client("", log=log) as client:
         publication = await client.publish(StopSearch(), "s1", "c1")
-        waiting = asyncio.create_task(client.answer(publication, 5))
+        waiting = asyncio.create_task(client.answer(publication, 60))
         refusal = CommandRefused(
             command_id="c1",
             source=publication.source,
@@ -172,7 +172,7 @@ async def test_events_are_those_of_the_stream_only(log: MemoryLog) -> None:
 async def test_waiting_ends_with_the_search(log: MemoryLog) -> None:
     async with Client("", log=log) as client:
         publication = await client.publish(START, "s1", "c1")
-        waiting = asyncio.create_task(client.wait("s1", 5))
+        waiting = asyncio.create_task(client.wait("s1", 60))
         await record(log, "s1", [received(publication)])
         await record(log, "s1", [accepted(publication), started(publication)])
         state = await client.state("s1")
@@ -218,7 +218,7 @@ async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog) -> No
         with pytest.raises(UnsendableError, match=r"\$\.groups\[0\]\.tasks"):
             await client.submit_tasks({"groups": [{"tasks": []}]}, "b1")
         for batch_id, answer in (("b1", "accepted"), ("b2", "refused")):
-            submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 5))
+            submitting = asyncio.create_task(client.submit_tasks(wanted, batch_id, 60))
             source = await _published(log, batch_id)
             if answer == "accepted":
                 await record(log, batch_id, [CommandAccepted(command_id="x", source=source)])
@@ -239,7 +239,7 @@ async def test_tasks_are_submitted_and_accepted_or_refused(log: MemoryLog) -> No
 async def _published(log: MemoryLog, stream: str) -> Source:
     topic = TOPICS.commands
     place = (topic.name, partition_of(stream, topic.partitions))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         reader = log.reader({place: 0})
         while True:
             for entry in await reader.read(1):

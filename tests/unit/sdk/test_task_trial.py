@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trackside.sdk import Task, trial
+from trackside.sdk import Task, channel, trial
 from trackside.sdk.channel import ScreenChannel, WorkerChannel
 
 
@@ -27,6 +27,7 @@ class Worker:
         return found
 
     def close(self) -> None:
+        self.channel.close()
         self._lines.close()
         self.ours.close()
         self.theirs.close()
@@ -65,9 +66,17 @@ def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
     assert (trial.task_id(), trial.attempt()) == ("digits-1.7", 2)
 
 
+@pytest.fixture
+def much_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has what is held back for company wait until it is sent by a call, however slow the machine is."""
+    monkeypatch.setattr(channel, "REPORT_EVERY_S", 3_600.0)
+
+
+@pytest.mark.usefixtures("much_company")
 def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker: Worker) -> None:
     for value in (0.1, 0.2, 0.3):
         trial.report(value)
+    worker.channel.flush()
     assert [item[:2] for item in worker.next()["reports"]] == [[0, 0.1]]
     assert [item[:2] for item in worker.next()["reports"]] == [[1, 0.2], [2, 0.3]]
 
@@ -105,6 +114,7 @@ def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(wo
     assert worker.next() == {"final": {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}}
 
 
+@pytest.mark.usefixtures("much_company")
 def test_points_without_a_step_are_counted_by_tag(worker: Worker) -> None:
     trial.log(loss=1.0, accuracy=0.1)
     trial.log(loss=0.9)

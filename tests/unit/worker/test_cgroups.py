@@ -87,7 +87,7 @@ def waiting(size: int) -> subprocess.Popen[str]:
 
 
 async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real: Cgroups) -> None:
-    exits: list[tuple[int, bool]] = []
+    exits: list[tuple[int, bool | None]] = []
     for size in (400 * MIB, 4 * MIB):
         with waiting(size) as process:
             exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real
             await asyncio.to_thread(process.communicate, "\n", 60)
             exited.set_result(process.returncode)
         await asyncio.sleep(0)
-        exits.append((process.returncode, real.memory_ran_out(process.pid)))
+        exits.append((process.returncode, real.killed_for_memory(process.pid)))
         assert not any(folder.exists() for folder in folders), "its cgroup goes with it"
     assert exits == [(-9, True), (0, False)]
 
@@ -110,12 +110,13 @@ async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_p
     events.write_text("oom 1\noom_kill 0\n")
     found = Cgroups(dict.fromkeys(("memory", "pids"), tmp_path), 2)
     gone = asyncio.get_running_loop().create_future()
+    assert found.killed_for_memory(8) is None, "it has no cgroup"
     await found.enter(7, gone, MIB)
-    assert not found.memory_ran_out(7)
+    assert found.killed_for_memory(7) is False
     events.write_text("oom 1\noom_kill 1\n")
-    assert found.memory_ran_out(7)
+    assert found.killed_for_memory(7)
     await found.enter(7, gone, MIB)
-    assert not found.memory_ran_out(7), "the process has another task now"
+    assert found.killed_for_memory(7) is False, "the process has another task now"
 
 
 async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups, tmp_path: Path) -> None:

@@ -2,51 +2,68 @@
 
 from pathlib import Path
 
+import pytest
+
 from trackside.worker.pressure import LOOKS, Pressure
 from trackside.worker.usage import HostMemory
 
 ROOMY = HostMemory(100, 50)
 
 
-def host(root: Path, kills: int, cgroup_kills: int = 0) -> Path:
-    for name, text in {
-        "proc/vmstat": f"nr_free_pages 5\noom_kill {kills}\n",
-        "proc/self/cgroup": "0::/box\n",
-        "sys/fs/cgroup/box/memory.events": f"low 0\noom 9\noom_kill {cgroup_kills}\n",
-    }.items():
+def host(root: Path, kills: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
+    texts = {"proc/vmstat": f"nr_free_pages 5\noom_kill {kills}\n", "proc/self/cgroup": cgroup}
+    texts |= {name: f"low 0\noom 9\noom_kill {count}\n" for name, count in files.items()}
+    for name, text in texts.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
 
 
-def test_t6_a_kill_by_the_kernel_since_the_last_looks_is_seen(tmp_path: Path) -> None:
-    pressure = Pressure(host(tmp_path, 3))
-    assert not pressure.memory_ran_out()
-    host(tmp_path, 4)
-    assert pressure.memory_ran_out()
+@pytest.mark.parametrize(
+    ("cgroup", "counts"),
+    [
+        ("0::/box\n", "sys/fs/cgroup/box/memory.events.local"),
+        ("0::/box\n", "sys/fs/cgroup/box/memory.events"),
+        ("0::/of/the/host\n", "sys/fs/cgroup/memory.events.local"),
+        ("4:cpu,memory:/box\n0::/\n", "sys/fs/cgroup/memory/box/memory.oom_control"),
+        ("4:memory:/of/the/host\n0::/\n", "sys/fs/cgroup/memory/memory.oom_control"),
+        ("4:cpu:/\n", "proc/vmstat"),
+        ("", "proc/vmstat"),
+    ],
+)
+def test_t6_a_kill_where_this_process_is_is_seen_for_some_looks(
+    tmp_path: Path, cgroup: str, counts: str
+) -> None:
+    pressure = Pressure(host(tmp_path, 3, {counts: 3}, cgroup))
+    assert not pressure.killed()
+    host(tmp_path, 3, {counts: 4}, cgroup)
+    assert pressure.killed()
     for _ in range(LOOKS - 1):  # they may come between the kill and the question
         pressure.look(ROOMY)
-        assert pressure.memory_ran_out()
+        assert pressure.killed()
     pressure.look(ROOMY)
-    assert not pressure.memory_ran_out()
+    assert not pressure.killed()
 
 
-def test_t6_a_kill_within_our_cgroup_is_seen(tmp_path: Path) -> None:
-    pressure = Pressure(host(tmp_path, 0))
-    host(tmp_path, 0, cgroup_kills=1)
-    assert pressure.memory_ran_out()
+def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
+    """Whoever was killed by anybody was said to have run out of memory, for ten seconds after each."""
+    local, below = (f"sys/fs/cgroup/box/memory.events{end}" for end in (".local", ""))
+    pressure = Pressure(host(tmp_path, 3, {local: 0, below: 0}))
+    host(tmp_path, 4, {local: 0, below: 1})
+    assert not pressure.killed()
 
 
 def test_t6_a_host_that_was_nearly_full_counts(tmp_path: Path) -> None:
-    pressure = Pressure(host(tmp_path, 0))
+    pressure = Pressure(host(tmp_path, 0, {}))
     pressure.look(HostMemory(100, 1))
     for _ in range(LOOKS - 1):
         pressure.look(ROOMY)
-        assert pressure.memory_ran_out()
+        assert pressure.nearly_full()
     pressure.look(ROOMY)
-    assert not pressure.memory_ran_out()
+    assert not pressure.nearly_full()
 
 
 def test_a_host_that_tells_nothing_is_never_blamed(tmp_path: Path) -> None:
-    assert not Pressure(tmp_path).memory_ran_out()
+    pressure = Pressure(tmp_path)
+    assert not pressure.killed() and not pressure.nearly_full()

@@ -16,7 +16,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
+from trackside.eventlog.connecting import connect
+from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.log import TopicPartition as Place
 from trackside.eventlog.preflight import check_partitions, check_settings
@@ -108,7 +109,7 @@ class KafkaLog:
             await admin.close()
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        """Checks that topics exist with the partitions and settings that promises rest on."""
+        """Checks partitions and settings that promises rest on; raises TransientError without an answer."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 admin = await self._admin()
@@ -124,7 +125,7 @@ class KafkaLog:
                     await admin.close()
         except (KafkaError, OSError, TimeoutError) as error:
             name = topics[0].name if topics else "none"
-            raise PreflightError(
+            raise TransientError(
                 f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about topics like {name}: "
                 f"{error or type(error).__name__}; check TRACKSIDE_KAFKA_BOOTSTRAP"
             ) from error
@@ -207,7 +208,7 @@ class KafkaLog:
             bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
         )
         try:
-            await admin.start()
+            await connect(admin)
         except BaseException as error:
             await admin.close()
             if not isinstance(error, KafkaError | OSError):
@@ -350,7 +351,7 @@ async def _begun(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -
     """Starts a client; leaves nothing of it open if it can't, or if the caller's patience is shorter."""
     try:
         async with asyncio.timeout(within_s):
-            await client.start()
+            await connect(client)
     except BaseException:
         await _stopped(client)
         raise
@@ -376,6 +377,7 @@ async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     ending = {stopping, closing, *(task for task in left if task is not None)}
     for task in ending - {closing}:
         task.cancel()
+    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes a turn of the loop, where that has its turns
     await asyncio.wait(ending, timeout=STOP_S)
     for task in ending:
         task.cancelled() or not task.done() or task.exception()  # asked for, so that nobody complains

@@ -94,7 +94,10 @@ class Log(Protocol):
         ...
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        """Checks topics within 5 s; raises PreflightError naming topic, setting, found and expected."""
+        """Checks topics within 5 s; raises PreflightError naming topic, setting, found and expected.
+
+        Raises TransientError if the log didn't answer.
+        """
         ...
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.serving import from_start
+from trackside.eventlog.serving import answer, from_start
 
 logger = structlog.get_logger("trackside.eventlog")
 
@@ -42,7 +42,7 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     recovered = await store.load()
     if recovered is None:
         return Streams(asleep=OnDisk()), starts
-    ends = await log.ends(events.name)
+    ends = await answer(log.ends, events)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
         return Streams(asleep=OnDisk()), starts

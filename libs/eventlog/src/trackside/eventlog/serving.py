@@ -10,6 +10,7 @@ import structlog
 from trackside.contracts.topics import Topic
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
@@ -18,6 +19,9 @@ from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
 
 logger = structlog.get_logger("trackside.eventlog")
+
+PATIENCE_S = 60.0
+RETRY_S = 0.2
 
 
 @dataclass(slots=True)
@@ -73,21 +77,20 @@ async def until_fit(service: Service, topics: list[Topic]) -> bool:
     while not service.stop.is_set():
         try:
             await service.log.ends(topics[0].name)
-            break
+            await service.log.preflight(topics)
         except TransientError as error:
             service.health.waiting("waiting for the log")
             logger.debug("no log yet", reason=str(error))
-            await asyncio.sleep(0.2)
-    else:
-        return False
-    service.health.waiting(None)
-    await service.log.preflight(topics)
-    return True
+            await asyncio.sleep(RETRY_S)
+        else:
+            service.health.waiting(None)
+            return True
+    return False
 
 
 async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position of the first record of each partition; raises PreflightError if some are gone."""
-    beginnings = await log.beginnings(topic.name)
+    beginnings = await answer(log.beginnings, topic)
     for partition, offset in beginnings.items():
         if offset and topic.retention_ms < 0:
             raise PreflightError(f"{topic.name}-{partition} starts at {offset}, need 0: the log was cut")
@@ -96,5 +99,21 @@ async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
 
 async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position behind the last record of each partition."""
-    ends = await log.ends(topic.name)
+    ends = await answer(log.ends, topic)
     return {(topic.name, partition): offset for partition, offset in ends.items()}
+
+
+async def answer(ask: Callable[[str], Awaitable[dict[int, int]]], topic: Topic) -> dict[int, int]:
+    """Asks the log about a topic until it answers: it may fall silent also while a service starts.
+
+    Raises TransientError after a minute.
+    """
+    deadline_s = monotonic_s() + PATIENCE_S
+    while True:
+        try:
+            return await ask(topic.name)
+        except TransientError as error:
+            if monotonic_s() >= deadline_s:
+                raise
+            logger.warning("waiting for the log", topic=topic.name, reason=str(error))
+            await asyncio.sleep(RETRY_S)

@@ -26,7 +26,7 @@ Catalogue = Annotated[
     typer.Option("--catalogue", metavar="FILE", help="Tasks the worker may run; ./catalogue.yaml if there."),
 ]
 Slots = Annotated[int, typer.Option("--slots", min=1, max=256, help="Tasks on the CPU at once.")]
-ASK_S = 2.0
+ASK_S = 10.0
 
 
 def up(
@@ -124,7 +124,7 @@ async def _processes(state: StackStatus) -> list[dict[str, Any]]:
 
 
 def asked(port: int | None) -> dict[str, Any] | None:
-    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 2 s."""
+    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 10 s."""
     if port is None:
         return None
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)

@@ -25,7 +25,7 @@ from trackside.sdk.specs import read_spec
 from trackside.sdk.trial_lists import imports, read_trials
 from trackside.telemetry import context
 
-ROWS_S = 10.0
+ROWS_S = 60.0
 
 
 def submit(

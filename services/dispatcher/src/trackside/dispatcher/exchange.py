@@ -57,8 +57,8 @@ class Exchange(Generic[A]):
         waiting: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._open[request.request_id] = waiting
         try:
+            await self._send(request)  # its time begins when it can be read: an outage is nobody's failure
             async with asyncio.timeout(request.time_limit_s):
-                await self._send(request)
                 return await waiting
         except TimeoutError:
             raise LaneTimeout(

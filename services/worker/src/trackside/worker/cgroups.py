@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
-from trackside.worker.pressure import counted
+from trackside.worker.pressure import counted, own_cgroups
 from trackside.worker.usage import ROOT
 
 log = structlog.get_logger("trackside.worker")
@@ -28,6 +28,7 @@ _LIMITS = {
 }
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _OWN = "worker"
+MOST_LEFT = 1_000
 
 
 class UnwritableError(Exception):
@@ -43,7 +44,8 @@ class Cgroups:
     max_processes: int = 0
     _kills: dict[str, int] = field(default_factory=dict)
     """By cgroup that is there: how often the kernel had killed in it when its task began."""
-    _starved: set[str] = field(default_factory=set)
+    _left: dict[str, bool] = field(default_factory=dict)
+    """By cgroup of which the process has ended, the last ones: whether the kernel had killed in it."""
     _gone: set[str] = field(default_factory=set)
 
     async def enter(self, pid: int, exited: asyncio.Future[int], memory_bytes: int | None) -> None:
@@ -52,11 +54,11 @@ class Cgroups:
         The cgroup goes with the process. A process that runs another task keeps its cgroup.
         """
         name = str(pid)
-        self._starved.discard(name)
+        self._left.pop(name, None)
         if not self.folders or not (memory_bytes or self.max_processes):
             return
         if name in self._kills:
-            self._kills[name] = self._count(name)
+            self._kills[name] = self._count(name) or 0
             return
         self._kills[name] = 0
         try:
@@ -66,20 +68,26 @@ class Cgroups:
             log.warning("a process has no cgroup", pid=pid, reason=str(error))
         exited.add_done_callback(lambda _: self._leave(name))
 
-    def memory_ran_out(self, pid: int) -> bool:
-        """Says whether the kernel has killed in a process's cgroup since its task began."""
-        name = str(pid)
-        return name in self._starved or self._count(name) > self._kills.get(name, 0)
+    def killed_for_memory(self, pid: int) -> bool | None:
+        """Says whether the kernel has killed in a process's cgroup since its task began; None if it has none.
 
-    def _count(self, name: str) -> int:
+        The kernel counts a kill where the process was that it killed, whosever limit was reached.
+        """
+        name = str(pid)
+        if name in self._left:
+            return self._left[name]
+        count = self._count(name)
+        return None if count is None else count > self._kills.get(name, 0)
+
+    def _count(self, name: str) -> int | None:
         folder = self.folders.get("memory")
         if folder is None:
-            return 0
+            return None
         try:
             text = (folder / name / _KILLS[self.version]).read_text("utf-8")
         except OSError:  # it has none
-            return 0
-        return counted(text) or 0
+            return None
+        return counted(text)
 
     def _put(self, name: str, memory_bytes: int) -> None:
         limits = {"memory": memory_bytes, "pids": self.max_processes}
@@ -107,8 +115,11 @@ class Cgroups:
 
     def _leave(self, name: str) -> None:
         """Kills what is left in a cgroup; it is removed now, or once its processes are gone."""
-        if self.memory_ran_out(int(name)):
-            self._starved.add(name)  # it is asked about once the cgroup is gone
+        killed = self.killed_for_memory(int(name))
+        if killed is not None:
+            self._left[name] = killed  # it is asked about once the cgroup is gone
+            if len(self._left) > MOST_LEFT:
+                del self._left[next(iter(self._left))]
         self._kills.pop(name, None)
         self._gone.add(name)
         self._kill(name)
@@ -147,20 +158,16 @@ def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = 
 
 
 def _found(name: str, root: Path) -> Cgroups:
-    paths = _paths(root)
-    by_version = {
-        1: {each: root / "sys/fs/cgroup" / each for each in CONTROLLERS if each in paths},
-        2: dict.fromkeys(CONTROLLERS, root / "sys/fs/cgroup") if "" in paths else {},
-    }
+    own = own_cgroups(root)
+    first = {each: own[each] for each in CONTROLLERS if each in own}
     try:
-        if by_version[1]:
-            folders = {each: _below(mount, paths[each]) / name for each, mount in by_version[1].items()}
+        if first:
+            folders = {each: base / name for each, base in first.items()}
             for folder in folders.values():
                 folder.mkdir(exist_ok=True)
             return Cgroups(folders, 1)
-        if by_version[2] and (root / "sys/fs/cgroup/cgroup.controllers").exists():
-            folder = _delegated(_below(root / "sys/fs/cgroup", paths[""]), name)
-            return Cgroups(dict.fromkeys(CONTROLLERS, folder), 2)
+        if "" in own and (root / "sys/fs/cgroup/cgroup.controllers").exists():
+            return Cgroups(dict.fromkeys(CONTROLLERS, _delegated(own[""], name)), 2)
     except OSError as error:
         raise UnwritableError(f"{error.filename or name}: {error.strerror}") from error
     raise UnwritableError("no controller for memory or pids is mounted")
@@ -189,27 +196,6 @@ def _control(folder: Path) -> None:
     missing = [f"+{each}" for each in CONTROLLERS if each not in on]
     if missing:
         _write(folder / "cgroup.subtree_control", " ".join(missing))
-
-
-def _paths(root: Path) -> dict[str, str]:
-    """Gives the cgroup that this process is in, by controller; version 2 has the empty name."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
-    except OSError:
-        return {}
-    return dict(_path_of(lines))
-
-
-def _path_of(lines: list[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        yield from ((each, path) for each in controllers.split(","))
-
-
-def _below(mount: Path, path: str) -> Path:
-    """Gives the folder of a cgroup; inside a container the path may be one of the host's."""
-    folder = mount / path.strip("/")
-    return folder if folder.is_dir() else mount
 
 
 def _pids(folder: Path) -> list[int]:

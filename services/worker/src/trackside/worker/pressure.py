@@ -5,6 +5,7 @@ cgroup-v1/memory.rst for memory.oom_control.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from trackside.worker.usage import ROOT, HostMemory
@@ -13,7 +14,6 @@ NEARLY_FULL = 0.03
 """The part of a host's memory below which a process that dies is taken to have died of it."""
 LOOKS = 10
 """How many looks a kill is remembered for: a busy host takes seconds to tell that a process is gone."""
-_CGROUP_FILES = ("sys/fs/cgroup/memory.events", "sys/fs/cgroup/memory/memory.oom_control")
 _COUNTER = "oom_kill"
 
 
@@ -30,24 +30,28 @@ class Pressure:
         self._counts.append(kills(self._root))
         self._free.append(host.available_bytes / max(1, host.memory_bytes))
 
-    def memory_ran_out(self) -> bool:
-        """Says whether the kernel has killed for memory, or the host was nearly full, in the last seconds."""
-        now = kills(self._root)
-        risen = any(count > self._counts[0].get(name, 0) for name, count in now.items())
-        return risen or min(self._free) < NEARLY_FULL
+    def killed(self) -> bool:
+        """Says whether the kernel has killed for memory, in the last seconds, where this process is."""
+        return kills(self._root) > self._counts[0]
+
+    def nearly_full(self) -> bool:
+        """Says whether the host was nearly full lately: then others kill, as systemd-oomd does."""
+        return min(self._free) < NEARLY_FULL
 
 
-def kills(root: Path = ROOT) -> dict[str, int]:
-    """Reads how often the kernel has killed for memory: in the whole host, and in our cgroup."""
-    found: dict[str, int] = {}
-    for name in ("proc/vmstat", *_cgroup_files(root)):
+def kills(root: Path = ROOT) -> int:
+    """Reads how often the kernel has killed for memory: in the cgroup of this process, which its tasks share.
+
+    Only where there is none that counts, it is the whole host: kills there are mostly somebody else's.
+    """
+    for path in (*_own_files(root), root / "proc/vmstat"):
         try:
-            text = (root / name).read_text("utf-8")
+            count = counted(path.read_text("utf-8"))
         except OSError:
             continue
-        if (count := counted(text)) is not None:
-            found[name] = count
-    return found
+        if count is not None:
+            return count
+    return 0
 
 
 def counted(text: str) -> int | None:
@@ -59,17 +63,30 @@ def counted(text: str) -> int | None:
     return None
 
 
-def _cgroup_files(root: Path) -> list[str]:
-    """Lists the files of the cgroup that this process is in: at the mount, and at its path below it."""
+def _own_files(root: Path) -> Iterator[Path]:
+    """Gives the files that count kills in the cgroup that this process is in, not in those below it."""
+    for controller, folder in own_cgroups(root).items():
+        if controller == "memory":
+            yield folder / "memory.oom_control"
+        elif not controller:
+            yield folder / "memory.events.local"
+            yield folder / "memory.events"  # before Linux 5.2
+
+
+def own_cgroups(root: Path = ROOT) -> dict[str, Path]:
+    """Gives the folder of the cgroup that this process is in, by controller; version 2 has the empty name.
+
+    Inside a container the path may be one of the host's: then it is what is mounted.
+    """
     try:
         lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
     except OSError:
-        return []
-    found = list(_CGROUP_FILES)
+        return {}
+    found = {}
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if path.strip("/") and not controllers:
-            found.append(f"sys/fs/cgroup/{path.strip('/')}/memory.events")
-        elif path.strip("/") and "memory" in controllers.split(","):
-            found.append(f"sys/fs/cgroup/memory/{path.strip('/')}/memory.oom_control")
+        for controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controller
+            below = mount / path.strip("/")
+            found[controller] = below if below.is_dir() else mount
     return found

@@ -339,7 +339,8 @@ class Run:
             self._kill_after(self._shop.stop_grace_s, "its end")
 
     def _memory_ran_out(self, process: Process) -> bool:
-        return self._shop.cgroups.memory_ran_out(process.pid) or self._shop.pressure.memory_ran_out()
+        killed, pressure = self._shop.cgroups.killed_for_memory(process.pid), self._shop.pressure
+        return pressure.nearly_full() or (pressure.killed() if killed is None else killed)
 
     def _hear_free(self, memory: Json) -> None:
         """Lets another task have the process, unless a signal meant for this one is on its way to it."""

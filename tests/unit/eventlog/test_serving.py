@@ -1,0 +1,109 @@
+"""A service that starts while the log is silent for a moment waits for it, at each of its first questions."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from trackside.contracts.topics import Topic, Topics
+from trackside.eventlog import serving
+from trackside.eventlog.author import Author
+from trackside.eventlog.background import Background
+from trackside.eventlog.errors import PreflightError, TransientError
+from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.recovery import Recovered, recover
+from trackside.eventlog.serving import Service, from_end, from_start, until_fit
+from trackside.eventlog.settings import StackSettings
+from trackside.telemetry.health import Health
+
+TOPIC = Topics(event_partitions=2).events
+
+
+class Faltering(MemoryLog):
+    """A log that answers every second question of a kind only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = Counter[str]()
+
+    async def ends(self, topic: str) -> dict[int, int]:
+        self._falter("ends")
+        return await super().ends(topic)
+
+    async def beginnings(self, topic: str) -> dict[int, int]:
+        self._falter("beginnings")
+        return await super().beginnings(topic)
+
+    def _falter(self, what: str) -> None:
+        self._asked[what] += 1
+        if self._asked[what] % 2:
+            raise TransientError("no answer")
+
+
+class Unchecked(MemoryLog):
+    """A log that falls silent the first time that its topics are checked."""
+
+    checked = 0
+
+    async def preflight(self, topics: Sequence[Topic]) -> None:
+        self.checked += 1
+        if self.checked == 1:
+            raise TransientError("no answer")
+        await super().preflight(topics)
+
+
+class Kept:
+    """Snapshots of a log's beginning."""
+
+    async def load(self) -> Recovered:
+        return Recovered([], {0: 0, 1: 0})
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the log asked again at once."""
+    monkeypatch.setattr(serving, "RETRY_S", 0.0)
+
+
+@pytest.fixture
+async def log() -> Faltering:
+    log = Faltering()
+    await log.ensure([TOPIC])
+    return log
+
+
+def service(log: MemoryLog) -> Service:
+    health, author = Health("dispatcher"), Author("dispatcher", "1")
+    return Service(log, author, StackSettings(), health, Background(), asyncio.Event())
+
+
+async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> None:
+    places = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
+    assert await from_start(log, TOPIC) == places
+    assert await from_end(log, TOPIC) == places
+    streams, starts = await recover(Kept(), log, TOPIC)
+    assert (starts, streams.positions) == (places, {0: 0, 1: 0})
+
+
+async def test_a_log_that_stays_silent_ends_the_start(
+    log: Faltering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PATIENCE_S", 0.0)
+    with pytest.raises(TransientError):
+        await from_start(log, TOPIC)
+
+
+async def test_the_topics_are_checked_once_the_log_answers() -> None:
+    log = Unchecked()
+    await log.ensure([TOPIC])
+    assert await until_fit(service(log), [TOPIC])
+    assert log.checked == 2
+    with pytest.raises(PreflightError, match="does not exist"):
+        await until_fit(service(log), [TOPIC, Topics().fleet])
+
+
+async def test_a_service_that_is_told_to_stop_waits_for_no_log(log: Faltering) -> None:
+    stopped = service(log)
+    stopped.stop.set()
+    assert not await until_fit(stopped, [TOPIC])
