@@ -83,6 +83,7 @@ async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_w
     writer.write(b" " * 10_000_000)
     process.close()
     forkserver.kill(process, signal.SIGKILL)
+    assert await asyncio.wait_for(process.exited, LIMIT_S) == -signal.SIGKILL
     later: list[socket.socket] = []
     while number not in [each.fileno() for each in later]:
         later += socket.socketpair()

@@ -11,6 +11,7 @@ import typer
 
 from trackside.cli import screen, stacks
 from trackside.cli.failures import Failure, Reported
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.cli.screen import Column, Steps
 from trackside.embedded import stack
@@ -20,7 +21,6 @@ from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import Row, plain, reads
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Catalogue = Annotated[
     Path | None,
     typer.Option("--catalogue", metavar="FILE", help="Tasks the worker may run; ./catalogue.yaml if there."),
