@@ -22,12 +22,15 @@ from tests.stack import (
 
 RUN = pytest.StashKey[Run]()
 THOROUGH_S = 600
+SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[RUN] = open_run()
+    for name in SCREEN:  # what is printed in tests is on nobody's screen
+        os.environ.pop(name, None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what it runs in the background; what the tests start would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.embedded.folder import is_cut, open_leash
-from trackside.embedded.kafka import FAST_START, HEAP, server_properties
+from trackside.embedded.kafka import FAST_START, HEAP, PATIENT_SESSION_MS, server_properties
 from trackside.embedded.postgres import UNSAFE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,7 +95,8 @@ def find_engine() -> Engine:
 
 def broker_environment() -> dict[str, str]:
     """Gives the settings of the embedded broker as the image's variables, with listeners of its own."""
-    lines = server_properties(Path("/var/lib/kafka/data"), KAFKA_PORT, 9093).splitlines()
+    data = Path("/var/lib/kafka/data")
+    lines = server_properties(data, KAFKA_PORT, 9093, PATIENT_SESSION_MS).splitlines()
     settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
     settings |= {
         "listeners": f"PLAINTEXT://:{KAFKA_PORT},INSIDE://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",

@@ -132,6 +132,7 @@ def _obtain(folder: Path) -> Servers:
         durable=False,
         ephemeral=True,
         leash=folder / "leash",
+        timeout_s=240,
     )
     return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded", note)
 
@@ -148,7 +149,7 @@ def fresh_database(dsn: str) -> Iterator[str]:
 
 
 async def _execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=120)
     try:
         await connection.execute(statement)
     finally:

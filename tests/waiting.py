@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 30) -> None:
+async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 120) -> None:
     """Waits until something holds, looking again every 20 ms; TimeoutError after `within_s`."""
     async with asyncio.timeout(within_s):
         while not await holds():  # noqa: ASYNC110 - see above

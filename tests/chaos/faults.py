@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos import noticing
+from tests.chaos.history import PATIENCE_S
 from tests.chaos.scene import Scene
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.searches import TrialEnded
@@ -78,11 +80,14 @@ async def worker_with_an_unsaid_end(scene: Scene) -> None:
 async def task_process(scene: Scene) -> None:
     """Kills the process of a task that runs."""
     number = scene.chance.choice([task.trial for task in scene.history.in_flight if task.trial is not None])
+    task = scene.task(number)
+    assert task is not None
+    task_id, mark = task.task_id, scene.history.mark
     pid = await scene.task_pid(number)
-    mark = scene.history.mark
-    os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # a worker that was late just now is lost, and its attempts with it
+        os.kill(pid, signal.SIGKILL)
     scene.say(f"SIGKILL process {pid} of trial {number}")
-    await scene.history.next(AttemptEnded, mark, lambda e, _: e.end is AttemptEnd.FAILED)
+    await scene.history.next(AttemptEnded, mark, lambda e, _: e.task_id == task_id)
 
 
 async def summary_indexer_behind(scene: Scene) -> None:
@@ -92,8 +97,9 @@ async def summary_indexer_behind(scene: Scene) -> None:
     ends = await scene.log.ends(topic)
     points = scene.log.reader({(topic, partition): end for partition, end in ends.items()})
     scene.rise()
-    while not await points.read(1.0):
-        assert scene.history.in_flight
+    async with asyncio.timeout(PATIENCE_S):
+        while not await points.read(1.0):
+            pass
     await points.close()
     await scene.kill("summary-indexer")
 

@@ -44,7 +44,7 @@ def started(folder: Path, leash: Path, bootstrap: str = "") -> Stack:
     """
     listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
     settings = SETTINGS | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
-    found = stack.start(folder, listed, setup=stacks.SETUP, env=settings, leash=leash)
+    found = stack.start(folder, listed, setup=stacks.SETUP, env=settings, leash=leash, timeout_s=600)
     (home_of_tasks(folder) / "runs").mkdir()
     return found
 
@@ -104,24 +104,38 @@ class Scene:
 
     async def pid(self, name: str) -> int:
         """Gives the pid of a program once it runs."""
-        await self.until(f"{name} runs", lambda: self.running.pid(name) is not None)
-        found = self.running.pid(name)
-        assert found is not None
+        while (found := self.running.pid(name)) is None:
+            await self.until(f"{name} runs", lambda: self.running.pid(name) is not None)
         return found
 
+    async def signalled(self, name: str, number: int) -> int:
+        """Sends a signal to a program, to the next one if it has just ended of itself; gives its pid."""
+        while True:
+            pid = await self.pid(name)
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                await self.until(f"{name} runs again", lambda gone=pid: self.running.pid(name) != gone)  # type: ignore[misc]
+            else:
+                return pid
+
     async def task_pid(self, number: int) -> int:
-        """Gives the pid of the process that runs the newest attempt of a trial."""
+        """Gives the pid of the process that runs the newest attempt of a trial, or one that came after it."""
         runs = home_of_tasks(self.running.folder) / "runs"
         task = self.task(number)
         assert task is not None
-        prefix = f"{task.task_id}_{task.attempt.number}_"
-        await self.until(f"the process of {prefix}", lambda: any(runs.glob(f"{prefix}*")))
-        return int(next(runs.glob(f"{prefix}*")).name.removeprefix(prefix))
+        prefix, attempt = f"{task.task_id}_", task.attempt.number
+
+        def newest() -> tuple[int, int]:
+            names = [path.name.removeprefix(prefix).split("_") for path in runs.glob(f"{prefix}*")]
+            return max(((int(of), int(pid)) for of, pid in names), default=(0, 0))
+
+        await self.until(f"a process of {prefix}{attempt}", lambda: newest()[0] >= attempt)
+        return newest()[1]
 
     async def freeze(self, name: str) -> int:
         """Stops a program in the middle of what it does; gives its pid."""
-        pid = await self.pid(name)
-        os.kill(pid, signal.SIGSTOP)
+        pid = await self.signalled(name, signal.SIGSTOP)
         self.say(f"SIGSTOP {name} ({pid})")
         return pid
 
@@ -139,8 +153,7 @@ class Scene:
 
     async def strike(self, name: str) -> int:
         """Kills a program and gives the pid it had."""
-        victim = await self.pid(name)
-        os.kill(victim, signal.SIGKILL)
+        victim = await self.signalled(name, signal.SIGKILL)
         self.kills[name] = self.kills.get(name, 0) + 1
         last = str(self.history.lines[-1])[:160]
         self.say(f"SIGKILL {name} ({victim}), {len(self.history.in_flight)} in flight, last read: {last}")

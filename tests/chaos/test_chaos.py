@@ -49,7 +49,7 @@ def running(tmp_path: Path, leash: Path) -> Iterator[Stack]:
     stack.stop(folder)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1_800)
 async def test_a_search_survives_the_kill_of_anything(running: Stack, seed: int) -> None:
     chance = random.Random(seed)
     chosen = [*faults.EACH, chance.choice(faults.ANY_MOMENT)]

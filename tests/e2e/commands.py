@@ -27,7 +27,7 @@ class Folder:
         return {**kept, "COLUMNS": "100", **self.extra}
 
     def run(
-        self, *arguments: str, text: str = "", timeout_s: float = 120
+        self, *arguments: str, text: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
         return subprocess.run(
@@ -41,13 +41,13 @@ class Folder:
             check=False,
         )
 
-    def done(self, *arguments: str, timeout_s: float = 120) -> str:
+    def done(self, *arguments: str, timeout_s: float = 300) -> str:
         """Runs a command that must end with 0, and gives what it printed."""
         ended = self.run(*arguments, timeout_s=timeout_s)
         assert ended.returncode == 0, ended.stderr + ended.stdout
         return ended.stdout
 
-    def python(self, *arguments: str, timeout_s: float = 120) -> str:
+    def python(self, *arguments: str, timeout_s: float = 300) -> str:
         """Runs Python, which must end with 0, and gives what it printed."""
         ended = subprocess.run(
             [sys.executable, *arguments],

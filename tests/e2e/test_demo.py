@@ -12,12 +12,12 @@ import pytest
 from tests.e2e.commands import Folder
 from trackside.embedded.folder import read_status
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    ended = folder.run("demo", timeout_s=380)
+    ended = folder.run("demo", timeout_s=800)
     assert ended.returncode == 0, ended.stderr + ended.stdout
     found = re.search(r"replay: (\d+) events, (\d+) rows, equal", ended.stdout)
     assert found is not None and int(found[1]) > 200 and int(found[2]) > 200
@@ -36,7 +36,7 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
     with folder.start("demo") as demo:
         _read_until(demo, "accepted")
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(60) == 130
+        assert demo.wait(120) == 130
     assert folder.processes() == []
 
 
@@ -46,7 +46,7 @@ def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
         _read_until(demo, "topics and tables")
         supervisor = os.pidfd_open(read_status(tmp_path / ".trackside").supervisor_pid)
         demo.kill()
-    ended, _, _ = select.select([supervisor], [], [], 60)
+    ended, _, _ = select.select([supervisor], [], [], 120)
     os.close(supervisor)
     assert ended
     assert folder.processes() == []

@@ -1,19 +1,20 @@
 """A user's own search, in an empty folder outside the clone, from `trackside up` to `trackside down`."""
 
-import asyncio
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.commands import Folder
+from tests.waiting import until
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 TASKS = """
 import sys
@@ -63,7 +64,7 @@ from trackside.sdk import Search
 
 space = {"x": {"type": "uniform", "low": 0, "high": 1}}
 search = Search(Parabola, space, max_trials=6, concurrency=2, seed=7)
-best = search.run(timeout_s=100)
+best = search.run(timeout_s=250)
 print(best.status, best == search.best(), len(search.trials()), search.id)
 """
 SPEC = """
@@ -92,9 +93,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Fold
     assert folder.run("status").returncode == 1
 
 
-def test_status_shows_every_process_ready_with_its_health_port(home: Folder) -> None:
-    found = home.answer("status")
-    assert found["ready"] is True
+async def test_status_shows_every_process_ready_with_its_health_port(home: Folder) -> None:
+    found: dict[str, Any] = {}
+
+    async def ready() -> bool:  # a service that waits for an answer of Kafka just now says that it isn't
+        found.update(json.loads(home.run("status", "--json").stdout))
+        return found["ready"] is True
+
+    await until(ready)
     services = {row["name"]: row for row in found["processes"]}
     assert services.keys() == {
         "kafka",
@@ -232,15 +238,21 @@ def test_a_command_published_twice_counts_once(home: Folder) -> None:
     assert types.count("trackside.command-accepted.v1") == 2
 
 
-def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: Folder) -> None:
+async def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: Folder) -> None:
     bootstrap = home.answer("status")["kafka"]
-    place = asyncio.run(_publish(bootstrap, b"\xff not JSON"))
-    # the next command is answered behind it, so the dispatcher has passed the bytes
+    place = await _publish(bootstrap, b"\xff not JSON")
+    found: list[str] = []
+
+    async def buried() -> bool:
+        letters = home.answer("dead-letters")
+        found[:] = [
+            row["code"] for row in letters if (row["topic"], row["partition"], row["offset"]) == place
+        ]
+        return found != []
+
+    await until(buried)
+    assert found == ["not_utf8"]
     home.done("submit", "parabola.yaml", "--wait")
-    home.done("submit", "parabola.yaml", "--wait")
-    letters = home.answer("dead-letters")
-    [letter] = [row for row in letters if (row["topic"], row["partition"], row["offset"]) == place]
-    assert letter["code"] == "not_utf8"
 
 
 async def _publish(bootstrap: str, octets: bytes) -> tuple[str, int, int]:

@@ -3,9 +3,8 @@
 import email
 import email.policy
 import queue
-import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.e2e.commands import Folder
+from trackside.embedded.ports import free_ports
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 EXAMPLE = Path(__file__).parents[2] / "deploy/examples/tasks"
 CATALOGUE = f"""
@@ -80,9 +80,11 @@ def test_t20_t22_the_example_runs_group_after_group_and_is_reported_on(home: Fol
     events = home.lines("events", "fits-1")
     kinds = [event["type"].removeprefix("trackside.").removesuffix(".v1") for event in events]
     first_over = kinds.index("group-ended")
-    ended = [at for at, kind in enumerate(kinds) if kind == "attempt-ended"]
-    begun = [at for at, kind in enumerate(kinds) if kind == "task-accepted"]
-    assert len([at for at in ended if at < first_over]) == len([at for at in begun if at < first_over]) == 3
+    told = [(kind, event["data"].get("task_id")) for kind, event in zip(kinds, events, strict=True)]
+    # Sets: on a busy machine an attempt is asked for again, and accepted again.
+    ended = {task_id for kind, task_id in told[:first_over] if kind == "attempt-ended"}
+    begun = {task_id for kind, task_id in told[:first_over] if kind == "task-accepted"}
+    assert ended == begun and len(ended) == 3
     assert kinds[-1] == "batch-ended"
     assert len({event["traceparent"].split("-")[1] for event in events}) == 1, "one trace from end to end"
 
@@ -119,8 +121,8 @@ def test_t21_t22_a_report_is_mailed_when_a_batch_is_over(home: Folder) -> None:
             assert mailing.stdout is not None
             assert "waiting for what ends" in mailing.stdout.readline()
             home.done("submit", "alone.yaml", "--id", "mailed-1", "--wait")
-            mail = mails.get(timeout=60)
-            assert mailing.wait(30) == 0, "it ends when it has sent all that it may"
+            mail = mails.get(timeout=120)
+            assert mailing.wait(120) == 0, "it ends when it has sent all that it may"
         finally:
             mailing.kill()
             mailing.communicate()
@@ -142,10 +144,8 @@ def mail_server() -> Iterator[tuple[int, "queue.Queue[bytes]"]]:
             mails.put(envelope.content)
             return "250 taken"
 
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = Controller(Taker(), hostname="127.0.0.1", port=port)
+    [port] = free_ports(1)
+    server = Controller(Taker(), hostname="127.0.0.1", port=port, ready_timeout=60)
     server.start()
     try:
         yield port, mails

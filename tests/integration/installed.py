@@ -53,14 +53,14 @@ def installation(
         for name in ("dispatcher", "scheduler", "worker"):
             running.enter_context(service(name, variables, folder))
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _worker_there(settings)).result(60)
+            thread.submit(asyncio.run, _worker_there(settings)).result(120)
         yield settings
 
 
 async def changes(settings: StackSettings, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
-    """Gives each event of a stream with the state it led to, for at most a minute."""
+    """Gives each event of a stream with the state it led to, for at most two minutes."""
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(120),
         Client(settings.kafka_bootstrap, settings.topic_prefix) as client,
         aclosing(client.follow(stream_id)) as followed,
     ):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -42,10 +43,12 @@ async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
         await written.lines(2, "while it runs")
         assert await asyncio.to_thread(following.stdout.readline) == "while it runs\n"
         assert following.poll() is None
+        following.send_signal(signal.SIGSTOP)  # it waits for a second at the end, the test may take longer
         await written.ends()
         await written.lines(3, "late")
+        following.send_signal(signal.SIGCONT)
         rest = await asyncio.to_thread(following.stdout.read)
-        assert (rest, await asyncio.to_thread(following.wait, 30)) == ("late\n", 0)
+        assert (rest, await asyncio.to_thread(following.wait, 60)) == ("late\n", 0)
     finally:
         with contextlib.suppress(ProcessLookupError):
             following.kill()

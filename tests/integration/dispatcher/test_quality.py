@@ -25,7 +25,7 @@ TUNERS = ("tpe", "random")
 # The package leaves closing its files to the interpreter.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(300),  # ten searches of a hundred trials, on whatever machine
+    pytest.mark.timeout(600),  # ten searches of a hundred trials, on whatever machine
 ]
 
 

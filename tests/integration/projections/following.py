@@ -36,7 +36,7 @@ class Following:
 
     async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
         """Waits until a check holds, which is made whenever there is news."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 self._news.clear()
                 if await check():
@@ -101,6 +101,16 @@ async def query(dsn: str, statement: str, *values: object) -> list[tuple[object,
         return [tuple(row) for row in await connection.fetch(statement, *values)]
     finally:
         await connection.close()
+
+
+async def all_kept(dsn: str) -> bool:
+    """Says whether every stream that has a row has a snapshot as new as that."""
+    lacking = await query(
+        dsn,
+        "SELECT stream_id FROM streams LEFT JOIN snapshots USING (stream_id, partition) "
+        "WHERE log_offset IS NULL OR log_offset < last_offset",
+    )
+    return not lacking
 
 
 async def everything(dsn: str) -> dict[str, list[tuple[object, ...]]]:

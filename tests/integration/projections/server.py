@@ -5,6 +5,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +32,8 @@ class Server:
 
     def start(self) -> None:
         """Starts it and waits until it answers; what a killed one left may still have to end first."""
-        for _ in range(50):
+        deadline_s = time.monotonic() + 60
+        while time.monotonic() < deadline_s:
             arguments = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}")
             self.process = self.run("postgres", "-D", str(self.folder / "pg"), "-c", "fsync=off", *arguments)
             while self.process.poll() is None:

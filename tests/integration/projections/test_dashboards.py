@@ -1,5 +1,6 @@
 """Dashboards in deploy/grafana ask for what is there: metrics by name, rows as Grafana may see them."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -10,12 +11,15 @@ import pytest
 import yaml
 
 from tests.house.source import ROOT
+from tests.stack import Servers
+from tests.waiting import until
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 from trackside.telemetry.names import METRICS
 
 GRAFANA = ROOT / "deploy" / "grafana"
 DASHBOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
+WAITING = "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
 NAME = re.compile(r"\btrackside_\w+")
 
 
@@ -88,3 +92,31 @@ def test_prometheus_scrapes_every_service_of_the_compose_file() -> None:
     ours = {f"{name}:8080" for name, service in services.items() if service.get("command") == [name]}
     settings = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
     assert set(settings["scrape_configs"][0]["static_configs"][0]["targets"]) == ours
+
+
+async def test_grafana_s_role_may_be_made_from_two_databases_at_once(database: str, stack: Servers) -> None:
+    """A role is of the whole server: one who makes it must not fail because another is doing so."""
+    statement = (GRAFANA / "reader.sql").read_text("utf-8")
+    async with opened_database(database) as opened:
+        await opened.transaction(migrate)
+
+    async def made() -> None:
+        connection = await asyncpg.connect(stack.postgres_dsn)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    first = await asyncpg.connect(database)
+    try:
+        async with first.transaction():
+            await first.execute(statement)
+            second = asyncio.create_task(made())
+
+            async def done_or_waiting() -> bool:
+                return second.done() or await first.fetchval(WAITING)
+
+            await until(done_or_waiting)
+        await second
+    finally:
+        await first.close()

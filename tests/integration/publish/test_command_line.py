@@ -27,7 +27,7 @@ async def trackside(place: Place, *argv: str, fed: str = "", prefix: str = "") -
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         output, errors = await process.communicate(fed.encode())
     assert process.returncode is not None
     return process.returncode, output.decode(), errors.decode()

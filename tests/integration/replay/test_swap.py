@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
@@ -11,6 +12,10 @@ from tests.integration.projections.following import TOPICS, everything, query, r
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.histories import History
 from trackside.eventlog.memory import MemoryLog
+from trackside.projections.migrate import hold_writers, migrate
+from trackside.projections.positions import ensure_positions
+from trackside.projections.postgres import Connection
+from trackside.projections.postgres import database as opened_database
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay import rebuild as rebuilding
 from trackside.replay import swapping
@@ -166,4 +171,29 @@ async def test_what_a_killed_swap_has_left_is_dropped_by_the_next_one(log: Memor
     await query(database, "CREATE SCHEMA rebuild_killed")
     await query(database, "CREATE TABLE rebuild_killed.trials (value int)")
     assert (await rebuild(log, TOPICS, database, swap=True)).swapped
+    assert await query(database, LEFT) == []
+
+
+async def test_a_service_that_starts_and_a_swap_do_not_wait_for_each_other(
+    log: MemoryLog, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has made the tables and wants its positions, the other has these and wants to name the tables."""
+    tried = asyncio.Event()
+
+    async def told(*arguments: Any) -> bool:
+        held = await hold_writers(*arguments)
+        tried.set()
+        return held
+
+    monkeypatch.setattr(swapping, "hold_writers", told)
+    async with asyncio.timeout(60), opened_database(database) as service, asyncio.TaskGroup() as tasks:
+
+        async def start(connection: Connection) -> None:
+            await migrate(connection)
+            await connection.execute("SELECT 1")  # else the swap takes it for a reader
+            tasks.create_task(rebuild(log, TOPICS, database, swap=True))
+            await tried.wait()
+            await ensure_positions(connection, "dispatcher", [(TOPICS.events.name, 0)])
+
+        await service.transaction(start)
     assert await query(database, LEFT) == []

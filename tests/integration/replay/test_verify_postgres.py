@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, query, running
+from tests.integration.projections.following import TOPICS, all_kept, query, running
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.histories import small
 from trackside.eventlog.memory import MemoryLog
@@ -18,16 +18,7 @@ async def kept(database: str) -> MemoryLog:
     await small(written, TOPICS)
     async with running(written, database, *OWNERS) as rows:
         await rows.caught_up()
-
-        async def all_kept() -> bool:
-            lacking = await query(
-                database,
-                "SELECT stream_id FROM streams LEFT JOIN snapshots USING (stream_id, partition) "
-                "WHERE log_offset IS NULL OR log_offset < last_offset",
-            )
-            return not lacking
-
-        await rows.until(all_kept)
+        await rows.until(lambda: all_kept(database))
     return written
 
 

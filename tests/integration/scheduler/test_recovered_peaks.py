@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, running
+from tests.integration.projections.following import TOPICS, all_kept, running
 from tests.unit.projections.histories import History, small
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
@@ -34,6 +34,7 @@ async def rows(history: History, database: str) -> AsyncIterator[str]:
     """Gives a database with the rows and the snapshots of the history."""
     async with running(history.log, database, *OWNERS) as following:
         await following.caught_up()
+        await following.until(lambda: all_kept(database))
         yield database
 
 

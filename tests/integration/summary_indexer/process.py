@@ -18,6 +18,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.author import Author
+from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Appended, Outgoing
 
@@ -76,7 +77,7 @@ class Indexer:
         assert self.process is not None
         self.process.send_signal(number)
 
-    async def ended(self, within_s: float = 5) -> int:
+    async def ended(self, within_s: float = 60) -> int:
         """Waits for its end and gives the exit code."""
         assert self.process is not None
         async with asyncio.timeout(within_s):
@@ -146,12 +147,25 @@ async def publish(log: KafkaLog, topics: Topics, task: str, message: Message | O
     return await log.publish(topics.metrics.name, partition_of(task, topics.metrics.partitions), record)
 
 
+async def kept(log: KafkaLog, topics: Topics, message: MetricPointsReported) -> None:
+    """Publishes a message until the log has it, as a worker does while a broker is away."""
+
+    async def there() -> bool:
+        try:
+            await publish(log, topics, message.task_id, message)
+        except TransientError:
+            return False
+        return True
+
+    await until(there)
+
+
 async def published(log: KafkaLog, topics: Topics, tasks: int, batches: int) -> dict[Point, float | None]:
     """Publishes batches of many tasks and gives the points that must be found."""
     found: dict[Point, float | None] = {}
     for number in range(batches):
         messages = [batch(f"s.{task}", number * POINTS) for task in range(tasks)]
-        await asyncio.gather(*(publish(log, topics, message.task_id, message) for message in messages))
+        await asyncio.gather(*(kept(log, topics, message) for message in messages))
         for message in messages:
             found |= points_of(message)
     return found
@@ -179,7 +193,7 @@ async def letters(dsn: str) -> list[asyncpg.Record]:
     return await _read(dsn, "SELECT * FROM trackside.dead_letters ORDER BY letter_offset")
 
 
-async def caught_up(log: KafkaLog, place: Place, within_s: float = 30) -> None:
+async def caught_up(log: KafkaLog, place: Place, within_s: float = 60) -> None:
     """Waits until the stored positions are at the end of the log, Postgres being there or not."""
     topic = place.topics.metrics.name
     ends = await log.ends(topic)
@@ -204,7 +218,7 @@ async def reached(place: Place, records: int) -> None:
 
 
 async def _read(dsn: str, query: str, *values: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(dsn, timeout=5)
+    connection = await asyncpg.connect(dsn, timeout=60)
     try:
         return await connection.fetch(query, *values)
     except asyncpg.UndefinedTableError:

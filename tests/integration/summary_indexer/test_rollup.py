@@ -50,5 +50,5 @@ async def test_positions_that_cannot_be_had_end_the_rollup(place: Place, log: Ka
 
 async def rolled_up(place: Place, sink: Deaf | Lost) -> None:
     settings = StackSettings(kafka_bootstrap=place.bootstrap, topic_prefix=place.topics.prefix)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await run_rollup(settings, 6.0, sink)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.rig import running, settings_for
+from tests.integration.worker.rig import LIMIT_S, running, settings_for
 from tests.waiting import until
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
@@ -51,14 +51,14 @@ async def main(
             log.deaf = False
             await rig.run("first", {}, task_type=task_type)
             await rig.end("first")
-            await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]))
+            await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]), LIMIT_S)
             log.deaf = True
         command = await rig.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await rig.pid("a")
         if held:
             await rig.run("b", wait=True)
-            await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2))
+            await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2), LIMIT_S)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from trackside.contracts.codec import CODEC
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.message import Message
+from trackside.contracts.summaries import MetricPointsReported, OutputWritten
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
@@ -139,6 +140,30 @@ class Rig:
         assert reported.value is not None
         return int(reported.value)
 
+    async def output(self, task_id: str, enough: Callable[[str], bool]) -> str:
+        """Waits for a task's output, of both kinds; it may come in pieces."""
+
+        def text(messages: list[Message]) -> str:
+            return "\n".join(line for written in of(messages, OutputWritten) for line in written.lines)
+
+        return text(await self.messages(self.topics.logs, task_id, lambda all_: enough(text(all_))))
+
+    async def points(self, task_id: str, count: int) -> dict[str, list[tuple[int, float | None]]]:
+        """Waits for so many points of a task's own; gives them by tag. They may come in pieces."""
+        found: dict[str, list[tuple[int, float | None]]] = {}
+
+        def enough(messages: list[Message]) -> bool:
+            found.clear()
+            for batch in of(messages, MetricPointsReported):
+                for series in batch.series:
+                    if series.tag.startswith("system/"):
+                        continue  # what the worker sees of it, if it looks meanwhile
+                    found.setdefault(series.tag, []).extend(zip(series.steps, series.values, strict=True))
+            return sum(map(len, found.values())) >= count
+
+        await self.messages(self.topics.metrics, task_id, enough)
+        return found
+
     async def end(self, task_id: str, nth: int = 1) -> AttemptEnded:
         """Waits for the end of an attempt."""
         return await self.first(AttemptEnded, self.topics.events, stream_of(task_id), nth)
@@ -176,13 +201,16 @@ def stream_of(task_id: str) -> str:
 
 
 def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSettings:
-    """Gives settings of a worker that starts fast."""
+    """Gives settings of a worker that starts fast.
+
+    Its tasks may take their time to end: only who waits for a kill gives them less.
+    """
     fields = {
         "id": "w1",
         "data_dir": data_dir,
         "catalogue": EXAMPLES / example / "catalogue.yaml",
         "preload": "",
-        "stop_grace_s": 2.0,
+        "stop_grace_s": LIMIT_S,
         "heartbeat_interval_s": 0.2,
         **more,
     }

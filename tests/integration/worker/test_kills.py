@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.rig import Rig, memory_log, of, running, settings_for
+from tests.integration.worker.rig import LIMIT_S, Rig, memory_log, of, running, settings_for
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.worker.locks import kill_holders, try_lock
@@ -46,7 +46,7 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([watched], [], [], 10)[0])
+        return bool(select.select([watched], [], [], LIMIT_S)[0])
     finally:
         os.close(watched)
 

@@ -31,7 +31,7 @@ async def test_what_a_program_leaves_behind_is_killed_and_named(tmp_path: Path, 
 async def test_what_a_killed_program_leaves_behind_is_killed_and_named(tmp_path: Path) -> None:
     """FM-16: the process of the task that would have named it is killed first."""
     script = f"{HIDES}signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
-    async with started(tmp_path, task_of(tmp_path, script)) as rig:
+    async with started(tmp_path, task_of(tmp_path, script), stop_grace_s=0.5) as rig:
         command = await rig.run("t", task_type="a")
         pid = await rig.pid("t")
         await rig.stop(command)
@@ -97,14 +97,14 @@ def test_what_has_the_mark_or_the_lock_is_found_and_nothing_else(tmp_path: Path)
     path = tmp_path / "cpu-0.lock"
     lock = try_lock(path)
     assert lock is not None
-    marked = {"TRACKSIDE_WORKDIR": "/w/1"}
+    mine, free = f"{tmp_path}/1", f"{tmp_path}/2"
     with (
-        subprocess.Popen(["sleep", "601"], env=marked) as first,
+        subprocess.Popen(["sleep", "601"], env={"TRACKSIDE_WORKDIR": mine}) as first,
         subprocess.Popen(["sleep", "602"], env={}, pass_fds=[lock]) as second,
-        subprocess.Popen(["sleep", "603"], env={"TRACKSIDE_WORKDIR": "/w/11"}) as other,
+        subprocess.Popen(["sleep", "603"], env={"TRACKSIDE_WORKDIR": f"{mine}1"}) as other,
     ):
-        found = end_marked(["/w/1", "/w/2"], [str(path)])
-        assert found == {"/w/1": [f"{first.pid} sleep 601"], str(path): [f"{second.pid} sleep 602"]}
+        found = end_marked([mine, free], [str(path)])
+        assert found == {mine: [f"{first.pid} sleep 601"], str(path): [f"{second.pid} sleep 602"]}
         assert (first.wait(), second.wait(), other.poll()) == (-signal.SIGKILL, -signal.SIGKILL, None)
         other.kill()
     os.close(lock)

@@ -1,6 +1,5 @@
 """The real pynvml and its stand-in of NVIDIA's library: four GPUs and what may happen to them."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.nvml.standin import GIB, UNKNOWN, FakeNvml
-from tests.waiting import until
 from trackside.worker.devices import Place, gpu_places
 from trackside.worker.nvml import GpuError, GpuProcess, Nvml, Reading
 from trackside.worker.watch import Owned, Watch
@@ -183,9 +181,14 @@ class Failures(list[tuple[str, str]]):
 
 
 def watch(
-    places: list[Place], nvml: Nvml, failures: Failures, owned: Callable[[], list[Owned]] = list
+    places: list[Place],
+    nvml: Nvml,
+    failures: Failures,
+    owned: Callable[[], list[Owned]] = list,
+    interval_s: float = 60.0,
 ) -> Watch:
-    return Watch(places, nvml, owned, failures, interval_s=0.02, patience_s=0.1)
+    """Makes a watch that looks when it is told to, and waits `interval_s` for the driver's answer."""
+    return Watch(places, nvml, owned, failures, interval_s=interval_s, patience_s=60.0)
 
 
 async def test_the_watch_tells_what_each_task_and_what_others_use(
@@ -219,36 +222,62 @@ async def test_fm19_a_gpu_that_falls_off_the_bus_is_told_once(
     looking = watch(places, nvml, failures)
     await looking.look()
     fake_nvml.lose(2)
-    running = asyncio.create_task(looking.run())
-    try:
-        await until(lambda: _holds(lambda: bool(failures)))
-    finally:
-        running.cancel()
+    await looking.look()
     snapshot = await looking.look()
     assert failures == [("gpu-2", "GPU is lost")]
     assert snapshot.unhealthy == {"gpu-2": "GPU is lost"}
     assert snapshot.devices.keys() == {"gpu-0", "gpu-1", "gpu-3"}
 
 
+class Clock:
+    """Stands for the module `time` where it is read, and stands still until it is moved on."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        """Gives its time, s."""
+        return self.now_s
+
+
 async def test_a_driver_that_never_answers_keeps_nobody_waiting(
-    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place]
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failures = Failures()
-    looking = watch(places, nvml, failures)
-    await looking.look()
+    failures, clock = Failures(), Clock()
+    monkeypatch.setattr("trackside.worker.watch.time", clock)
+    looking = watch(places, nvml, failures, interval_s=0.02)
+    while not (await looking.look()).devices:  # the thread that asks may begin late
+        pass
     fake_nvml.hang()
     try:
         assert (await looking.look()).devices.keys() == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}
-        async with asyncio.timeout(30):
-            while not failures:
-                await looking.look()
+        assert failures == []
+        clock.now_s += 61
+        await looking.look()
+        await looking.look()
     finally:
         fake_nvml.resume()
     assert [device_id for device_id, _ in failures] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
-    assert "has not answered" in failures[0][1]
+    assert failures[0][1] == "the driver has not answered for 61 s"
     while not (await looking.look()).devices:  # the thread that asks has its answer before the test ends
         pass
 
 
-async def _holds(condition: Callable[[], bool]) -> bool:
-    return condition()
+async def test_fm_13_a_worker_that_slept_while_it_asked_the_driver_gives_it_time_to_answer(
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its GPUs had failed, for good."""
+    failures, clock = Failures(), Clock()
+    monkeypatch.setattr("trackside.worker.watch.time", clock)
+    looking = watch(places, nvml, failures, interval_s=0.02)
+    fake_nvml.hang()
+    try:
+        await looking.look()
+        clock.now_s += 61  # the thread that asks has slept as long
+        await looking.look()
+    finally:
+        fake_nvml.resume()
+    clock.now_s = 1_000.0
+    while not (await looking.look()).devices:
+        pass
+    assert failures == []

@@ -3,21 +3,14 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.worker.programs import PYTHON, started, task_of
-from tests.integration.worker.rig import (
-    EXAMPLES,
-    Rig,
-    of,
-    stream_of,
-)
+from tests.integration.worker.rig import EXAMPLES, LIMIT_S, of, stream_of
 from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
 from trackside.contracts.message import Message
-from trackside.contracts.summaries import MetricPointsReported, OutputWritten
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -61,32 +54,6 @@ os.write(fd, b'{"metric": "x", "value": "0.1"}\\n' + b"x" * 1_100_000 + b'\\n{"r
 """
 
 
-async def output(rig: Rig, task_id: str, enough: Callable[[str], bool]) -> str:
-    """Waits for a task's output, of both kinds."""
-
-    def text(messages: list[Message]) -> str:
-        return "\n".join(line for written in of(messages, OutputWritten) for line in written.lines)
-
-    return text(await rig.messages(rig.topics.logs, task_id, lambda all_: enough(text(all_))))
-
-
-async def points(rig: Rig, task_id: str, tags: int) -> dict[str, list[tuple[int, float | None]]]:
-    """Waits for a task's points under so many tags."""
-    found: dict[str, list[tuple[int, float | None]]] = {}
-
-    def enough(messages: list[Message]) -> bool:
-        found.clear()
-        for batch in of(messages, MetricPointsReported):
-            for series in batch.series:
-                if series.tag.startswith("system/"):
-                    continue  # what the worker sees of it, if it looks meanwhile
-                found.setdefault(series.tag, []).extend(zip(series.steps, series.values, strict=True))
-        return len(found) >= tags
-
-    await rig.messages(rig.topics.metrics, task_id, enough)
-    return found
-
-
 def told(story: list[Message]) -> list[tuple[str, int, float | None]]:
     """Gives the deciding values of a story."""
     return [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
@@ -101,12 +68,12 @@ async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
     async with started(tmp_path, task_of(tmp_path, SPEAKS, task)) as rig:
         await rig.run("t", {"lr": 0.1, "name": "é"}, task_type="a")
         story = await rig.story("t")
-        assert await points(rig, "t", 3) == {
+        assert await rig.points("t", 5) == {
             "loss": [(0, 0.5), (10, 0.25)],
             "odd": [(0, None)],
             "objective": [(0, 0.5), (1, 0.75)],
         }
-        assert "done" in await output(rig, "t", bool)
+        assert "done" in await rig.output("t", bool)
     assert [event.status for event in of(story, TaskStatusChanged)] == [
         TaskStatus.AVAILABLE,
         TaskStatus.LOADING,
@@ -130,7 +97,7 @@ async def test_the_sdk_speaks_through_the_descriptor(tmp_path: Path) -> None:
     async with started(tmp_path, task_of(tmp_path, SDK)) as rig:
         await rig.run("t", {"rate": 0.25}, task_type="a")
         story = await rig.story("t")
-        assert await points(rig, "t", 3) == {
+        assert await rig.points("t", 5) == {
             "loss": [(0, 0.25), (1, None)],
             "objective": [(0, 0.5), (1, 0.75)],
             "other": [(0, 1.0)],
@@ -150,7 +117,7 @@ async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(tmp_path:
     async with started(tmp_path, task_of(tmp_path, MUMBLES)) as rig:
         await rig.run("t", task_type="a")
         story = await rig.story("t")
-        text = await output(rig, "t", lambda all_: "line 9" in all_)
+        text = await rig.output("t", lambda all_: "line 9" in all_)
     assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75)]
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
     warned = {line.partition(" of the metrics")[0] for line in text.splitlines()}
@@ -209,20 +176,19 @@ async def test_a_result_too_large_to_keep_fails_at_the_report(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("script", "code"),
+    ("script", "code", "grace_s"),
     [
-        ("", -signal.SIGTERM),
-        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))", 7),
-        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", -signal.SIGKILL),
+        ("", -signal.SIGTERM, LIMIT_S),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))", 7, LIMIT_S),
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN)", -signal.SIGKILL, 0.5),
     ],
 )
 async def test_a_stop_reaches_the_program_and_kills_one_that_will_not_end(
-    tmp_path: Path, script: str, code: int
+    tmp_path: Path, script: str, code: int, grace_s: float
 ) -> None:
     """FM-15."""
-    async with started(
-        tmp_path, task_of(tmp_path, f"{script}\nsay(report=os.getpid())\ntime.sleep(600)")
-    ) as rig:
+    catalogue = task_of(tmp_path, f"{script}\nsay(report=os.getpid())\ntime.sleep(600)")
+    async with started(tmp_path, catalogue, stop_grace_s=grace_s) as rig:
         command = await rig.run("t", task_type="a")
         pid = await rig.pid("t")
         await rig.stop(command)
@@ -284,6 +250,6 @@ async def test_a_pytorch_example_that_nobody_here_wrote_runs_unmodified(tmp_path
     async with started(tmp_path, task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")) as rig:
         await rig.run("t", task_type="a")
         end = await rig.end("t")
-        text = await output(rig, "t", lambda all_: all_.count("autorange:") == 3)
+        text = await rig.output("t", lambda all_: all_.count("autorange:") == 3)
     assert (end.end, end.exit_code, end.leftovers) == (AttemptEnd.FINISHED, 0, ())
     assert "Broadcasting add (4x8)" in text

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.worker.rig import Rig, alive, memory_log, of, running, settings_for, stream_of
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
-from trackside.contracts.summaries import MetricPointsReported, OutputWritten
+from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -52,10 +52,7 @@ async def test_a_task_runs_from_command_to_result(rig: Rig) -> None:
 
 async def test_reports_are_points_to_look_at_too(rig: Rig) -> None:
     await rig.run("a", {"reports": [0.5, 0.75]})
-    batch = await rig.first(MetricPointsReported, rig.topics.metrics, "a")
-    assert [(series.tag, series.steps, series.values) for series in batch.series] == [
-        ("objective", [0, 1], [0.5, 0.75])
-    ]
+    assert await rig.points("a", 2) == {"objective": [(0, 0.5), (1, 0.75)]}
 
 
 async def test_output_goes_to_the_logs_without_secrets(rig: Rig) -> None:
@@ -161,16 +158,6 @@ async def test_a_command_for_another_incarnation_is_ignored(rig: Rig) -> None:
     await rig.end("b")
     place = await rig.log.ends(rig.topics.events.name)
     assert sum(place.values()) == len(await rig.story("b"))
-
-
-async def test_a_stop_kills_a_task_that_ignores_sigterm(rig: Rig) -> None:
-    asked = {"ignore_sigterm": True, "tell_pid": True, "seconds": 600}
-    command = await rig.run("a", asked)
-    pid = await rig.pid("a")
-    await rig.stop(command)
-    end = await rig.end("a")
-    assert (end.end, end.exit_code) == (AttemptEnd.CANCELLED, -signal.SIGKILL)
-    assert not alive(pid)
 
 
 async def test_a_task_that_asks_may_tidy_up_when_it_is_stopped(rig: Rig) -> None:

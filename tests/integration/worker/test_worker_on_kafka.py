@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.rig import EXAMPLES, Rig, alive, of
+from tests.integration.worker.rig import EXAMPLES, LIMIT_S, Rig, alive, of
 from tests.stack import Servers
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
@@ -48,13 +48,14 @@ def worker(rig: Rig, stack: Servers, data_dir: Path, example: str) -> Iterator[s
             process.kill()
 
 
+@pytest.mark.timeout(300)  # it may be the one that starts the servers
 async def test_the_demo_task_learns_digits(rig: Rig, stack: Servers, tmp_path: Path) -> None:
     with worker(rig, stack, tmp_path, "digits") as process:
         await rig.run("good", GOOD, task_type="digits")
         await rig.run("bad", {**GOOD, "lr": 0.0001, "optimizer": "sgd"}, task_type="digits", device="cpu-1")
         good, bad = await asyncio.gather(rig.story("good"), rig.story("bad"))
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 10) == 0
+        assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
     assert [event.end for event in of(good + bad, AttemptEnded)] == [AttemptEnd.FINISHED] * 2
     (first, second) = of(good + bad, AttemptEnded)
     assert first.result is not None and first.result["accuracy"] >= 0.95

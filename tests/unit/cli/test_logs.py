@@ -143,7 +143,7 @@ async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_e
     await written.lines(1, "second try", attempt=2)
     await written.ends(attempt=2)
     await written.lines(2, "late", attempt=2)
-    await asyncio.wait_for(following, 20)
+    await asyncio.wait_for(following, 60)
     shown = ["first try", "-- attempt 2 --", "second try", "late"]
     assert capsys.readouterr().out.splitlines() == shown
     await show(written, follow=True)
@@ -158,7 +158,7 @@ async def test_following_one_attempt_ends_with_that_attempt(
     await written.runs()
     await written.lines(1, "first try")
     await written.ends(AttemptEnd.FAILED)
-    await asyncio.wait_for(following, 20)
+    await asyncio.wait_for(following, 60)
     assert capsys.readouterr().out.splitlines() == ["first try"]
 
 

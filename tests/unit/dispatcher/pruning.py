@@ -6,7 +6,7 @@ from typing import Any
 
 import optuna
 
-from trackside.dispatcher.memory import Direction
+from trackside.contracts.searches import Direction
 from trackside.domain.past import Row
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trackside.contracts.searches import Direction
 from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Direction, Memory
+from trackside.dispatcher.memory import Memory
 
 SPACE: dict[str, dict[str, Any]] = {
     "optimizer": {"type": "choice", "values": ["sgd", "adam", None]},

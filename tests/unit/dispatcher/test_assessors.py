@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.pruning import Alone
+from trackside.contracts.searches import Direction
 from trackside.dispatcher.assessment import Assessment
 from trackside.dispatcher.assessors import ASSESSORS, problem
-from trackside.dispatcher.memory import Direction
 from trackside.dispatcher.rules import percentile_of
 from trackside.domain.past import Row
 

@@ -7,6 +7,7 @@ import pytest
 
 from trackside.contracts.search_space import NNI_FIELDS, TYPES
 from trackside.contracts.searches import StartSearch
+from trackside.dispatcher.assessors import ASSESSORS
 from trackside.dispatcher.tuners import TUNERS, problem
 from trackside.sdk.specs import parse_spec
 
@@ -48,6 +49,16 @@ def test_the_table_of_tuners_has_every_option() -> None:
         listed = re.findall(r"`(\w+)`", options)
         listed = [*TUNERS["nsga2"].options, *listed] if options.startswith("the same") else listed
         assert listed == list(TUNERS[name].options)
+
+
+def test_the_table_of_assessors_has_every_option() -> None:
+    rows = table("| assessor | stops a trial |")
+    assert list(rows) == list(ASSESSORS)
+    before: list[str] = []
+    for name, (_, options) in rows.items():
+        listed = re.findall(r"`(\w+)`", options)
+        before = [*before, *listed] if options.startswith("the same") else listed
+        assert before == list(ASSESSORS[name])
 
 
 def test_the_table_of_support_is_that_of_the_code() -> None:

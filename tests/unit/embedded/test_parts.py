@@ -1,8 +1,10 @@
 """The pure and the small parts of the embedded stack."""
 
 import hashlib
+import secrets
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -16,7 +18,7 @@ from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import Plan, read_plan, write_plan
 from trackside.embedded.jars import Jar
-from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports
+from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_ports, is_free
 from trackside.embedded.programs import Check, Program, from_json, to_json
 from trackside.embedded.supervisor import next_backoff
 
@@ -39,6 +41,19 @@ def test_ports_are_distinct_and_below_the_ephemeral_range() -> None:
     ports = free_ports(20)
     assert len(set(ports)) == 20
     assert all(FIRST_PORT <= port <= LAST_PORT < 32_768 for port in ports)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports are not held")
+def test_a_port_that_somebody_has_chosen_is_given_to_no_one_else_but_its_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with held_ports(1) as (port,):
+        drawn = iter([port - FIRST_PORT, *range(LAST_PORT - FIRST_PORT)])
+        monkeypatch.setattr(secrets, "randbelow", lambda _: next(drawn))
+        assert free_ports(1) != [port]
+        with socket.create_server(("127.0.0.1", port)):
+            assert not is_free(port)
+    assert is_free(port)
 
 
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ class PointsInMemory:
         self._moved = asyncio.Condition()
 
     async def reached(self, partition: int, position: int) -> None:
-        """Waits until a position is stored, 5 s at most."""
-        async with asyncio.timeout(5), self._moved:
+        """Waits until a position is stored, a minute at most."""
+        async with asyncio.timeout(60), self._moved:
             await self._moved.wait_for(lambda: self.stored[partition] >= position)
 
     async def positions(self) -> dict[int, int]:

@@ -62,7 +62,7 @@ def test_it_waits_as_long_as_one_part_of_it_waits() -> None:
 
 
 async def watched(
-    log: MemoryLog, index: Index, health: Health, waits: Waits, stuck_s: float, for_s: float = 5
+    log: MemoryLog, index: Index, health: Health, waits: Waits, stuck_s: float, for_s: float = 60
 ) -> None:
     async with asyncio.timeout(for_s):
         await watch(log, TOPICS.metrics, index, health, waits, stuck_s)

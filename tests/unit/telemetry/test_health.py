@@ -1,6 +1,5 @@
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,15 +21,6 @@ class Reply:
         return json.loads(self.body)
 
 
-def free_port() -> int:
-    """Returns a port below the ephemeral range that nothing listens on."""
-    for port in range(23100, 23400):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
-    raise AssertionError("no free port")
-
-
 async def send(port: int, request: bytes) -> Reply:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
@@ -50,7 +40,7 @@ def state() -> Health:
 
 @pytest.fixture
 async def port(state: Health) -> AsyncIterator[int]:
-    async with serve(state, free_port()) as bound:
+    async with serve(state, 0) as bound:
         yield bound
 
 
@@ -141,8 +131,7 @@ async def test_a_silent_client_is_dropped_after_the_limit(port: int, monkeypatch
 
 
 async def test_stopping_ends_open_connections_and_frees_the_port(state: Health) -> None:
-    chosen = free_port()
-    async with serve(state, chosen):
+    async with serve(state, 0) as chosen:
         reader, writer = await asyncio.open_connection("127.0.0.1", chosen)
         writer.write(b"GET /he")
         await get(chosen, "/health")  # connections are accepted in order, so the first one is open by now
@@ -168,6 +157,6 @@ async def test_loop_lag_is_measured(state: Health) -> None:
                 measured.set()
 
     task = asyncio.create_task(health.measure_loop_lag(Watched("scheduler"), every_s=0.001))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await measured.wait()
     task.cancel()

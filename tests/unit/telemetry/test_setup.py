@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.unit.telemetry.test_health import free_port
 from trackside.telemetry import context, setup
 from trackside.telemetry.logs import configure_logs, logger
 
@@ -26,6 +25,11 @@ def logging_as_it_was() -> Iterator[None]:
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
     context.record_with(None)
+
+
+def address_of(collector: asyncio.Server) -> str:
+    host, port = collector.sockets[0].getsockname()
+    return f"http://{host}:{port}"
 
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
@@ -125,15 +129,14 @@ async def test_with_an_endpoint_spans_are_posted_there_before_shutdown_returns(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    port = free_port()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    async with await asyncio.start_server(collect, "127.0.0.1", port):
+    async with await asyncio.start_server(collect, "127.0.0.1", 0) as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address_of(collector))
         made = setup.configure("scheduler", instance="one", json_logs=True)
         with context.start("assign task"):
             pass
         assert made.exports
-        assert await asyncio.to_thread(made.shutdown)
+        assert await asyncio.to_thread(made.shutdown, 60)
     request = posted.get_nowait()
     assert request.startswith(b"POST /v1/traces HTTP/1.1")
     assert b"trackside.scheduler" in request and b"assign task" in request
@@ -149,9 +152,8 @@ async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    port = free_port()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:{port}/v1/traces")
-    async with await asyncio.start_server(hang, "127.0.0.1", port):
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{address_of(collector)}/v1/traces")
         made = setup.configure("scheduler", instance="one", json_logs=True)
         with context.start("assign task"):
             pass

@@ -35,10 +35,8 @@ func main() {
 	}
 	timeout, err := time.ParseDuration(or("TIMEOUT_S", "30") + "s")
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
 		var code int
-		if code, err = publish(ctx, os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err == nil {
+		if code, err = publish(timeout, os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err == nil {
 			os.Exit(code)
 		}
 	}
@@ -74,7 +72,7 @@ func message(id, kind, stream string, body []byte) (*kgo.Record, error) {
 	return record, nil
 }
 
-func publish(ctx context.Context, bootstrap, kind, stream, file string) (int, error) {
+func publish(timeout time.Duration, bootstrap, kind, stream, file string) (int, error) {
 	body, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
@@ -91,18 +89,22 @@ func publish(ctx context.Context, bootstrap, kind, stream, file string) (int, er
 	}
 	defer client.Close()
 
+	sending, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
 	// Read from the end of the log as it is now: the answer comes behind it.
 	events := or("TRACKSIDE_TOPIC_PREFIX", "") + "trackside.events"
-	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, events)
+	ends, err := kadm.NewClient(client).ListEndOffsets(sending, events)
 	if err != nil {
 		return 0, err
 	}
-	sent, err := client.ProduceSync(ctx, record).First()
+	sent, err := client.ProduceSync(sending, record).First()
 	if err != nil {
 		return 0, err
 	}
 	client.AddConsumePartitions(ends.KOffsets())
 	wanted := place{sent.Partition, sent.Offset}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
 	for {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {

@@ -4,9 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.search_space import Space
-from trackside.contracts.searches import DISPATCHER, Parameters
+from trackside.contracts.searches import Parameters
 
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 8_000

@@ -8,10 +8,9 @@ from pydantic_core import PydanticCustomError
 
 from trackside.contracts.ids import Identifier
 from trackside.contracts.memory import Memory
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, Timeout
 
-DISPATCHER = frozenset({"dispatcher"})
 MAX_TASKS = 10_000
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from trackside.contracts.message import Event, Json
+from trackside.contracts.message import DISPATCHER, Event, Json
 from trackside.contracts.refusals import Problem
 
 RULES = 1
@@ -26,7 +26,7 @@ class CommandReceived(Event):
     `key_id` is the key that it was signed with, empty if signatures are not looked at or it has none.
     """
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     command_type: str
     body: Json | None
@@ -41,7 +41,7 @@ class CommandReceived(Event):
 class CommandAccepted(Event):
     """A publication of a command was accepted; what follows from it is in the same decision."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     source: Source
 
@@ -49,7 +49,7 @@ class CommandAccepted(Event):
 class CommandRefused(Event):
     """A publication of a command was refused."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"dispatcher"})
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     source: Source
     code: str

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trackside.contracts.message import Event
+from trackside.contracts.message import SCHEDULER, WORKER, Event
 
 
 class Device(BaseModel):
@@ -30,7 +30,7 @@ class WorkerJoined(Event):
     `memory_bytes` is what the host may give to tasks, `max_tasks` how many processes it takes (0: no limit).
     """
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
     incarnation: str
     host: str
@@ -45,7 +45,7 @@ class WorkerJoined(Event):
 class WorkerLeft(Event):
     """A worker has stopped as it was told to."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
     incarnation: str
 
@@ -53,7 +53,7 @@ class WorkerLeft(Event):
 class WorkerLost(Event):
     """A worker has been silent for longer than its lease."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"scheduler"})
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
     worker_id: str
     incarnation: str
     silent_ms: int
@@ -62,7 +62,7 @@ class WorkerLost(Event):
 class DeviceUnhealthy(Event):
     """A device has failed or vanished: nothing is placed on it until its worker joins anew."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
     incarnation: str
     device_id: str
@@ -95,7 +95,7 @@ class RunningPlacement(BaseModel):
 class WorkerHeartbeat(Event):
     """A worker lives, and runs these placements."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
     incarnation: str
     running: list[RunningPlacement]
@@ -107,5 +107,5 @@ class WorkerHeartbeat(Event):
 class SchedulerHeartbeat(Event):
     """A scheduler lives; its append time is the clock that leases are measured with."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"scheduler"})
+    written_by: ClassVar[frozenset[str]] = SCHEDULER
     instance: str

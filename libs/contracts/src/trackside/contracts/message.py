@@ -9,6 +9,10 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 Json = dict[str, Any]
+DISPATCHER = frozenset({"dispatcher"})
+SCHEDULER = frozenset({"scheduler"})
+WORKER = frozenset({"worker"})
+"""Roles, as an event's `written_by` names them."""
 
 
 class Message(BaseModel):

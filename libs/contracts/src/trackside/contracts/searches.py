@@ -5,12 +5,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs
 from trackside.contracts.search_space import Finite, Option, Scalar, Space
 from trackside.contracts.tasks import Figure, NonFinite
 
-DISPATCHER = frozenset({"dispatcher"})
 MAX_DURATION_S = 366 * 24 * 3_600
 Duration = Annotated[float, Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)]
 Concurrency = Annotated[int, Field(ge=1, le=10_000)]

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trackside.contracts.message import Event
+from trackside.contracts.message import WORKER, Event
 
 
 class Series(BaseModel):
@@ -20,7 +20,7 @@ class Series(BaseModel):
 class MetricPointsReported(Event):
     """A batch of metric points of one attempt."""
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     stream: str
     task_id: str
     attempt: int
@@ -33,7 +33,7 @@ class OutputWritten(Event):
     Line numbers count within a placement, from 1. Behind these lines `left_out` more came too fast.
     """
 
-    written_by: ClassVar[frozenset[str]] = frozenset({"worker"})
+    written_by: ClassVar[frozenset[str]] = WORKER
     stream: str
     task_id: str
     attempt: int

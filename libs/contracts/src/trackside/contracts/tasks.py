@@ -5,12 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Command, Event, Json
 from trackside.contracts.resources import Needs
 
-WORKER = frozenset({"worker"})
-SCHEDULER = frozenset({"scheduler"})
-DISPATCHER = frozenset({"dispatcher"})
 MAX_RESULT_BYTES = 65_536
 NonFinite = Literal["nan", "inf", "-inf"]
 Figure = Annotated[float, Field(allow_inf_nan=False)] | NonFinite

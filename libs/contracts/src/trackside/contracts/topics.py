@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+HOST = "host"
+"""What stands for the device in the topic of commands to a placement on several devices."""
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MAX_COMMAND_BYTES = 262_144

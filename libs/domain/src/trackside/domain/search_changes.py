@@ -18,6 +18,9 @@ from trackside.contracts.searches import (
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Added, Change, Imported, Search, learn, move, settle
 
+LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
+"""The fields of a search that `SearchUpdated` tells anew."""
+
 
 def evolve(search: Search, event: Change, record: Record) -> Outcome:
     """Folds a change, each once and in its order; a search that is being stopped changes no more."""
@@ -56,8 +59,7 @@ def evolve(search: Search, event: Change, record: Record) -> Outcome:
 
 def _updated(search: Search, event: SearchUpdated, record: Record) -> None:
     more = event.concurrency - search.spec.concurrency
-    kept = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
-    search.spec = search.spec.model_copy(update={name: getattr(event, name) for name in kept})
+    search.spec = search.spec.model_copy(update={name: getattr(event, name) for name in LIMITS})
     if more >= 0:
         paid = min(search.debt, more)
         search.debt -= paid

@@ -13,7 +13,7 @@ STARTUP = struct.pack("!i", 196608) + b"user\0trackside\0database\0trackside\0\0
 CANNOT_CONNECT_NOW = b"57P03"
 
 
-def answers(check: Check, port: int | None, timeout_s: float = 0.5) -> bool:
+def answers(check: Check, port: int | None, timeout_s: float = 2.0) -> bool:
     """Tells whether the server on the loopback port answers now in the protocol that `check` names.
 
     "started" and "exit" ask nobody and are true: whether the process runs or ended is its parent's to know.

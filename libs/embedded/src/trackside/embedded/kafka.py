@@ -15,6 +15,10 @@ from trackside.embedded.programs import Program
 MAX_MESSAGE_BYTES = 1_048_576 + 65_536  # 1 MiB of value, and room for headers and the batch's own
 HEAP = "-Xmx512m"
 FAST_START = "-XX:TieredStopAtLevel=1"
+SESSION_MS = 2_000
+"""After a kill the dead broker's session must end before the new one is let in: 4 s instead of 11."""
+PATIENT_SESSION_MS = 15_000
+"""For brokers of tests: one that stood still for longer than its session creates no topic for a while."""
 
 LOG4J = """\
 status=warn
@@ -37,13 +41,14 @@ def prepare(
     The storage is formatted once; a folder that was formatted keeps its log. What the broker acknowledged
     survives its death, not a power cut: it leaves flushing to the system, as Kafka does by default.
     `short_lived` leaves the second compiler out: a start takes 3 s of processor time instead of 5.5
-    (measured), and the broker stays slower.
+    (measured), and the broker stays slower; its session is long, for the machine may be busy.
     StackError if the jars can't be had or formatting fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     classpath = ":".join(str(path) for path in jars.classpath(progress))
     properties = folder / "server.properties"
-    write_whole(properties, server_properties(folder / "data", port, controller_port))
+    session_ms = PATIENT_SESSION_MS if short_lived else SESSION_MS
+    write_whole(properties, server_properties(folder / "data", port, controller_port, session_ms))
     write_whole(folder / "log4j2.properties", LOG4J)
     java = [*_java(folder), *([FAST_START] if short_lived else []), "-cp", classpath]
     if not (folder / "data" / "meta.properties").exists():
@@ -59,7 +64,7 @@ def prepare(
     )
 
 
-def server_properties(data: Path, port: int, controller_port: int) -> str:
+def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:
     """Gives the broker's settings; each that differs from Kafka's default says why."""
     return f"""\
 process.roles=broker,controller
@@ -70,8 +75,8 @@ advertised.listeners=PLAINTEXT://{HOST}:{port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
-# after a kill, the dead broker's session must end before the new one is let in: 4 s instead of 11
-broker.session.timeout.ms=2000
+# a kill or a standstill: see SESSION_MS
+broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=500
 # a topic exists because somebody decided its settings
 auto.create.topics.enable=false

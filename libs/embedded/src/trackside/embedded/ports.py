@@ -6,6 +6,9 @@ A connect loop on an ephemeral port can connect to itself and take a dead server
 
 import secrets
 import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 FIRST_PORT = 20_000
 LAST_PORT = 32_767
@@ -24,17 +27,42 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int, taken: frozenset[int] = frozenset()) -> list[int]:
-    """Gives distinct free ports from 20000 to 32767, none of them in `taken`; OSError if too few are free.
+    """Gives distinct free ports from 20000 to 32767, none of them in `taken`; OSError if too few are free."""
+    with held_ports(count, taken) as found:
+        return found
 
-    Drawn at random, so that two stacks that start at the same moment rarely meet.
+
+@contextmanager
+def held_ports(count: int, taken: frozenset[int] = frozenset()) -> Iterator[list[int]]:
+    """Gives free ports as `free_ports` does, that nobody else is given while the block runs (Linux only).
+
+    What listens with SO_REUSEADDR, as servers do, may have them meanwhile.
     """
     found: list[int] = []
-    for _ in range(count * 200):
-        if len(found) == count:
-            return found
-        port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT + 1)
-        if port not in taken and port not in found and is_free(port):
-            found.append(port)
-    if len(found) == count:
-        return found
-    raise OSError(f"found {len(found)} of {count} free ports between {FIRST_PORT} and {LAST_PORT} on {HOST}")
+    with ExitStack() as held:
+        for _ in range(count * 200):
+            if len(found) == count:
+                break
+            port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT + 1)
+            if port not in taken and port not in found and _holds(held, port):
+                found.append(port)
+        if len(found) < count:
+            raise OSError(
+                f"found {len(found)} of {count} free ports between {FIRST_PORT} and {LAST_PORT} on {HOST}"
+            )
+        if sys.platform != "linux":
+            held.close()  # elsewhere what is bound twice can't be listened on
+        yield found
+
+
+def _holds(held: ExitStack, port: int) -> bool:
+    """Binds a port that nothing else is bound to, then lets servers bind it too; False if it isn't free."""
+    probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        probe.bind((HOST, port))
+    except OSError:
+        probe.close()
+        return False
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.enter_context(probe)
+    return True

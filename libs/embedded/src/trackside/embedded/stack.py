@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from trackside.embedded.folder import (
     write_plan,
 )
 from trackside.embedded.jars import Progress
-from trackside.embedded.ports import HOST, free_ports, is_free
+from trackside.embedded.ports import HOST, held_ports, is_free
 from trackside.embedded.programs import Program
 
 SETUP_TIER = 1
@@ -85,7 +85,7 @@ def start(
     durable: bool = True,
     ephemeral: bool = False,
     leash: Path | None = None,
-    timeout_s: float = 90.0,
+    timeout_s: float = 180.0,
     grace_s: float = 10.0,
     progress: Progress = lambda _: None,
 ) -> Stack:
@@ -100,39 +100,39 @@ def start(
     folder = folder.resolve()
     # Postgres may run as another user, who must be able to pass through; the files inside stay private.
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    lock = take_lock(folder)
-    try:
-        for name in ("kafka", "logs", "services"):
-            (folder / name).mkdir(mode=0o700, exist_ok=True)
-        (folder / "stack.json").unlink(missing_ok=True)
-        ports = _ports(folder, services)
-        servers: list[Program] = []
-        if bootstrap_servers is None:
-            home, listens = folder / "kafka", (ports["kafka"], ports["controller"])
-            servers.append(kafka.prepare(home, *listens, progress, short_lived=not durable))
-            bootstrap_servers = f"{HOST}:{ports['kafka']}"
-        if postgres_dsn is None:
-            server, postgres_dsn = postgres.prepare(
-                folder / "postgres", ports["postgres"], progress, durable=durable
-            )
-            servers.append(server)
-        addresses = {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers, "TRACKSIDE_POSTGRES_DSN": postgres_dsn}
-        shared = {**addresses, **(env or {})}
-        programs = [
-            *servers,
-            *_setup(folder, setup, shared),
-            *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
-        ]
-        held = None if leash is None else str(leash)
-        write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
-        _launch(folder, lock)
-    finally:
-        os.close(lock)
-    try:
-        return _await_ready(folder, timeout_s, progress)
-    except BaseException:
-        stop(folder)
-        raise
+    with contextlib.ExitStack() as holds:  # of ports, until their servers have them
+        lock = take_lock(folder)
+        try:
+            for name in ("kafka", "logs", "services"):
+                (folder / name).mkdir(mode=0o700, exist_ok=True)
+            (folder / "stack.json").unlink(missing_ok=True)
+            ports = holds.enter_context(_ports(folder, services))
+            servers: list[Program] = []
+            if bootstrap_servers is None:
+                home, listens = folder / "kafka", (ports["kafka"], ports["controller"])
+                servers.append(kafka.prepare(home, *listens, progress, short_lived=not durable))
+                bootstrap_servers = f"{HOST}:{ports['kafka']}"
+            if postgres_dsn is None:
+                server, postgres_dsn = postgres.prepare(
+                    folder / "postgres", ports["postgres"], progress, durable=durable
+                )
+                servers.append(server)
+            shared = {**_addresses(bootstrap_servers, postgres_dsn), **(env or {})}
+            programs = [
+                *servers,
+                *_setup(folder, setup, shared),
+                *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
+            ]
+            held = None if leash is None else str(leash)
+            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
+            _launch(folder, lock)
+        finally:
+            os.close(lock)
+        try:
+            return _await_ready(folder, timeout_s, progress)
+        except BaseException:
+            stop(folder)
+            raise
 
 
 def load(folder: Path) -> Stack:
@@ -155,7 +155,7 @@ def find(start_at: Path | None = None) -> Stack:
     )
 
 
-def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 30.0) -> StackStatus:
+def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 60.0) -> StackStatus:
     """Waits until the status in stack.json is as wanted and gives it; StackError if it is not in time."""
     deadline = time.monotonic() + timeout_s
     while not what(status := load(folder).status):
@@ -165,7 +165,7 @@ def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: flo
     return status
 
 
-def wait_down(folder: Path, timeout_s: float = 30.0) -> None:
+def wait_down(folder: Path, timeout_s: float = 60.0) -> None:
     """Waits until no stack runs in the folder, whoever ends it; StackError if one still does."""
     deadline = time.monotonic() + timeout_s
     while is_locked(folder):
@@ -174,7 +174,7 @@ def wait_down(folder: Path, timeout_s: float = 30.0) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def stop(folder: Path, timeout_s: float = 45.0) -> bool:
+def stop(folder: Path, timeout_s: float = 90.0) -> bool:
     """Stops the folder's stack and waits for its end; False if none ran."""
     if not is_locked(folder):
         return False
@@ -194,8 +194,12 @@ def stop(folder: Path, timeout_s: float = 45.0) -> bool:
     return True
 
 
-def _ports(folder: Path, services: Sequence[Service]) -> dict[str, int]:
-    """Gives each server and service its port: the one it had before where that is free, else a new one."""
+@contextlib.contextmanager
+def _ports(folder: Path, services: Sequence[Service]) -> Iterator[dict[str, int]]:
+    """Gives each server and service its port: the one it had before where that is free, else a new one.
+
+    No other stack is given the new ones while the block runs.
+    """
     record = folder / "ports.json"
     with contextlib.suppress(OSError, ValueError):
         before: dict[str, int] = json.loads(record.read_text())
@@ -204,10 +208,14 @@ def _ports(folder: Path, services: Sequence[Service]) -> dict[str, int]:
         kept = {}
     names = ["kafka", "controller", "postgres", *(f"health:{service.name}" for service in services)]
     missing = [name for name in names if name not in kept]
-    new = dict(zip(missing, free_ports(len(missing), frozenset(kept.values())), strict=True))
-    ports = {**kept, **new}
-    write_whole(record, json.dumps(ports))
-    return ports
+    with held_ports(len(missing), frozenset(kept.values())) as new:
+        ports = {**kept, **dict(zip(missing, new, strict=True))}
+        write_whole(record, json.dumps(ports))
+        yield ports
+
+
+def _addresses(bootstrap_servers: str, postgres_dsn: str) -> dict[str, str]:
+    return {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers, "TRACKSIDE_POSTGRES_DSN": postgres_dsn}
 
 
 def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[Program]:

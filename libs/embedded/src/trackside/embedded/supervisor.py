@@ -209,7 +209,7 @@ class Supervisor:
         self._publish()
         for tier in sorted({each.program.tier for each in self.kept}, reverse=True):
             self._stop_tier([each for each in self.kept if each.program.tier == tier])
-        self._kill_orphans()
+        _end_all_children()
         self.status.state = "failed" if self.status.reason else "stopped"
         self._publish()
 
@@ -228,6 +228,15 @@ class Supervisor:
             each.process = None
             each.status.pid = None
             each.status.state = "ended"
+
+
+def _end_all_children() -> None:
+    """Kills whatever is left and waits for its end; what dies leaves its own children to this process."""
+    while left := programs.children_of(os.getpid()):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def _port(program: Program) -> int | None:

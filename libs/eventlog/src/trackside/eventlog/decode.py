@@ -13,13 +13,21 @@ class TombstoneError(Exception):
     """A record of the log was deleted by key: the log isn't whole, and nobody may go on."""
 
 
+def tombstone(entry: Entry) -> TombstoneError:
+    """Gives the error of an entry that has no value."""
+    return TombstoneError(
+        f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}: somebody has deleted a record of "
+        "the log, and nobody can go on without it; restore the topic from a copy that is whole"
+    )
+
+
 def decode(entry: Entry) -> Record | None:
     """Decodes an entry; None for what isn't ours (no reader folds it).
 
     Raises UnknownMessageError for a message of a newer release, and TombstoneError: both stop a service.
     """
     if entry.value is None:
-        raise TombstoneError(f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}")
+        raise tombstone(entry)
     envelope = CODEC.envelope(entry.headers)
     try:
         message = CODEC.decode(envelope, entry.value)

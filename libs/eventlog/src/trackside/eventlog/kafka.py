@@ -377,6 +377,7 @@ async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     ending = {stopping, closing, *(task for task in left if task is not None)}
     for task in ending - {closing}:
         task.cancel()
+    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes a turn of the loop, where that has its turns
     await asyncio.wait(ending, timeout=STOP_S)
     for task in ending:
         task.cancelled() or not task.done() or task.exception()  # asked for, so that nobody complains

@@ -9,7 +9,10 @@ from trackside.eventlog.errors import PreflightError
 def check_partitions(topic: Topic, found: int | None) -> None:
     """Compares the number of partitions, None for a topic that isn't there; raises PreflightError."""
     if found is None:
-        raise PreflightError(f"topic {topic.name} does not exist; create it with `trackside up`")
+        raise PreflightError(
+            f"topic {topic.name} does not exist; create it with `trackside up`, or on a cluster of your own "
+            "with `python -m trackside.cli.setup`"
+        )
     if found != topic.partitions:
         raise PreflightError(
             f"topic {topic.name} has {found} partitions, expected {topic.partitions}: "

@@ -79,7 +79,12 @@ async def create_views(connection: Connection, schema: str) -> None:
 
 
 async def hold_writers(connection: Connection, schema: str, within_s: float) -> bool:
-    """Takes the positions of a schema for this transaction, so that writers wait; says whether it could."""
+    """Takes the positions of a schema for this transaction, so that writers wait; says whether it could.
+
+    The lock of `migrate` comes first: a service that starts has it, and then wants its positions.
+    """
+    if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
+        return False
     return await lock_tables(connection, f"{_checked(schema)}.positions", within_s, "EXCLUSIVE")
 
 
@@ -102,7 +107,6 @@ async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None
     fold again from there. Rows that `fresh` got in this very transaction are not there for a reader whose
     moment lies before it: commit them, and wait until `readers` of then are gone.
     """
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
     old, new = _checked(live), _checked(fresh)
     await connection.execute(f"ALTER SCHEMA {old} RENAME TO {_checked(f'{fresh}_old')}")
     await connection.execute(f"ALTER SCHEMA {new} RENAME TO {old}")

@@ -7,7 +7,8 @@ import typer
 from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse
-from trackside.cli.past import AsJson, StreamId
+from trackside.cli.options import AsJson, Timeout
+from trackside.cli.past import StreamId
 from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
@@ -22,8 +23,6 @@ from trackside.replay.fork import fork_of, parse_changes
 from trackside.replay.moments import NOW, Moment, parse_moment
 from trackside.replay.rerun import Pair, SideBySide, rerun_of, side_by_side, status_of
 from trackside.replay.timeline import find_live, past_at
-from trackside.sdk.client import Client
-from trackside.telemetry import context
 
 NewId = Annotated[str, typer.Option("--id", metavar="NEW", help="The id of the new search; else made up.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")]
@@ -38,7 +37,7 @@ def rerun(
         bool, typer.Option("--no-assessor", help="Let every trial run to its end.")
     ] = False,
     wait: Wait = False,
-    timeout_s: submitting.Timeout = 30.0,
+    timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Run the trials of a recorded search again as a new one: same parameters, order, seed; no tuner asked.
@@ -69,7 +68,7 @@ def fork(
         typer.Option("--set", metavar="NAME=VALUE,...", help="Another value of a field, such as tuner.name."),
     ] = [],  # noqa: B006 - typer reads it and nobody writes it
     wait: Wait = False,
-    timeout_s: submitting.Timeout = 30.0,
+    timeout_s: Timeout = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Begin a new search from the past of a recorded one: it knows its results, and goes on from there.
@@ -183,10 +182,4 @@ async def _submit(command: StartSearch, stream_id: str, wait: bool, timeout_s: f
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
             raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
-    async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await submitting.print_answer(client, publication, timeout_s, as_json)
-        if wait:
-            await submitting.until_over(client, addresses, stream_id, as_json)
-        elif not as_json:
-            screen.say(f"follow it with: trackside watch {stream_id}")
+    await submitting.start(command, stream_id, timeout_s, wait, as_json)

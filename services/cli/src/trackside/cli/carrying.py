@@ -9,7 +9,8 @@ import typer
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure
-from trackside.cli.past import AsJson, StreamId
+from trackside.cli.options import AsJson
+from trackside.cli.past import StreamId
 from trackside.cli.progressing import progress_of
 from trackside.cli.running import run
 from trackside.contracts.topics import Topics

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from trackside.cli import screen
+from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
-from trackside.cli.submitting import AsJson, Timeout, check_id, print_answer
+from trackside.cli.submitting import check_id
 from trackside.contracts.codec import command_of
 from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem
@@ -29,7 +30,6 @@ from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong
 from trackside.sdk.yaml_core import YamlError, read_yaml
-from trackside.telemetry import context
 
 SearchId = Annotated[str, typer.Argument(metavar="ID", help="The search.")]
 
@@ -235,8 +235,7 @@ def send(stream_id: str, kind: type[Command], body: dict[str, Any], timeout_s: f
 async def _sent(stream_id: str, command: Command, timeout_s: float, as_json: bool) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await print_answer(client, publication, timeout_s, as_json)
+        await submitting.publish_and_print(client, command, stream_id, timeout_s, as_json)
 
 
 async def _ping(stream_id: str, timeout_s: float) -> Pong:

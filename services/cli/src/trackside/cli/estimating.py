@@ -1,11 +1,8 @@
 """The command `estimates`: what users say that tasks need, beside what was learned of them."""
 
-from typing import Annotated
-
-import typer
-
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.contracts.memory import shown
@@ -13,7 +10,7 @@ from trackside.projections.reads import Row, plain, reads
 
 
 def estimates(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List task types: the memory that users ask for, what was used, and what is learned from it.
 

@@ -10,6 +10,7 @@ from trackside.cli import batch_reading, pulses, report_page, screen
 from trackside.cli import report as reports
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse
+from trackside.cli.options import AsJson, Limit
 from trackside.cli.report import Report, Section
 from trackside.cli.running import run
 from trackside.cli.screen import Column
@@ -19,8 +20,6 @@ from trackside.contracts.refusals import nearest
 from trackside.domain.task import TaskState
 from trackside.projections.reads import Reads, Row, plain, reads
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
 STATES = tuple(state.value for state in TaskState)
 COLUMNS = 6
 """How many result columns a screen shows; the page and the JSON have them all."""

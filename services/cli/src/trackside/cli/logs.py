@@ -16,6 +16,7 @@ from rich.text import Text
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure
+from trackside.cli.options import AsJson
 from trackside.cli.output import Gap, Line, Lines, Output
 from trackside.cli.running import run
 from trackside.contracts.topics import DAY_MS, Topics
@@ -41,7 +42,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="Only this one; else all.")] = None,
     source: Annotated[Source | None, typer.Option("--source", help="Only this one; else both.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the lines that a task has written, all its attempts, in the order of the log; kept for 7 days.
 

@@ -11,12 +11,12 @@ from rich.text import Text
 from trackside.cli import following, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.contracts import documents
 from trackside.contracts.message import Record
 from trackside.sdk.client import Client
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 SHOWN_FIELDS = 6
 
 

@@ -7,6 +7,7 @@ import typer
 
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.contracts.topics import Topics
@@ -19,7 +20,6 @@ from trackside.replay.pictures import Change, Fields, Picture, changes, picture
 from trackside.replay.timeline import History, Past, past_at, pasts
 
 StreamId = Annotated[str, typer.Argument(metavar="STREAM", help="The stream, such as a search.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 At = Annotated[
     str, typer.Option(metavar="OFFSET|TIME", help="An offset, a time with its zone, or a duration ago: 10m.")
 ]

@@ -13,6 +13,7 @@ import typer
 from trackside.cli import following, screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse, Reported
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.progressing import progress_of
 from trackside.cli.running import run
 from trackside.contracts.ids import new_id
@@ -59,8 +60,8 @@ def publish(
     key: Annotated[
         Path | None, typer.Option("--key", help="Sign with this Ed25519 key; its id is the file's name.")
     ] = None,
-    timeout_s: submitting.Timeout = 30.0,
-    as_json: submitting.AsJson = False,
+    timeout_s: Timeout = 30.0,
+    as_json: AsJson = False,
 ) -> None:
     """Publish commands as they are and print their answers.
 

@@ -8,12 +8,10 @@ import typer
 from trackside.cli import batch_reading, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure
+from trackside.cli.options import AsJson, Limit
 from trackside.cli.running import run
 from trackside.cli.screen import Column
 from trackside.projections.reads import Reads, Row, plain, reads
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many at most.")]
 
 PARAMETER_COLUMNS = 5
 FRONT = 20

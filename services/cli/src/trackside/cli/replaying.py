@@ -10,14 +10,13 @@ import typer
 from trackside.cli import again, carrying, past, screen, whatif, why
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Reported
+from trackside.cli.options import AsJson
 from trackside.cli.progressing import progress_of
 from trackside.cli.running import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay import rebuild as rebuilding
 from trackside.replay.filling import Processes
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def rebuild(

@@ -13,6 +13,7 @@ import typer
 
 from trackside.cli import screen
 from trackside.cli.failures import Misuse, Reported
+from trackside.cli.options import AsJson
 from trackside.cli.progressing import progress_of
 from trackside.cli.screen import Column
 from trackside.eventlog.clock import monotonic_s
@@ -25,7 +26,6 @@ from trackside.telemetry.logs import configure_logs
 MOST_AT_ONCE = 10_000
 LEASE_S = 30.0
 SEEDS_A_PIECE = 25
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def simulate(

@@ -11,6 +11,7 @@ import typer
 
 from trackside.cli import screen, stacks
 from trackside.cli.failures import Failure, Reported
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.cli.screen import Column, Steps
 from trackside.embedded import stack
@@ -20,13 +21,12 @@ from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import Row, plain, reads
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Catalogue = Annotated[
     Path | None,
     typer.Option("--catalogue", metavar="FILE", help="Tasks the worker may run; ./catalogue.yaml if there."),
 ]
 Slots = Annotated[int, typer.Option("--slots", min=1, max=256, help="Tasks on the CPU at once.")]
-ASK_S = 2.0
+ASK_S = 10.0
 
 
 def up(
@@ -124,7 +124,7 @@ async def _processes(state: StackStatus) -> list[dict[str, Any]]:
 
 
 def asked(port: int | None) -> dict[str, Any] | None:
-    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 2 s."""
+    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 10 s."""
     if port is None:
         return None
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)

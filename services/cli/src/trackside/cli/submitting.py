@@ -10,6 +10,7 @@ import typer
 from trackside.cli import following, screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Failure, Misuse, Reported
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
 from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
@@ -24,9 +25,7 @@ from trackside.sdk.specs import read_spec
 from trackside.sdk.trial_lists import imports, read_trials
 from trackside.telemetry import context
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ROWS_S = 10.0
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")]
+ROWS_S = 60.0
 
 
 def submit(
@@ -57,7 +56,7 @@ def submit(
         command = _knowing(command, past)
     stream_id = stream_id or made_up_id(command)
     check_id(stream_id)
-    run(_submit(command, stream_id, timeout_s, wait, as_json))
+    run(start(command, stream_id, timeout_s, wait, as_json))
 
 
 def stop(
@@ -121,11 +120,11 @@ def _knowing(command: Command, file: Path) -> Command:
     )
 
 
-async def _submit(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+async def start(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+    """Publishes a command that begins a stream and prints its answer; waits for the end if told to."""
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await print_answer(client, publication, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json)
         if wait:
             await until_over(client, addresses, stream_id, as_json)
         elif not as_json:
@@ -169,10 +168,17 @@ async def _stop(
         command: Command = one or StopSearch(reason=reason)
         if one is None and (task or await client.root(stream_id) == "batch"):
             command = StopTasks(task=task or None, reason=reason)
-        publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-        await print_answer(client, publication, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json)
         if wait and one is None:
             await until_over(client, addresses, stream_id, as_json, following.ANY)
+
+
+async def publish_and_print(
+    client: Client, command: Command, stream_id: str, timeout_s: float, as_json: bool
+) -> None:
+    """Publishes a command as the root of a trace and prints its answer, as `print_answer` does."""
+    publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
+    await print_answer(client, publication, timeout_s, as_json)
 
 
 async def print_answer(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:

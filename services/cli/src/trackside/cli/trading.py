@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import screen
+from trackside.cli import screen, submitting
 from trackside.cli.addresses import Addresses
 from trackside.cli.changing import SearchId
 from trackside.cli.failures import Failure
+from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
-from trackside.cli.submitting import AsJson, Timeout, check_id, print_answer
+from trackside.cli.submitting import check_id
 from trackside.contracts.searches import ImportTrials
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
@@ -21,7 +22,6 @@ from trackside.replay.finding import find
 from trackside.replay.timeline import past_at
 from trackside.sdk.client import Client
 from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
-from trackside.telemetry import context
 
 
 def export_trials(
@@ -88,5 +88,4 @@ async def _import(stream_id: str, commands: list[ImportTrials], timeout_s: float
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         for command in commands:
-            publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-            await print_answer(client, publication, timeout_s, as_json)
+            await submitting.publish_and_print(client, command, stream_id, timeout_s, as_json)

@@ -10,6 +10,7 @@ import typer
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.failures import Misuse, Reported
+from trackside.cli.options import AsJson
 from trackside.cli.progressing import progress_of
 from trackside.cli.running import run
 from trackside.cli.screen import Column
@@ -33,7 +34,7 @@ def verify_log(
     postgres: Annotated[
         bool, typer.Option("--postgres", help="Compare snapshots and read models with the log, too.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify what must hold of every log, from its topics alone: nothing lost, nothing doubled, in order.
 

@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 from trackside.cli import screen
 from trackside.cli.changing import SearchId
+from trackside.cli.options import AsJson
 from trackside.cli.running import run
 from trackside.cli.screen import Column
-from trackside.cli.submitting import AsJson
 from trackside.cli.trading import state_of
 from trackside.domain.objectives import names_of
 from trackside.replay.importances import importances as weighed

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
-from trackside.cli.past import AsJson, StreamId
+from trackside.cli.options import AsJson
+from trackside.cli.past import StreamId
 from trackside.cli.running import run
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.contracts.advice import FAILURES_MAX
-from trackside.contracts.searches import TrialStatus
+from trackside.contracts.searches import Direction, TrialStatus
 from trackside.dispatcher.brackets import Halving, Hyperband
 from trackside.dispatcher.faults import described
-from trackside.dispatcher.memory import Direction
 from trackside.dispatcher.rules import Course, Patient, Percentile, Rule, Threshold, Wilcoxon
 
 Row = tuple[int, int | str | None, float | str | None]

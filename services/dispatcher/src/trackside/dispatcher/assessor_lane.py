@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.dispatcher.lanes import Lane, Op, Setup
+from trackside.dispatcher.lanes import Lane, Op, Setup, close
 from trackside.domain.past import Row
 
 
@@ -58,12 +58,4 @@ class AssessorLane:
 
     async def forget(self, search_id: str) -> None:
         """Drops the memory of a search that is over."""
-
-        def ops(_generation: int) -> Iterator[Op]:
-            self._sent.pop(search_id, None)
-            yield {"op": "close"}
-
-        if self.lane.pid is None:
-            self._sent.pop(search_id, None)
-        else:
-            await self.lane.request(search_id, ops)
+        await close(self.lane, search_id, self._sent)

@@ -5,7 +5,7 @@ from bisect import bisect_left, insort
 from typing import Literal
 from zlib import crc32
 
-from trackside.dispatcher.memory import Direction
+from trackside.contracts.searches import Direction
 from trackside.dispatcher.rules import Course
 
 Auto = Literal["auto"]

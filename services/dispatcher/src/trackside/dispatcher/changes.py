@@ -32,6 +32,7 @@ from trackside.dispatcher import tuners
 from trackside.dispatcher.axes import axes_of, unfit
 from trackside.dispatcher.offer import Offer
 from trackside.domain.search import Search
+from trackside.domain.search_changes import LIMITS
 from trackside.domain.stream import Stream
 
 Changing = (
@@ -45,7 +46,6 @@ Changing = (
     | StopTrial
 )
 _FORK = "; an end is final: `trackside replay fork` begins a new stream with what it has"
-_LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
 
 
 def stop(stream: Stream, command_id: str, wanted: StopSearch) -> list[Event] | Problem:
@@ -176,8 +176,8 @@ def _update(search: Search, wanted: UpdateSearch, known: dict[str, Any]) -> list
     if wanted.goal is not None and len(search.spec.objectives) > 1:
         message = "a goal is one value, and this search has several objectives"
         return Problem(code="bad_objectives", path="$.goal", message=message)
-    before = {name: getattr(search.spec, name) for name in _LIMITS}
-    given = {name: value for name in _LIMITS if (value := getattr(wanted, name)) is not None}
+    before = {name: getattr(search.spec, name) for name in LIMITS}
+    given = {name: value for name in LIMITS if (value := getattr(wanted, name)) is not None}
     for name in wanted.remove:
         if name in given:
             message = f"{name} is given and removed in one command; leave one of them out"

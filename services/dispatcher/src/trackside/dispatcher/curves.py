@@ -10,7 +10,7 @@ no fit can fail to converge.
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.dispatcher.memory import Direction
+from trackside.contracts.searches import Direction
 from trackside.dispatcher.rules import Course, Independent
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,6 @@ from trackside.contracts.advice import (
     SuggestionRequested,
 )
 from trackside.contracts.codec import UndecodableError, command_of
-from trackside.contracts.ingress import read_command
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topic, partition_of
 from trackside.dispatcher.lanes import LaneTimeout
@@ -72,9 +71,7 @@ class Exchange(Generic[A]):
 
     def hear(self, entry: Entry) -> None:
         """Takes an answer, or passes over one that nobody waits for; raises UndecodableError for none."""
-        headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
-        arrival = read_command(headers, entry.key, entry.value)
-        seal = self._signatures.seal(headers, entry.topic, entry.append_time_ms, arrival, entry.value or b"")
+        arrival, seal = self._signatures.read(entry)
         fault = arrival.problem or seal.problem
         read = fault or command_of(arrival.command_type, arrival.body or {}, [self._kind])
         if isinstance(read, Problem):

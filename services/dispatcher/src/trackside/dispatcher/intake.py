@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
-from trackside.contracts.ingress import Arrival, read_command
+from trackside.contracts.ingress import Arrival
 from trackside.contracts.refusals import Problem
 from trackside.dispatcher.receipts import Wanted
 from trackside.dispatcher.signatures import NOBODY_LOOKS, Signatures
@@ -32,14 +32,12 @@ class Intake:
     def take(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
         source = source_of(entry)
-        headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
         try:
-            arrival = read_command(headers, entry.key, entry.value)
+            arrival, seal = self._signatures.read(entry)
         except UndecodableError as error:
             self.dead.append(dead_letter(entry, error, "dispatcher"))
             return
         place, stream = (entry.partition, entry.offset), _stream(arrival, source)
-        seal = self._signatures.seal(headers, entry.topic, entry.append_time_ms, arrival, entry.value or b"")
         if seal.problem is not None:
             # Under an id of its own: who can't sign must not be able to use up the id of who can.
             arrival = replace(arrival, command_id="", body=None, problem=seal.problem)

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -249,6 +249,19 @@ class Lane:
         await asyncio.shield(child.wait())
 
 
+async def close(lane: Lane, search: str, sent: MutableMapping[str, Any]) -> None:
+    """Has the advisor forget a search, and takes it out of `sent`, once all asked before is answered."""
+
+    def ops(_generation: int) -> Iterator[Op]:
+        sent.pop(search, None)
+        yield {"op": "close"}
+
+    if lane.pid is None:
+        sent.pop(search, None)
+    else:
+        await lane.request(search, ops)
+
+
 @dataclass
 class _Sent:
     """How much of a search's history one generation of the advisor has taken in, and the last trial asked."""
@@ -259,67 +272,17 @@ class _Sent:
     asked: int | None = None
 
 
-class _Feed:
-    """Sends each search's history once per generation of the advisor, and the question behind it."""
+def _continues(before: _Sent, history: History, upto: int) -> bool:
+    """Says whether a history goes on where the sent one stopped.
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._sent: dict[str, _Sent] = {}
-
-    async def ask(self, search: str, setup: Setup, history: History, upto: int, question: Op) -> Any:
-        """Asks a question on the first `upto` items of a history; sends only those not sent yet."""
-        taken = _Sent(0, upto, setup, question.get("number"))
-
-        def ops(generation: int) -> Iterator[Op]:
-            taken.generation = generation
-            before = self._sent.pop(search, None)
-            start = 0
-            if (
-                before is not None
-                and before.generation == generation
-                and before.setup == setup
-                and self._continues(before, history, upto)
-            ):
-                start = before.count
-            else:
-                yield {"op": "open", "kind": "tuner", **setup}
-            for item in history[start:upto]:
-                yield _op_of(item)
-            yield question
-
-        try:
-            result = await self._lane.request(search, ops)
-        except TunerWaits:
-            taken.asked = None
-            self._sent[search] = taken
-            raise
-        # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
-        self._sent[search] = taken
-        return result
-
-    async def forget(self, search: str) -> None:
-        """Drops what the advisor and this lane remember of a search, once all asked before is answered."""
-
-        def ops(_generation: int) -> Iterator[Op]:
-            self._sent.pop(search, None)
-            yield {"op": "close"}
-
-        if self._lane.pid is None:
-            self._sent.pop(search, None)
-        else:
-            await self._lane.request(search, ops)
-
-    def _continues(self, before: _Sent, history: History, upto: int) -> bool:
-        """Says whether a history goes on where the sent one stopped.
-
-        A trial that was asked stays in the advisor's memory; unless the log has it too, as the next thing
-        said, the answer was never used, or was asked upon less than the log says, and must not count.
-        """
-        if upto < before.count:
-            return False
-        if before.asked is None:
-            return True
-        return upto > before.count and history[before.count][:2] == ("suggested", before.asked)
+    A trial that was asked stays in the advisor's memory; unless the log has it too, as the next thing
+    said, the answer was never used, or was asked upon less than the log says, and must not count.
+    """
+    if upto < before.count:
+        return False
+    if before.asked is None:
+        return True
+    return upto > before.count and history[before.count][:2] == ("suggested", before.asked)
 
 
 def _op_of(item: HistoryItem) -> Op:
@@ -336,11 +299,11 @@ def _op_of(item: HistoryItem) -> Op:
 
 
 class TunerLane:
-    """Suggestions for many searches through one lane."""
+    """Suggestions for many searches through one lane, which is sent each history once per generation."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
-        self._feed = _Feed(lane)
+        self._sent: dict[str, _Sent] = {}
 
     def suggest(
         self, search_id: str, setup: Setup, history: History, number: int
@@ -353,8 +316,40 @@ class TunerLane:
         list as it stood when the slot of this trial opened: its length is taken at the call, not when
         awaited, so the list may grow meanwhile. It names every trial before `number` as suggested.
         """
-        return self._feed.ask(search_id, setup, history, len(history), {"op": "ask", "number": number})
+        return self._suggest(search_id, setup, history, len(history), number)
+
+    async def _suggest(
+        self, search_id: str, setup: Setup, history: History, upto: int, number: int
+    ) -> dict[str, Any] | None:
+        taken = _Sent(0, upto, setup, number)
+
+        def ops(generation: int) -> Iterator[Op]:
+            taken.generation = generation
+            before = self._sent.pop(search_id, None)
+            start = 0
+            if (
+                before is not None
+                and before.generation == generation
+                and before.setup == setup
+                and _continues(before, history, upto)
+            ):
+                start = before.count
+            else:
+                yield {"op": "open", "kind": "tuner", **setup}
+            for item in history[start:upto]:
+                yield _op_of(item)
+            yield {"op": "ask", "number": number}
+
+        try:
+            result: dict[str, Any] | None = await self.lane.request(search_id, ops)
+        except TunerWaits:
+            taken.asked = None
+            self._sent[search_id] = taken
+            raise
+        # Only now: after any failure the search is opened afresh, as nobody knows how far it came.
+        self._sent[search_id] = taken
+        return result
 
     async def forget(self, search_id: str) -> None:
         """Drops the memory of a search that is over."""
-        await self._feed.forget(search_id)
+        await close(self.lane, search_id, self._sent)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trackside.contracts.searches import Direction
 from trackside.dispatcher import listed, own_tuners
 from trackside.dispatcher.axes import Space
-from trackside.dispatcher.memory import Direction, Memory
+from trackside.dispatcher.memory import Memory
 from trackside.dispatcher.samplers import SearchMemory
 from trackside.dispatcher.tuners import TUNERS
 

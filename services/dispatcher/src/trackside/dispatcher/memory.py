@@ -7,7 +7,6 @@ from typing import Any, Literal, Protocol
 
 from trackside.dispatcher.axes import Axes, Unfit, inner, point, size
 
-Direction = Literal["maximize", "minimize"]
 Value = float | Sequence[float] | None
 """What a trial is judged by: a number, or those of several objectives."""
 EndState = Literal["complete", "pruned", "failed"]

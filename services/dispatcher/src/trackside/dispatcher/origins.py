@@ -8,8 +8,7 @@ from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 from trackside.dispatcher.axes import axes_of, unfit
-
-_LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
+from trackside.domain.search_changes import LIMITS
 
 
 def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | Problem:
@@ -24,7 +23,7 @@ def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | 
         return Problem(code="no_more_trials", path="$.first", message=message)
     events: list[Event] = []
     if wanted.past:
-        same = {name: getattr(wanted, name) for name in _LIMITS}
+        same = {name: getattr(wanted, name) for name in LIMITS}
         events = [
             TrialsImported(command_id=command_id, change=1, trials=wanted.past),
             SearchUpdated(command_id=command_id, change=2, **same),

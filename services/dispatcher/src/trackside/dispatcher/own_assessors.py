@@ -15,10 +15,9 @@ users' assessors; told again from the start, as after a restart, it is asked the
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from trackside.contracts.searches import TrialStatus
+from trackside.contracts.searches import Direction, TrialStatus
 from trackside.dispatcher import installed
 from trackside.dispatcher.faults import NonsenseError
-from trackside.dispatcher.memory import Direction
 from trackside.dispatcher.rules import Course
 
 GROUP = "trackside.assessors"

@@ -19,10 +19,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from trackside.contracts.searches import Direction
 from trackside.dispatcher import installed
 from trackside.dispatcher.axes import Space, axes_of, unfit
 from trackside.dispatcher.faults import NonsenseError
-from trackside.dispatcher.memory import Direction, EndState, Known, TunerWaits, Value, suggestion_seed
+from trackside.dispatcher.memory import EndState, Known, TunerWaits, Value, suggestion_seed
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8

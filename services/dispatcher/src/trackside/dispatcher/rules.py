@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trackside.dispatcher.memory import Direction
+from trackside.contracts.searches import Direction
 
 
 @dataclass(slots=True)

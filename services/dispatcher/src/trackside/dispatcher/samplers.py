@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trackside.contracts.searches import Direction
 from trackside.dispatcher.axes import NAME, Axes, Axis, Space, axes_of, branch_prefix, flat
 from trackside.dispatcher.generations import Generations
-from trackside.dispatcher.memory import Direction, EndState, Known, Value, suggestion_seed
+from trackside.dispatcher.memory import EndState, Known, Value, suggestion_seed
 from trackside.dispatcher.optuna_samplers import Distributions, Draw, random, sampler_of
 
 REDRAWS = 16

@@ -19,7 +19,7 @@ class DispatcherSettings(BaseSettings):
         30.0,
         gt=0,
         le=3_600,
-        description="How long a tuner may take for one suggestion before it is killed, s.",
+        description="How long a tuner or an assessor may take for one answer before it is killed, s.",
     )
     standby: bool = Field(
         False,

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.ingress import Arrival
+from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
+from trackside.eventlog.log import Entry
 
 Policy = Literal["off", "accept", "require"]
 _FIELDS = {"public", "revoked"}
@@ -50,10 +51,13 @@ class Signatures:
     policy: Policy = "off"
     keys: Mapping[str, Key] = field(default_factory=dict)
 
-    def seal(
-        self, headers: Mapping[str, bytes], topic: str, append_time_ms: int, arrival: Arrival, value: bytes
-    ) -> Seal:
-        """Judges a record by its headers, whose names are in lower case."""
+    def read(self, entry: Entry) -> tuple[Arrival, Seal]:
+        """Reads a record that anyone may have written, and judges its signature; raises UndecodableError."""
+        headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
+        arrival = read_command(headers, entry.key, entry.value)
+        return arrival, self._seal(headers, entry, arrival)
+
+    def _seal(self, headers: Mapping[str, bytes], entry: Entry, arrival: Arrival) -> Seal:
         if self.policy == "off":
             return Seal()
         named, signature = headers.get(KEY_ID), headers.get(SIGNATURE)
@@ -66,10 +70,11 @@ class Signatures:
         if key is None:
             known = nearest(key_id, self.keys)
             return Seal(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
-        if not _is_signed(key, signature or b"", signed_octets(topic, key_id, arrival, value)):
-            said = f"the signature is not that of key {key_id!r} over this command for {topic}"
+        octets = signed_octets(entry.topic, key_id, arrival, entry.value or b"")
+        if not _is_signed(key, signature or b"", octets):
+            said = f"the signature is not that of key {key_id!r} over this command for {entry.topic}"
             return Seal(problem=_problem("bad_signature", said))
-        if key.revoked_ms is not None and append_time_ms >= key.revoked_ms:
+        if key.revoked_ms is not None and entry.append_time_ms >= key.revoked_ms:
             said = f"key {key_id!r} was revoked at {key.revoked}; sign with another one"
             return Seal(problem=_problem("key_revoked", said))
         return Seal(key_id)

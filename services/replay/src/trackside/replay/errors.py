@@ -41,6 +41,10 @@ class BadScenarioError(ReplayError):
     code = "bad_option"
 
 
+SILENCE_LIMIT_S = 30.0
+"""How long the log may give nothing although its end isn't reached."""
+
+
 class SilentLogError(ReplayError):
     """The log has records that it doesn't give."""
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from trackside.domain.stream import Stream, fold
-from trackside.eventlog.decode import TombstoneError
+from trackside.eventlog.decode import tombstone
 from trackside.replay.errors import SilentLogError
 from trackside.replay.imports import original_headers
 from trackside.replay.portable import Head, Line, LineWriter, Tail, tail_of
@@ -36,7 +36,7 @@ async def export(history: History, write: Write) -> Exported:
             if record.offset > head.last_offset:
                 break
             if entry.value is None:
-                raise TombstoneError(f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}")
+                raise tombstone(entry)
             line = Line(record.offset, record.append_time_ms, entry.key, original_headers(entry), entry.value)
             write(lines.line(line.as_json()))
             records += 1

@@ -16,13 +16,12 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.projections.owners import OWNERS
 from trackside.projections.projection import Row
-from trackside.replay.errors import PartLostError
+from trackside.replay.errors import SILENCE_LIMIT_S, PartLostError
 from trackside.replay.folding import LogFold, States
 from trackside.telemetry.logs import configure_logs
 
 COPY_ROWS = 20_000
 READ_RECORDS = 20_000
-SILENCE_LIMIT_S = 30.0
 TOLD_EVERY = 5_000
 OpenLog = Callable[[], AbstractAsyncContextManager[Log]]
 Waiting = Mapping[str, list[Row]]

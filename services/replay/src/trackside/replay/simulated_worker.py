@@ -27,7 +27,7 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.contracts.topics import Topics, partition_of
+from trackside.contracts.topics import HOST, Topics, partition_of
 from trackside.eventlog.author import Author
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.decode import decode
@@ -45,7 +45,6 @@ from trackside.replay.simulated_journal import (
 )
 from trackside.worker.tokens import Tokens, Verdict
 
-HOST = "host"
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
 

@@ -24,7 +24,7 @@ from trackside.projections.positions import move_positions, read_positions
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, trial, upsert
 from trackside.projections.projection import Write
 from trackside.projections.snapshots import checkpoint, write_checkpoint
-from trackside.replay.errors import BusyError, SilentLogError
+from trackside.replay.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.folding import States
 from trackside.summary_indexer.poison import points_of
 
@@ -33,7 +33,6 @@ ROUNDS = 100
 FEW_RECORDS = 500
 HELD_LIMIT_S = 10.0
 WAIT_S, PAUSE_S, LOOK_S = 0.5, 0.2, 0.005
-SILENCE_LIMIT_S = 30.0
 _LOCK = 7_239_405_120
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
 Places = Mapping[TopicPartition, int]

@@ -13,14 +13,13 @@ from trackside.domain.stream import Stream, fold
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition
-from trackside.replay.errors import BadRangeError, SilentLogError
+from trackside.replay.errors import SILENCE_LIMIT_S, BadRangeError, SilentLogError
 from trackside.replay.kept import EVERY_RECORDS, Kept, mark_of
 from trackside.replay.moments import NOW, Moment
 
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
 """How many are read at first: most often who looks for the first record of a stream needs no more."""
-SILENCE_LIMIT_S = 30.0
 WORTH_KEEPING = EVERY_RECORDS // 10
 """How many records must have been folded for a state to be kept at the moment that was asked for."""
 Taken = tuple[Record, Entry]

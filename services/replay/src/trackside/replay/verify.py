@@ -13,24 +13,20 @@ from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import RunTask
-from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.contracts.topics import HOST, Topic, Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.replay.errors import SILENCE_LIMIT_S
 from trackside.replay.verify_findings import NEEDS_POSTGRES, NOT_YET, Finding, Where
 from trackside.replay.verify_secrets import secret_field
 from trackside.replay.verify_streams import Fold, Verifier
 
 QUIET_S = 3.0
 """How long a topic of others may be quiet before its end: what a publisher has aborted is never read."""
-SILENCE_LIMIT_S = 30.0
-"""How long the log itself may be."""
-
-HOST = "host"
-"""What stands for the device in the topic of commands for several devices."""
 
 Told = Callable[[int, int], None]
 Seen = Callable[[Stream, Outcome, int], None]

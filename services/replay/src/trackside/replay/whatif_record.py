@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from trackside.contracts.message import Record
-from trackside.contracts.searches import TrialStatus
+from trackside.contracts.searches import Direction, TrialStatus
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
@@ -17,7 +17,6 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
-from trackside.dispatcher.memory import Direction
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream, fold

@@ -7,6 +7,7 @@ from typing import Literal, TypedDict
 
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.topics import HOST
 from trackside.domain import retries
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
@@ -14,7 +15,6 @@ from trackside.scheduler.board import Board
 
 Command = RunTask | StopTask | RecallTask | NextParameters
 Key = tuple[str, str, int, int]
-HOST = "host"
 STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
     AttemptEnd.PREEMPTED: ("makes room for a task of higher priority", "preempted"),
     AttemptEnd.TIMED_OUT_RUN: ("has run for as long as it may", "timed_out_run"),

@@ -13,7 +13,7 @@ import structlog
 
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
-from trackside.contracts.topics import Topics
+from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Log, TopicPartition
@@ -47,8 +47,6 @@ log = structlog.get_logger("trackside.worker")
 LEAVE_S = 2.0
 """How long a worker that was told to leave waits for the log to take its last words."""
 ASK_AGAIN_S = 0.5
-HOST = "host"
-"""The topic of commands for several devices at once, in place of a device's id."""
 Answer = TypeVar("Answer")
 
 

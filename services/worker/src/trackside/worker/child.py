@@ -28,6 +28,7 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     leftovers.adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of a task's size would fill the disk
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)

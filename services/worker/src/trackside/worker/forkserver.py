@@ -91,6 +91,8 @@ class _Forkserver:
 
     def _fork(self, task: int, descriptors: list[int]) -> None:
         parent = os.getpid()
+        # A child ignores SIGTERM as we do until it has set that back: what comes before then shall wait.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             pid = os.fork()
         except OSError as error:
@@ -101,6 +103,7 @@ class _Forkserver:
             self._pids[task] = pid
             self._tell({"forked": task, "pid": pid})
         finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             for descriptor in descriptors:
                 os.close(descriptor)
 

@@ -18,6 +18,7 @@ from trackside.worker.forkserver import PACKET_BYTES
 log = structlog.get_logger("trackside.worker")
 
 MAX_CHANNEL_LINE_BYTES = 4_194_304
+RETRY_S = 0.02
 ALLOWED_VARIABLES = (
     "PATH",
     "LANG",
@@ -69,7 +70,7 @@ class Process:
     def close(self) -> None:
         """Closes our ends that nobody has taken over."""
         if self.connection is not None:
-            self.connection[1].close()
+            self.connection[1].transport.abort()  # closed only, it would watch the channel until all is sent
         self.channel.close()
         self._close_outputs()
 
@@ -150,7 +151,11 @@ class Forkserver:
     async def _refill(self) -> None:
         """Forks the next process while this one works, so that the next task needn't wait for it."""
         with contextlib.suppress(ForkserverGoneError, OSError):
-            self._spare = await self._fork()
+            spare = await self._fork()
+            if spare.exited.done():  # the forkserver died in between: nobody else knows of it
+                spare.close()
+            else:
+                self._spare = spare
 
     async def _fork(self) -> Process:
         if self._control is None:
@@ -167,6 +172,9 @@ class Forkserver:
         try:
             socket.send_fds(self._control, [json.dumps({"fork": number}).encode()], handed_over)
             pid = await started
+        except (BrokenPipeError, ConnectionResetError) as error:
+            Process(number, 0, ours, stdout, stderr, exited).close()
+            raise ForkserverGoneError("the forkserver has died") from error
         except BaseException:
             Process(number, 0, ours, stdout, stderr, exited).close()
             raise
@@ -180,8 +188,14 @@ class Forkserver:
 
     def kill(self, process: Process, number: int) -> None:
         """Sends a signal to the process group of a process, if it still lives."""
-        if self._control is not None and not process.exited.done():
+        if self._control is None or process.exited.done():
+            return
+        try:
             self._control.send(json.dumps({"kill": process.number, "signal": number}).encode())
+        except BlockingIOError:  # it has much to do
+            asyncio.get_running_loop().call_later(RETRY_S, self.kill, process, number)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has died, with all its processes: that is heard in a moment
 
     def close(self) -> None:
         """Ends the forkserver and all processes that it has forked."""

@@ -146,7 +146,7 @@ class Watch:
     """Watches over one worker's devices and tasks from its join on.
 
     `owned` gives the tasks that have processes now. `failed` is called once for a device, with the reason.
-    A driver that never answers keeps nobody waiting: its devices fail when `patience_s` is over.
+    A driver that never answers keeps nobody waiting: its devices fail at the second look after `patience_s`.
     """
 
     def __init__(
@@ -170,6 +170,7 @@ class Watch:
         self._standings = dict.fromkeys(self._uuids, Standing())
         self._asked: asyncio.Future[dict[str, Reading | GpuError]] | None = None
         self._asked_at_s = 0.0
+        self._overdue = False
         self._answers: dict[str, Reading | GpuError] = {}
 
     async def run(self) -> None:
@@ -223,11 +224,14 @@ class Watch:
         await asyncio.wait({asked}, timeout=self._interval_s)
         if asked.done():
             self._asked = None if self._asked is asked else self._asked
+            self._overdue = False
             by_uuid = asked.result()
             self._judge({device_id: by_uuid[uuid] for device_id, uuid in self._uuids.items()})
         elif (waited_s := time.monotonic() - self._asked_at_s) > self._patience_s:
-            silent = GpuError(f"the driver has not answered for {waited_s:.0f} s", gone=True)
-            self._judge(dict.fromkeys(self._uuids, silent))
+            if self._overdue:  # still: the first time it may be this process that slept
+                silent = GpuError(f"the driver has not answered for {waited_s:.0f} s", gone=True)
+                self._judge(dict.fromkeys(self._uuids, silent))
+            self._overdue = True
         return self._answers
 
 

@@ -1,0 +1,50 @@
+"""A request to a process elsewhere: its time is what that process has for it, not what the log takes."""
+
+import asyncio
+
+import pytest
+
+from tests.contract.examples import EXAMPLES
+from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
+from trackside.contracts.topics import Topics, partition_of
+from trackside.dispatcher.exchange import Exchange
+from trackside.dispatcher.lanes import LaneTimeout
+from trackside.dispatcher.signatures import Signatures
+from trackside.eventlog.author import Author
+from trackside.eventlog.log import Appended, Outgoing
+from trackside.eventlog.memory import MemoryLog
+
+TOPICS = Topics()
+EXAMPLE = EXAMPLES[SuggestionRequested.wire_type()]
+
+
+class Slow(MemoryLog):
+    """A log that takes a record when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.open = asyncio.Event(), asyncio.Event()
+
+    async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
+        """Appends one record, once it is let."""
+        self.asked.set()
+        await self.open.wait()
+        return await super().publish(topic, partition, record)
+
+
+async def test_the_time_of_a_request_begins_when_it_is_in_the_log() -> None:
+    log, requests = Slow(), TOPICS.suggestion_requests
+    await log.ensure([requests])
+    assert isinstance(EXAMPLE, SuggestionRequested)
+    request = EXAMPLE.model_copy(update={"time_limit_s": 0.01})
+    author = Author("dispatcher", "1")
+    exchange = Exchange(log, author, Signatures(), requests, TOPICS.suggestions, AnswerSuggestion)
+    asking = asyncio.create_task(exchange.ask(request, "a tuner"))
+    await log.asked.wait()
+    over, _ = await asyncio.wait({asking}, timeout=20 * request.time_limit_s)
+    assert not over, "nobody could have read it"
+    log.open.set()
+    with pytest.raises(LaneTimeout, match=r"no answer to .* in 0\.01 s"):
+        await asking
+    place = (requests.name, partition_of(request.search_id, requests.partitions))
+    assert len(await log.reader({place: 0}).read(1.0)) == 1
