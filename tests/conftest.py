@@ -19,9 +19,12 @@ from tests.stack import (
     run_folder,
     servers,
 )
+from trackside.eventlog import kafka
 
 RUN = pytest.StashKey[Run]()
 THOROUGH_S = 600
+PATIENCE_S = 60.0
+"""How long a test waits for an answer of the log: unlike a service, it asks once."""
 SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
@@ -69,6 +72,7 @@ def seed() -> int:
 @pytest.fixture(scope="session")
 def stack() -> Servers:
     """Gives the Kafka and the Postgres of the run, shared by all its workers."""
+    kafka.ANSWER_S = PATIENCE_S
     return servers()
 
 

@@ -218,7 +218,7 @@ class KafkaLog:
 
     async def _until_led(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
         names = [topic.name for topic in topics]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 found = await admin.describe_topics(names)
                 led = all(
