@@ -116,6 +116,7 @@ async def broker_with_an_append_unanswered(scene: Scene) -> None:
 
 async def broker_silent_until_readers_are_made_anew(scene: Scene) -> None:
     """Stops the broker until services have given up their consumers, lets it go on, and kills it."""
+    await _read_by_all(scene)
     folder, mark = scene.running.folder / "logs", scene.history.mark
     before = {name: _given_up(folder / f"{name}.log") for name in READERS}
     pid = await scene.freeze("kafka")
@@ -125,6 +126,13 @@ async def broker_silent_until_readers_are_made_anew(scene: Scene) -> None:
     scene.thaw("kafka", pid)
     await scene.kill("kafka")
     await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
+
+
+async def _read_by_all(scene: Scene) -> None:
+    """Waits until every service has read from the broker: one that was killed just before is not read yet."""
+    mark, number = scene.history.mark, scene.rise()
+    await scene.history.next(TrialEnded, mark, lambda e, _: e.trial == number)
+    await scene.filled()
 
 
 def _given_up(log: Path) -> int:
