@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -42,7 +43,7 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     recovered = await store.load()
     if recovered is None:
         return Streams(asleep=OnDisk()), starts
-    ends = await answer(log.ends, events)
+    ends = await answer(partial(log.ends, events.name), events.name)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
         return Streams(asleep=OnDisk()), starts

@@ -4,6 +4,8 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import structlog
 
@@ -22,6 +24,7 @@ logger = structlog.get_logger("trackside.eventlog")
 
 PATIENCE_S = 60.0
 RETRY_S = 0.2
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ async def until_fit(service: Service, topics: list[Topic]) -> bool:
 
 async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position of the first record of each partition; raises PreflightError if some are gone."""
-    beginnings = await answer(log.beginnings, topic)
+    beginnings = await answer(partial(log.beginnings, topic.name), topic.name)
     for partition, offset in beginnings.items():
         if offset and topic.retention_ms < 0:
             raise PreflightError(f"{topic.name}-{partition} starts at {offset}, need 0: the log was cut")
@@ -99,21 +102,21 @@ async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
 
 async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position behind the last record of each partition."""
-    ends = await answer(log.ends, topic)
+    ends = await answer(partial(log.ends, topic.name), topic.name)
     return {(topic.name, partition): offset for partition, offset in ends.items()}
 
 
-async def answer(ask: Callable[[str], Awaitable[dict[int, int]]], topic: Topic) -> dict[int, int]:
-    """Asks the log about a topic until it answers: it may fall silent also while a service starts.
+async def answer(ask: Callable[[], Awaitable[Answer]], what: str, within_s: float | None = None) -> Answer:
+    """Asks the log until it answers: it may fall silent also while a service starts.
 
-    Raises TransientError after a minute.
+    Raises TransientError after a minute, or after `within_s`.
     """
-    deadline_s = monotonic_s() + PATIENCE_S
+    deadline_s = monotonic_s() + (PATIENCE_S if within_s is None else within_s)
     while True:
         try:
-            return await ask(topic.name)
+            return await ask()
         except TransientError as error:
             if monotonic_s() >= deadline_s:
                 raise
-            logger.warning("waiting for the log", topic=topic.name, reason=str(error))
+            logger.warning("waiting for the log", topic=what, reason=str(error))
             await asyncio.sleep(RETRY_S)

@@ -2,17 +2,17 @@
 
 import asyncio
 import sys
+from functools import partial
 
-from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.serving import answer
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import LIVE_SCHEMA, PostgresGoneError, database
 
 PATIENCE_S = 30.0
-RETRY_S = 0.5
 
 
 async def prepare(settings: StackSettings) -> None:
@@ -21,24 +21,15 @@ async def prepare(settings: StackSettings) -> None:
     Raises TransientError, PreflightError, PostgresGoneError or NewerSchemaError.
     """
     async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
-        await _topics(log, settings)
+        # Again for a while: a broker that stood still for a moment makes no topics in the next.
+        await answer(partial(_topics, log, settings), "all", PATIENCE_S)
     async with database(settings.postgres_dsn, LIVE_SCHEMA) as opened:
         await opened.transaction(migrate)
 
 
 async def _topics(log: KafkaLog, settings: StackSettings) -> None:
-    """Tries again for a while: a broker that stood still for a moment makes no topics in the next."""
-    deadline_s = monotonic_s() + PATIENCE_S
-    while True:
-        try:
-            await log.ensure(settings.topics.shared)
-            await log.preflight(settings.topics.shared)
-        except TransientError:
-            if monotonic_s() >= deadline_s:
-                raise
-            await asyncio.sleep(RETRY_S)
-        else:
-            return
+    await log.ensure(settings.topics.shared)
+    await log.preflight(settings.topics.shared)
 
 
 def main() -> int:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import screen, submitting
+from trackside.cli import screen
 from trackside.cli.addresses import Addresses
 from trackside.cli.changing import SearchId
 from trackside.cli.failures import Failure
 from trackside.cli.options import AsJson, Timeout
 from trackside.cli.running import run
-from trackside.cli.submitting import check_id
+from trackside.cli.submitting import check_id, publish_and_print
 from trackside.contracts.searches import ImportTrials
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
@@ -88,4 +88,4 @@ async def _import(stream_id: str, commands: list[ImportTrials], timeout_s: float
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         for command in commands:
-            await submitting.publish_and_print(client, command, stream_id, timeout_s, as_json)
+            await publish_and_print(client, command, stream_id, timeout_s, as_json)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import structlog
 
-from trackside.worker.pressure import counted, own_cgroups
-from trackside.worker.usage import ROOT
+from trackside.worker.pressure import counted
+from trackside.worker.usage import ROOT, own_cgroups
 
 log = structlog.get_logger("trackside.worker")
 

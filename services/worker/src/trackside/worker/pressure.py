@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.worker.usage import ROOT, HostMemory
+from trackside.worker.usage import ROOT, HostMemory, own_cgroups
 
 NEARLY_FULL = 0.03
 """The part of a host's memory below which a process that dies is taken to have died of it."""
@@ -71,22 +71,3 @@ def _own_files(root: Path) -> Iterator[Path]:
         elif not controller:
             yield folder / "memory.events.local"
             yield folder / "memory.events"  # before Linux 5.2
-
-
-def own_cgroups(root: Path = ROOT) -> dict[str, Path]:
-    """Gives the folder of the cgroup that this process is in, by controller; version 2 has the empty name.
-
-    Inside a container the path may be one of the host's: then it is what is mounted.
-    """
-    try:
-        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
-    except OSError:
-        return {}
-    found = {}
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        for controller in controllers.split(","):
-            mount = root / "sys/fs/cgroup" / controller
-            below = mount / path.strip("/")
-            found[controller] = below if below.is_dir() else mount
-    return found

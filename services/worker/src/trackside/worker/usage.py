@@ -18,8 +18,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIMIT, _USED, _INACTIVE = 0, 1, 2
 _CGROUP_FILES = {
-    2: ("memory.max", "memory.current", "inactive_file"),
-    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
 
 
@@ -84,16 +84,11 @@ def read_host(root: Path = ROOT) -> HostMemory:
 
 def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
     """Gives limit and use of this process's memory cgroup and those above; cache that can go isn't use."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        number, controllers, path = line.split(":", 2)
-        if number == "0" and not controllers:
-            version, mount = 2, root / "sys/fs/cgroup"
-        elif "memory" in controllers.split(","):
-            version, mount = 1, root / "sys/fs/cgroup/memory"
-        else:
+    paths = _cgroup_paths(root)
+    for controller, files in _CGROUP_FILES.items():
+        if controller not in paths:
             continue
-        files = _CGROUP_FILES[version]
-        folder = mount / path.strip("/")
+        mount, folder = paths[controller]
         # Inside a container the path may be one of the host's: what is there is read, up to the mount.
         while folder.is_relative_to(mount):
             limit, used = _text(folder / files[_LIMIT]).strip(), _text(folder / files[_USED]).strip()
@@ -101,6 +96,26 @@ def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
                 cache = _numbers(folder / "memory.stat").get(files[_INACTIVE], 0)
                 yield int(limit), max(0, int(used) - cache)
             folder = folder.parent
+
+
+def own_cgroups(root: Path = ROOT) -> dict[str, Path]:
+    """Gives the folder of the cgroup that this process is in, by controller; version 2 has the empty name.
+
+    Inside a container the path may be one of the host's: then it is what is mounted.
+    """
+    found = _cgroup_paths(root).items()
+    return {controller: folder if folder.is_dir() else mount for controller, (mount, folder) in found}
+
+
+def _cgroup_paths(root: Path) -> dict[str, tuple[Path, Path]]:
+    """Gives by controller where it is mounted, and the folder below that is said to be this process's."""
+    found = {}
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controller
+            found[controller] = mount, mount / path.strip("/")
+    return found
 
 
 def read_cpu(root: Path = ROOT) -> CpuTime:
