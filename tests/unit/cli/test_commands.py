@@ -1,6 +1,8 @@
 """The command without a stack: help, bad usage, files, and how things are written."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from trackside.cli import screen, submitting
 from trackside.cli.app import COMMANDS, call
 from trackside.cli.board import Board, best_line, progress_line
 from trackside.cli.looking import as_object, line
+from trackside.contracts import documents
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.documents import files
 from trackside.contracts.message import Envelope, Record
@@ -101,3 +104,43 @@ def test_an_event_is_written_as_json_and_as_a_line() -> None:
 
 def _spec() -> SearchSpec:
     return SearchSpec(task_type="t", max_trials=4, space={"x": Choice(type="choice", values=[1, 2])})
+
+
+def test_a_full_disk_is_a_failure_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert call(["schemas", "out"]) == 1
+    assert "output can't be written: No space left on device" in capsys.readouterr().err
+
+
+def test_what_is_cut_short_by_a_full_disk_is_a_failure_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def much(*_: object) -> None:
+        screen.emit("x" * 100_000)
+
+    monkeypatch.setattr(documents, "files", much)
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert call(["schemas", "out"]) == 1
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
+def test_a_picture_of_no_known_kind_is_bad_usage_before_anything_is_asked(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["replay", "whatif", "digits-1", "--plot", "x.svg"]) == 2
+    assert (
+        "--plot x.svg: can't tell what to draw; expected a name that ends in .png" in capsys.readouterr().err
+    )
+    assert not (nowhere / "x.svg").exists()
+
+
+def test_a_reader_that_leaves_early_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as left:
+        monkeypatch.setattr(sys, "stdout", left)
+        assert call(["schemas", "out"]) == 0

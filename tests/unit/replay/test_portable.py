@@ -1,5 +1,6 @@
 """An experiment in a file: it folds to the same state elsewhere, or it is refused; it never comes alive."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -347,6 +348,12 @@ async def test_a_file_of_another_fold_is_imported_without_comparing_states(
 async def test_what_is_no_export_is_refused(elsewhere: MemoryLog, tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "f").write_bytes(octets)
     with pytest.raises(DamagedFileError, match="line 1 is not the header of an exported stream"):
+        await imported(elsewhere, tmp_path / "f")
+
+
+async def test_a_packed_file_is_told_from_a_damaged_one(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(UnsupportedFileError, match="packed with gzip; unpack it first, with gunzip"):
         await imported(elsewhere, tmp_path / "f")
 
 

@@ -8,6 +8,7 @@ from trackside.cli import screen
 from trackside.cli.past import change_lines, show_past
 from trackside.cli.progressing import progress_of, rate
 from trackside.cli.why import drawn
+from trackside.contracts.searches import SearchStopRequested
 from trackside.replay.finding import find
 from trackside.replay.pictures import changes, picture
 from trackside.replay.timeline import past_at
@@ -45,6 +46,29 @@ async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[s
     assert said[1].strip() == "25 records by then, 1 without effect"
     assert "best: 0.25 of trial 2" in said[3]
     assert max(map(len, said)) <= screen.WIDTH
+
+
+async def test_a_narrow_screen_leaves_columns_out_and_cuts_no_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "WIDTH", 60)
+    log = await empty()
+    await tell(log, STREAM, long_search(1))
+    history = await find(log, TOPICS, STREAM)
+    show_past(history, await past_at(history))
+    shown = capsys.readouterr().out
+    assert "parameters" in shown and "where" not in shown
+    assert "…" not in shown
+
+
+async def test_why_a_search_was_stopped_is_said_as_that(capsys: pytest.CaptureFixture[str]) -> None:
+    told = search_running()
+    told.tell(SearchStopRequested(command_id="c-2", reason="enough"))
+    log = await empty()
+    await tell(log, STREAM, told)
+    history = await find(log, TOPICS, STREAM)
+    show_past(history, await past_at(history))
+    assert "  stopped: enough\n" in capsys.readouterr().out
 
 
 def test_a_change_is_written_field_by_field() -> None:

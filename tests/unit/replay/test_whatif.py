@@ -209,6 +209,19 @@ def test_a_comparison_is_json_and_two_pictures() -> None:
     assert png(found).startswith(b"\x89PNG")
 
 
+def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trackside.cli.whatif import show
+
+    monkeypatch.setattr(screen, "WIDTH", 60)
+    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question([MEDIAN]))
+    show(found)
+    table = capsys.readouterr().out.partition("assumed:")[0]
+    assert "as recorded" in table and "median" in table and "…" not in table
+    assert "makespan" in table and "lost" in table and "rank" not in table
+
+
 def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     from trackside.cli.whatif import show
 

@@ -163,5 +163,9 @@ async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_r
 async def test_an_unknown_subject_is_told_what_there_is(log: MemoryLog) -> None:
     with pytest.raises(UnknownSubjectError, match=r"tasks 0 to 2.*one-start"):
         await asked(log, "one", "9")
+    alone = search_running(max_trials=1, concurrency=1)
+    alone.tell(suggested(0), submitted(0))
+    with pytest.raises(UnknownSubjectError, match="it has task 0, attempts such as 0/1"):
+        await asked_of(alone, "9")
     with pytest.raises(UnknownSubjectError):
         await asked(log, "one", "1/7")

@@ -15,3 +15,8 @@ class PreflightError(Exception):
 
 class OffsetGoneError(Exception):
     """The log begins behind the position that was asked for: records that are needed are gone."""
+
+
+def said(error: BaseException) -> str:
+    """Gives the text of an error; that of one without a text, such as a timeout, is what it means."""
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

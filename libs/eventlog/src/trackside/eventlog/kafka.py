@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.connecting import connect, end
-from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
+from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError, said
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.log import TopicPartition as Place
 from trackside.eventlog.preflight import check_partitions, check_settings
@@ -103,7 +103,7 @@ class KafkaLog:
                 _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
             await self._until_led(admin, topics)
         except (KafkaError, OSError) as error:
-            raise TransientError(f"creating topics at {self._bootstrap}: {error}") from error
+            raise TransientError(f"creating topics at {self._bootstrap}: {said(error)}") from error
         finally:
             await admin.close()
 
@@ -126,7 +126,7 @@ class KafkaLog:
             name = topics[0].name if topics else "none"
             raise TransientError(
                 f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about topics like {name}: "
-                f"{error or type(error).__name__}; check TRACKSIDE_KAFKA_BOOTSTRAP"
+                f"{said(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
             ) from error
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class KafkaLog:
         try:
             await _begun(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise TransientError(f"no Kafka at {self._bootstrap}: {error or 'no answer'}") from error
+            raise TransientError(f"no Kafka at {self._bootstrap}: {said(error)}") from error
 
     async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
         try:
@@ -171,7 +171,7 @@ class KafkaLog:
             raise TooLargeError(str(error)) from error
         except (KafkaError, OSError, TimeoutError) as error:
             self._dispose(producer)
-            raise TransientError(f"no acknowledgement: {error or type(error).__name__}") from error
+            raise TransientError(f"no acknowledgement: {said(error)}") from error
         return Appended(sent.offset, sent.timestamp)
 
     def _dispose(self, producer: AIOKafkaProducer) -> None:
@@ -198,7 +198,7 @@ class KafkaLog:
             asker_now, self._asker = self._asker, None
             if asker_now is not None:
                 await _stopped(asker_now)
-            raise TransientError(f"offsets of {topic}: {error or type(error).__name__}") from error
+            raise TransientError(f"offsets of {topic} at {self._bootstrap}: {said(error)}") from error
         return {place.partition: offset for place, offset in answer.items()}
 
     async def _admin(self) -> AIOKafkaAdminClient:
@@ -211,7 +211,7 @@ class KafkaLog:
             await admin.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise TransientError(f"no Kafka at {self._bootstrap}: {error}") from error
+            raise TransientError(f"no Kafka at {self._bootstrap}: {said(error)}") from error
         return admin
 
     async def _until_led(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:

@@ -1,5 +1,6 @@
 """The command `trackside`: its sub-commands, and how what goes wrong becomes an exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -93,6 +94,25 @@ app.add_typer(replaying.replay, name="replay", rich_help_panel=LOG)
 
 def call(arguments: Sequence[str]) -> int:
     """Runs one command and gives its exit code; logs go to stderr, and only what is wrong."""
+    return _written(_called(arguments))
+
+
+def _written(code: int) -> int:
+    """Gives the exit code behind the last byte of output: on a full disk a command has failed."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if code == 0 and not isinstance(error, BrokenPipeError):
+            screen.complain(f"trackside: {explained(error) or error}")
+            code = 1
+        # What is left in the buffer would be tried again, and complained about, when Python ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    return code
+
+
+def _called(arguments: Sequence[str]) -> int:
     configure_logs(json_logs=False, level="error")
     try:
         app(args=list(arguments), prog_name="trackside")

@@ -110,9 +110,9 @@ def show_past(history: History, past: Past) -> None:
         screen.say(f"  {_facts(taken.root, OF_BATCH if taken.groups else OF_SEARCH)}")
     if taken.root.get("best_trial") is not None:
         screen.say(f"  best: {screen.number(taken.root['best_value'])} of trial {taken.root['best_trial']}")
-    for text in (taken.root.get("stop_reason"), taken.root.get("failure")):
+    for what, text in (("stopped", taken.root.get("stop_reason")), ("failed", taken.root.get("failure"))):
         if text:
-            screen.say(f"  {text}")
+            screen.say(f"  {what}: {text}")
     for name, command in taken.commands.items():
         screen.say(f"  command {name}: {command['type']}, {command['answer']}")
     if taken.groups:
@@ -142,9 +142,9 @@ def _show_trials(taken: Picture) -> None:
         Column("status"),
         Column("value", right=True),
         Column("reports", right=True),
-        Column("task"),
-        Column("tries", right=True),
-        Column("where"),
+        Column("task", optional=True),
+        Column("tries", right=True, optional=True),
+        Column("where", optional=True),
         Column("parameters", keep=True),
     ]
     of_trial = {task["trial"]: task for task in taken.tasks.values()}

@@ -1,6 +1,7 @@
 """Runs the work of a command to its end, and says errors as sentences."""
 
 import asyncio
+import errno
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -39,6 +40,10 @@ def explained(error: Exception) -> Failure | None:
             return Misuse(str(error))
         case UnknownSubjectError() | BadScenarioError():
             return Misuse(str(error))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
+            return Failure(
+                f"{error.filename or 'output'} can't be written: {error.strerror}; it is cut short"
+            )
         case PostgresGoneError():
             return Failure(f"Postgres does not answer: {error}; see `trackside status`")
         case SchemaMissingError():

@@ -73,13 +73,20 @@ class Column:
     optional: bool = False
 
 
+class _Output(Console):
+    """An output whose reader may leave before the end, such as `head`: that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(error: bool = False) -> Console:
     """Gives the console of an output; one that is no terminal has no colour and the full width."""
-    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    made = _Output(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
-        return Console(stderr=error, highlight=False, width=WIDTH, no_color=True)
+        return _Output(stderr=error, highlight=False, width=WIDTH, no_color=True)
     if made.width > WIDTH:
-        return Console(stderr=error, highlight=False, width=WIDTH)
+        return _Output(stderr=error, highlight=False, width=WIDTH)
     return made
 
 

@@ -8,7 +8,7 @@ import typer
 
 from trackside.cli import screen
 from trackside.cli.addresses import Addresses
-from trackside.cli.failures import Failure
+from trackside.cli.failures import Failure, Misuse
 from trackside.cli.options import AsJson
 from trackside.cli.past import StreamId
 from trackside.cli.running import run
@@ -22,6 +22,8 @@ from trackside.replay.whatif_canvas import MissingMatplotlibError
 from trackside.replay.whatif_compare import Comparison, Question, Row, compare, parse_assessor, parse_policy
 from trackside.replay.whatif_plot import page, png
 from trackside.replay.whatif_record import Recording, recording_of
+
+PICTURES = frozenset({".png", ".html", ".htm"})
 
 
 def whatif(
@@ -63,6 +65,11 @@ def whatif(
       trackside replay whatif digits-1 --assessor median:n_warmup_steps=5 --plot whatif.html
       trackside replay whatif digits-1 --workers 1 --workers 4 --slots 2 --concurrency 8 --json
     """
+    for path in plot:
+        if path.suffix.lower() not in PICTURES:
+            raise Misuse(
+                f"--plot {path}: can't tell what to draw; expected a name that ends in .png or .html"
+            )
     question = Question(
         [parse_assessor(text) for text in assessor],
         workers,
@@ -87,7 +94,7 @@ async def _recorded(stream_id: str, moment: Moment) -> Recording:
 
 def _draw(found: Comparison, path: Path) -> None:
     try:
-        if path.suffix == ".png":
+        if path.suffix.lower() == ".png":
             path.write_bytes(png(found))
         else:
             path.write_text(page(found), encoding="utf-8")
@@ -112,13 +119,13 @@ def show(found: Comparison) -> None:
         Column("scenario", keep=True),
         Column("mode"),
         Column("makespan", right=True),
-        Column("saved", right=True),
+        Column("saved", right=True, optional=True),
         Column("device time", right=True),
-        Column("saved", right=True),
-        Column("stops", right=True),
-        Column("best", right=True),
+        Column("saved", right=True, optional=True),
+        Column("stops", right=True, optional=True),
+        Column("best", right=True, optional=True),
         Column("lost", right=True),
-        Column("rank", right=True),
+        Column("rank", right=True, optional=True),
     ]
     screen.show_table(columns, [_cells(row, found) for row in found.rows])
     for row in found.rows:

@@ -20,6 +20,7 @@ from trackside.projections.snapshots import fold_name
 from trackside.replay.errors import DamagedFileError, UnsupportedFileError
 
 FORMAT = 1
+GZIP = b"\x1f\x8b"
 LONGEST_LINE_BYTES = 16 * 2**20
 _CHECK = ',"check":"'
 _CHECK_DIGITS = 16
@@ -135,6 +136,8 @@ class LineReader:
     def head(self, octets: bytes) -> Head:
         """Reads the first line; raises UnsupportedFileError for a format of another release."""
         version = _version(octets)
+        if octets.startswith(GZIP):
+            raise UnsupportedFileError("the file is packed with gzip; unpack it first, with gunzip")
         if version is None:
             raise DamagedFileError("line 1 is not the header of an exported stream")
         if version != FORMAT:

@@ -86,7 +86,9 @@ def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
 
 def _known(stream_id: str, text: str, commands: set[str], attempts: dict[str, set[int]]) -> str:
     tasks = [task.removeprefix(f"{stream_id}.") for task in attempts]
-    shown = f"tasks {tasks[0]} to {tasks[-1]}" if tasks else "no tasks"
+    shown = "no tasks"
+    if tasks:
+        shown = f"tasks {tasks[0]} to {tasks[-1]}" if len(tasks) > 1 else f"task {tasks[0]}"
     return (
         f"{stream_id} has nothing called {text!r}; it has {shown}, attempts such as {(tasks or ['0'])[0]}/1, "
         f"and commands {', '.join(sorted(commands)[:5])}"
