@@ -112,7 +112,6 @@ def test_a_reading_tells_memory_utilisation_and_processes(fake_nvml: FakeNvml, n
     fake_nvml.set(1, processes=[(11, 2 * GIB), (12, UNKNOWN)], used=5 * GIB, reserved=GIB, utilisation=73)
     assert read(nvml, fake_nvml.uuid(1)) == Reading(
         used_bytes=5 * GIB,
-        free_bytes=11 * GIB,
         reserved_bytes=GIB,
         utilisation_percent=73,
         processes=(GpuProcess(11, 2 * GIB), GpuProcess(12, None)),
