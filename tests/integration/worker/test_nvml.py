@@ -224,7 +224,6 @@ async def test_fm19_a_gpu_that_falls_off_the_bus_is_told_once(
     await looking.look()
     snapshot = await looking.look()
     assert failures == [("gpu-2", "GPU is lost")]
-    assert snapshot.unhealthy == {"gpu-2": "GPU is lost"}
     assert snapshot.devices.keys() == {"gpu-0", "gpu-1", "gpu-3"}
 
 

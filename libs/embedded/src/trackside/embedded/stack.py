@@ -102,9 +102,7 @@ def start(
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     with contextlib.ExitStack() as held_ports:  # until their servers have them
         with locked(folder) as lock:
-            for name in ("kafka", "logs", "services"):
-                (folder / name).mkdir(mode=0o700, exist_ok=True)
-            (folder / "stack.json").unlink(missing_ok=True)
+            _clear(folder)
             ports = held_ports.enter_context(_ports(folder, services))
             servers: list[Program] = []
             if bootstrap_servers is None:
@@ -175,6 +173,13 @@ def stop(folder: Path, timeout_s: float = 90.0) -> bool:
                 signalled = pid
         time.sleep(LOOK_EVERY_S)
     return True
+
+
+def _clear(folder: Path) -> None:
+    """Makes the private folders, and forgets what ran here before."""
+    for name in ("kafka", "logs", "services"):
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    (folder / "stack.json").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

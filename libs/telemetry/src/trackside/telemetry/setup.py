@@ -17,8 +17,6 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 class Telemetry:
     """What `configure` switched on, to be shut down when the service ends."""
 
-    service: str
-    instance: str
     close: Callable[[], None] | None = None
 
     def shutdown(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
@@ -47,8 +45,8 @@ def configure(service: str, *, instance: str) -> Telemetry:
     configure_logs()
     if not any(os.environ.get(name) for name in _ENDPOINTS):
         context.record_with(None)
-        return Telemetry(service, instance)
-    return Telemetry(service, instance, _export(service, instance))
+        return Telemetry()
+    return Telemetry(_export(service, instance))
 
 
 def _export(service: str, instance: str) -> Callable[[], None]:
