@@ -1,6 +1,5 @@
 """A stack of its own is started, hurt and stopped: what is killed comes back, and nothing stays behind."""
 
-import asyncio
 import json
 import os
 import select
@@ -8,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from tests.waiting import until
+from tests.waiting import look_until
 from trackside.embedded import stack
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
@@ -62,14 +61,7 @@ def await_another(running: stack.Stack, name: str, victim: int) -> None:
     def is_back(status: StackStatus) -> bool:
         return status.processes[name].state == "ready" and status.processes[name].pid != victim
 
-    wait(lambda: is_back(stack.load(running.folder).status))
-
-
-def wait(holds: Callable[[], bool]) -> None:
-    async def looked() -> bool:
-        return holds()
-
-    asyncio.run(until(looked, within_s=240))
+    look_until(lambda: is_back(stack.load(running.folder).status))
 
 
 def all_end(pids: list[int], within_s: float = 60.0) -> bool:
@@ -163,7 +155,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
     first = stack.start(folder, [service()], **GIVEN)
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
-    wait(lambda: not is_locked(folder))
+    look_until(lambda: not is_locked(folder))
     second = stack.start(folder, [service()], **GIVEN)
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
@@ -289,7 +281,7 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.kill()
-    wait(lambda: not is_locked(folder))
+    look_until(lambda: not is_locked(folder))
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:
