@@ -88,15 +88,14 @@ def take_lock(folder: Path) -> int:
     """Takes the folder's lock and gives its descriptor; StackRunning if another stack holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        raise StackRunning(
-            f"a stack already runs in {folder}: see it with `trackside status`, stop it with `trackside down`"
-        ) from None
+    while not _locks(handle, fcntl.LOCK_EX):
+        if not _locks(handle, fcntl.LOCK_SH):
+            os.close(handle)
+            raise StackRunning(
+                f"a stack already runs in {folder}: see it with `trackside status`, stop it with"
+                " `trackside down`"
+            )
+        fcntl.flock(handle, fcntl.LOCK_UN)  # somebody has only looked, and is gone in a moment
     return handle
 
 
@@ -107,12 +106,20 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _locks(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
-    return False
+
+
+def _locks(handle: int, how: int) -> bool:
+    """Locks a file, shared or not; False if others' locks don't permit it."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 @contextmanager
