@@ -11,13 +11,32 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.contract.examples import EXAMPLES, draft
 from trackside.contracts import codec, documents
-from trackside.contracts.codec import CODEC, command_of, encode
-from trackside.contracts.message import Command
+from trackside.contracts.codec import CODEC, Draft, command_of, encode
+from trackside.contracts.examples import EXAMPLES
+from trackside.contracts.message import Command, Message
 
 GOLDEN = Path(__file__).parent / "golden"
 WIRE_TYPES = sorted(kind.wire_type() for kind in codec.MESSAGES)
+
+
+def draft(message: Message) -> Draft:
+    """Gives an example the envelope that its author would, with every attribute set."""
+    role = next(iter(sorted(getattr(message, "written_by", ()))), "dispatcher")
+    return Draft(
+        message=message,
+        id="5f0c1d.1",
+        source=f"trackside/{role}/1",
+        stream="digits-1",
+        time="2026-01-31T12:00:00.123Z",
+        subject="digits-1.7",
+        causation_id="5f0c1c.0",
+        correlation_id="digits-1",
+        decision_id="5f0c1d",
+        index=1,
+        count=2,
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )
 
 
 def written(wire_type: str) -> str:
@@ -64,10 +83,12 @@ def test_every_field_of_a_message_is_in_its_example(wire_type: str) -> None:
 
 
 @pytest.mark.parametrize("wire_type", WIRE_TYPES)
-def test_an_example_is_valid_by_its_published_schema(wire_type: str) -> None:
+def test_a_published_schema_shows_an_example_that_it_allows(wire_type: str) -> None:
     schema = json.loads(documents.files()[f"{wire_type}.json"])
     Draft202012Validator.check_schema(schema)
-    Draft202012Validator(schema).validate(json.loads(golden(wire_type))["value"])
+    [example] = schema["examples"]
+    Draft202012Validator(schema).validate(example)
+    assert example == json.loads(golden(wire_type))["value"]
 
 
 @pytest.mark.parametrize("kind", codec.COMMANDS, ids=lambda kind: kind.__name__)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.contract.examples import EXAMPLES
 from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
+from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.exchange import Exchange
 from trackside.dispatcher.lanes import LaneTimeout

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trackside.contracts import codec
+from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.message import Command, Json, Message
 from trackside.contracts.topics import Topic, Topics
 
@@ -37,12 +38,13 @@ def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
 
 
 def schema(kind: type[Message]) -> Json:
-    """Gives the JSON Schema (2020-12) of one message as it is on the wire."""
+    """Gives the JSON Schema (2020-12) of one message as it is on the wire, with an example."""
     body = kind.model_json_schema(mode="validation" if issubclass(kind, Command) else "serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID + kind.wire_type(),
         **body,
+        "examples": [EXAMPLES[kind.wire_type()].model_dump(mode="json")],
     }
 
 

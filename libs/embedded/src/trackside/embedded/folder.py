@@ -91,15 +91,13 @@ def locked(folder: Path) -> Iterator[int]:
     """
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        raise StackRunning(
-            f"a stack already runs in {folder}: see it with `trackside status`, stop it with `trackside down`"
-        ) from None
-    try:
+        while not _locks(handle, fcntl.LOCK_EX):
+            if not _locks(handle, fcntl.LOCK_SH):
+                raise StackRunning(
+                    f"a stack already runs in {folder}: see it with `trackside status`, stop it with"
+                    " `trackside down`"
+                )
+            fcntl.flock(handle, fcntl.LOCK_UN)  # somebody has only looked, and is gone in a moment
         yield handle
     finally:
         os.close(handle)
@@ -112,12 +110,20 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _locks(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
-    return False
+
+
+def _locks(handle: int, how: int) -> bool:
+    """Locks a file, shared or not; False if others' locks don't permit it."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 @contextmanager

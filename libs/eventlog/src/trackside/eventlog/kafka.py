@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyEx
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.connecting import connect
+from trackside.eventlog.connecting import connect, end
 from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.log import TopicPartition as Place
@@ -100,8 +100,7 @@ class KafkaLog:
                 if topic.name in known:
                     continue
                 new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
-                response = await admin.create_topics([new])
-                _raise_for(topic.name, response.topic_errors)
+                _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
             await self._until_led(admin, topics)
         except (KafkaError, OSError) as error:
             raise TransientError(f"creating topics at {self._bootstrap}: {error}") from error
@@ -138,8 +137,7 @@ class KafkaLog:
             if client is not None:
                 await _stopped(client)
         self._producer = self._asker = None
-        if self._disposals:
-            await asyncio.gather(*self._disposals, return_exceptions=True)
+        await asyncio.gather(*self._disposals, return_exceptions=True)
 
     async def _connected(self) -> AIOKafkaProducer:
         async with self._lock:
@@ -193,8 +191,8 @@ class KafkaLog:
                     await self._started(asker)
                     self._asker = asker
                 await self._asker._client._wait_on_metadata(topic)
-                partitions = self._asker.partitions_for_topic(topic) or set()
-                asked = [TopicPartition(topic, partition) for partition in sorted(partitions)]
+                partitions = sorted(self._asker.partitions_for_topic(topic) or ())
+                asked = [TopicPartition(topic, partition) for partition in partitions]
                 answer = await getattr(self._asker, which)(asked)
         except (KafkaError, OSError, TimeoutError) as error:
             asker_now, self._asker = self._asker, None
@@ -361,26 +359,29 @@ async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     """Stops a client within a second or two, whatever state it is in.
 
     In a task of its own: a consumer whose fetch waits to be tried again lets that fetch's cancellation out
-    of `stop`, where it looks like our own. What `stop` leaves behind is ended here; a producer's sender
-    would go on trying its last batch for ever.
+    of `stop`, where it looks like our own. What that leaves is ended here: a sender would try for ever.
     """
-    stopping = asyncio.create_task(client.stop())
+    stopping = asyncio.create_task(_stop(client))
     await asyncio.wait({stopping}, timeout=STOP_S)
     if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
         return
     log.debug("a client of Kafka was dropped while it was busy")
     if isinstance(client, AIOKafkaProducer):
-        connection, left = client.client, {client._sender.sender_task}
+        client._closed, connection, left = True, client.client, {client._sender.sender_task}
     else:
         connection, left = client._client, set(client._fetcher._pending_tasks if client._fetcher else ())
     closing = asyncio.create_task(connection.close())
-    ending = {stopping, closing, *(task for task in left if task is not None)}
-    for task in ending - {closing}:
+    ending = {stopping, *(task for task in left if task is not None)}
+    for task in ending:
         task.cancel()
     await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes a turn of the loop, where that has its turns
-    await asyncio.wait(ending, timeout=STOP_S)
-    for task in ending:
-        task.cancelled() or not task.done() or task.exception()  # asked for, so that nobody complains
+    await end({closing, *ending}, STOP_S)
+
+
+async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    if isinstance(client, AIOKafkaProducer):  # whose own `stop` flushes in a task that nobody can cancel
+        await client._message_accumulator.close()
+    await client.stop()
 
 
 def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""One example of every message, for the golden files and the published documents."""
+"""One example of every message, with every field in it: part of the published schemas."""
 
 from typing import Any
 
@@ -13,7 +13,6 @@ from trackside.contracts import (
     summaries,
     tasks,
 )
-from trackside.contracts.codec import Draft
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
 from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
@@ -304,22 +303,3 @@ EXAMPLES: dict[str, Message] = {
     message.wire_type(): message
     for message in (*COMMANDS, *SEARCH_EVENTS, *BATCH_EVENTS, *TASK_EVENTS, *OTHERS, *REMOTE)
 }
-
-
-def draft(message: Message) -> Draft:
-    """Gives an example the envelope that its author would, with every attribute set."""
-    role = next(iter(sorted(getattr(message, "written_by", ()))), "dispatcher")
-    return Draft(
-        message=message,
-        id="5f0c1d.1",
-        source=f"trackside/{role}/1",
-        stream="digits-1",
-        time="2026-01-31T12:00:00.123Z",
-        subject="digits-1.7",
-        causation_id="5f0c1c.0",
-        correlation_id="digits-1",
-        decision_id="5f0c1d",
-        index=1,
-        count=2,
-        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-    )

@@ -1,0 +1,49 @@
+"""What is left of a client that was dropped while the broker was silent: nothing that waits for ever."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.chaos.proxy import Proxy
+from tests.stack import Servers
+from tests.waiting import until
+from trackside.contracts.topics import Topics
+from trackside.embedded.ports import held_ports
+from trackside.eventlog import kafka
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+
+PARTITIONS = 3
+WRITERS = 12
+
+
+def nothing_more_than(before: set[asyncio.Task[Any]]) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        return asyncio.all_tasks() <= before
+
+    return holds
+
+
+async def test_a_producer_that_was_dropped_with_much_to_send_leaves_no_task_behind(
+    stack: Servers, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topics(prefix=topic_prefix, event_partitions=PARTITIONS).events
+    upstream = int(stack.kafka_bootstrap.rpartition(":")[2])
+    with held_ports(1) as (port,), Proxy(port, lambda: upstream) as proxy:
+        before = asyncio.all_tasks()
+        async with KafkaLog(proxy.address, "dropped") as log:
+            await log.ensure([topic])
+            for partition in range(PARTITIONS):
+                await log.append(topic.name, partition, [Outgoing(b"key", b"first", [])])
+            monkeypatch.setattr(kafka, "ANSWER_S", 0.5)
+            proxy.hold()
+            unanswered = [
+                log.append(topic.name, writer % PARTITIONS, [Outgoing(b"key", b"more", [])])
+                for writer in range(WRITERS)
+            ]
+            answers = await asyncio.gather(*unanswered, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [TransientError] * WRITERS
+        await until(nothing_more_than(before), within_s=30)
