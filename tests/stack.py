@@ -24,7 +24,7 @@ import asyncpg
 
 from tests import containers
 from trackside.embedded import stack as embedded
-from trackside.embedded.folder import held_leash, is_abandoned
+from trackside.embedded.folder import held_leash, is_cut
 from trackside.embedded.postgres import remove_data
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
@@ -88,8 +88,17 @@ def _sweep(folder: Path) -> None:
     now_s = folder.stat().st_mtime
     for old in folder.parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if now_s - old.stat().st_mtime > 60 and is_abandoned(old / "leash"):
+            if now_s - old.stat().st_mtime > 60 and _is_abandoned(old / "leash"):
                 shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_abandoned(leash: Path) -> bool:
+    """Tells whether nobody holds a leash that was left behind; OSError if there is none."""
+    descriptor = os.open(leash, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return is_cut(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def run_folder() -> Path:

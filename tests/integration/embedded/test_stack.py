@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from tests.waiting import look_until
 from trackside.embedded import stack
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
 from trackside.embedded.postgres import remove_data
-from trackside.embedded.programs import Check, await_gone, children_of, is_alive
+from trackside.embedded.programs import Check, children_of, is_alive
 
 SERVICE = """
 import http.server, os
@@ -59,7 +61,24 @@ def await_another(running: stack.Stack, name: str, victim: int) -> None:
     def is_back(status: StackStatus) -> bool:
         return status.processes[name].state == "ready" and status.processes[name].pid != victim
 
-    stack.wait_until(running.folder, is_back, timeout_s=240.0)
+    look_until(lambda: is_back(stack.load(running.folder).status))
+
+
+def all_end(pids: list[int], within_s: float = 60.0) -> bool:
+    """Waits until none of the processes runs; False if one still does."""
+    deadline = time.monotonic() + within_s
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(descriptor)
+        if not ended:
+            return False
+    return True
 
 
 def pids_of(folder: Path) -> list[int]:
@@ -128,7 +147,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
     backends = [pid for parent in left for pid in children_of(parent)]
     assert (len(left), len(backends) > 0) == (3, True)
     os.kill(running.status.supervisor_pid, signal.SIGKILL)
-    assert await_gone([*left, *backends], 60.0)
+    assert all_end([*left, *backends])
     with pytest.raises(StackMissing, match="is down"):
         stack.load(folder)
 
@@ -136,7 +155,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
     first = stack.start(folder, [service()], **GIVEN)
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
-    stack.wait_down(folder)
+    look_until(lambda: not is_locked(folder))
     second = stack.start(folder, [service()], **GIVEN)
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
@@ -170,7 +189,7 @@ def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     kill(running, "forks")
-    assert await_gone([child], 60.0)
+    assert all_end([child])
 
 
 def test_stopping_ends_what_the_processes_that_a_service_leaves_behind_leave_behind(folder: Path) -> None:
@@ -244,7 +263,7 @@ def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Pat
     with held_leash(tmp_path / "leash") as held:
         running = stack.start(folder, [service()], leash=held, ephemeral=True, **GIVEN)
         left = pids_of(folder)
-    assert await_gone([running.status.supervisor_pid, *left], 60.0)
+    assert all_end([running.status.supervisor_pid, *left])
     assert not folder.exists()
 
 
@@ -262,7 +281,7 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.kill()
-    stack.wait_down(folder)
+    look_until(lambda: not is_locked(folder))
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog import serving
+from trackside.eventlog import asking, serving
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
@@ -64,6 +64,7 @@ class Kept:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the log asked again at once."""
     monkeypatch.setattr(serving, "RETRY_S", 0.0)
+    monkeypatch.setattr(asking, "RETRY_S", 0.0)
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> 
 async def test_a_log_that_stays_silent_ends_the_start(
     log: Faltering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(asking, "PATIENCE_S", 0.0)
     with pytest.raises(TransientError):
         await from_start(log, TOPIC)
 

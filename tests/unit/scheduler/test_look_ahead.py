@@ -48,8 +48,9 @@ def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> N
     hall.submit("a")
     hall.turn()
     (command,) = due(hall)
-    assert isinstance(command.command, RunTask)
-    assert (command.command.wait, command.held) == (True, True)
+    run = command.make()
+    assert isinstance(run, RunTask)
+    assert (run.wait, command.held) == (True, True)
     hall.end("t0")
     (command,) = due(hall)
     assert not command.held
@@ -63,8 +64,9 @@ def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
     hall.submit("a")
     hall.turn()
     (command,) = due(hall)
-    assert isinstance(command.command, RunTask)
-    assert command.command.lease_s == 4.5
+    run = command.make()
+    assert isinstance(run, RunTask)
+    assert run.lease_s == 4.5
 
 
 def test_who_waited_behind_has_the_device_next_and_somebody_waits_behind_it() -> None:
@@ -87,7 +89,7 @@ def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
     hall.turn()
     assert (hall.recalled(), hall.placed()) == (["a"], [])
     (command,) = due(hall)
-    assert isinstance(command.command, RecallTask)
+    assert isinstance(command.make(), RecallTask)
     hall.give_back("a")
     assert hall.placed() == [("a", "w1/cpu-1")]
     assert hall.behind() == [("b", "w1/cpu-0")]

@@ -202,7 +202,7 @@ def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
 
 
 def owed(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
-    return [due.command for due in owed_of(board_of(told), there)]
+    return [due.make() for due in owed_of(board_of(told), there)]
 
 
 def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
@@ -220,7 +220,7 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
         device_ids=["cpu-0"],
         interrupts=2,
     )
-    assert due.command == run
+    assert due.make() == run
     told.tell(begun())
     assert owed(told, there) == []
 
@@ -254,4 +254,4 @@ def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
     ]
     (due,) = strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
-    assert due.command == StopTask(stream=STREAM, **token(1), reason="stray")
+    assert due.make() == StopTask(stream=STREAM, **token(1), reason="stray")

@@ -27,7 +27,7 @@ def test_without_an_exporter_a_span_still_continues_its_parents_trace() -> None:
         assert W3C.fullmatch(traceparent)
         assert context.trace_id(traceparent) == TRACE
         assert traceparent != PARENT
-        assert context.inject() == traceparent
+        assert context.current() == traceparent
     assert context.current() is None
 
 
@@ -43,8 +43,8 @@ def test_a_given_parent_wins_over_the_open_span() -> None:
         assert context.trace_id(inner) == TRACE
 
 
-def test_injecting_with_no_open_span_makes_a_new_root_each_time() -> None:
-    first, second = context.inject(), context.inject()
+def test_a_new_root_is_of_a_trace_of_its_own_each_time() -> None:
+    first, second = context.new_traceparent(), context.new_traceparent()
     assert W3C.fullmatch(first)
     assert context.trace_id(first) != context.trace_id(second)
 
@@ -93,10 +93,10 @@ def test_an_exported_span_has_the_ids_that_were_yielded(exported: InMemorySpanEx
 
 
 def test_one_trace_crosses_services_by_headers_alone(exported: InMemorySpanExporter) -> None:
-    with context.start("publish"):
-        header = context.inject()
-    with context.start("decide", header):
-        header = context.inject()
+    with context.start("publish") as header:
+        pass
+    with context.start("decide", header) as header:
+        pass
     with context.start("assign", header):
         pass
     publish, decide, assign = exported.get_finished_spans()

@@ -31,7 +31,7 @@ MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    60
 
 def reading(used: int = 0, *processes: tuple[int, int | None], reserved: int = 0) -> Reading:
     named = tuple(GpuProcess(pid, size) for pid, size in processes)
-    return Reading(used, 1000 - used, reserved, 0, named)
+    return Reading(used, reserved, 0, named)
 
 
 def host(root: Path, **files: str) -> Path:

@@ -4,7 +4,7 @@ from trackside.worker.nvml import GpuError, GpuProcess, Reading
 from trackside.worker.usage import CpuTime, Group, HostMemory, Usage
 from trackside.worker.watch import Owned, Sample, Standing, device_readings, standing, task_uses
 
-WELL = Reading(used_bytes=10, free_bytes=90, reserved_bytes=0, utilisation_percent=40, processes=())
+WELL = Reading(used_bytes=10, reserved_bytes=0, utilisation_percent=40, processes=())
 LATE = GpuError("Timeout")
 LOST = GpuError("GPU is lost", gone=True)
 
@@ -34,7 +34,7 @@ def test_fm19_a_device_is_forgiven_two_failures_in_a_row() -> None:
 
 def test_a_task_keeps_its_peak_when_it_needs_less_and_when_its_processes_have_ended() -> None:
     owned = [Owned("t", 5, ("gpu-0",))]
-    on_gpu = {"gpu-0": Reading(30, 70, 0, 0, (GpuProcess(5, 30),))}
+    on_gpu = {"gpu-0": Reading(30, 0, 0, (GpuProcess(5, 30),))}
     first = sample(0, p5=Group(frozenset({5}), 100, 120, 1.0))
     second = sample(2, p5=Group(frozenset({5}), 60, 60, 2.0))
     peaks: dict[str, Usage] = {}
@@ -49,7 +49,7 @@ def test_a_task_keeps_its_peak_when_it_needs_less_and_when_its_processes_have_en
 
 def test_t18_a_device_is_told_with_what_others_have_of_it() -> None:
     processes = (GpuProcess(5, 30), GpuProcess(6, 5), GpuProcess(99, 40))
-    seen = Reading(75, 25, 0, 60, processes)
+    seen = Reading(75, 0, 60, processes)
     group = Group(frozenset({5, 6}))
     found = device_readings({"gpu-1": seen}, [group], [Owned("t", 5, ("gpu-1",), 50)])["gpu-1"]
     assert (found.device_id, found.used_bytes, found.foreign_bytes, found.utilisation) == (
@@ -61,6 +61,6 @@ def test_t18_a_device_is_told_with_what_others_have_of_it() -> None:
 
 
 def test_t18_what_a_task_was_promised_is_not_others_where_the_driver_names_no_process() -> None:
-    seen = Reading(75, 25, 0, None, ())
+    seen = Reading(75, 0, None, ())
     owned = [Owned("t", 5, ("gpu-1",), 50), Owned("u", 6, ("gpu-2",), 99)]
     assert device_readings({"gpu-1": seen}, [], owned)["gpu-1"].foreign_bytes == 25

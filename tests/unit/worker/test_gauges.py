@@ -13,7 +13,7 @@ from trackside.worker.watch import Snapshot
 
 def snapshot(*readings: DeviceReading) -> Snapshot:
     host = HostMemory(64 * GIB, 16 * GIB)
-    return Snapshot(host, 37.5, 0, {each.device_id: each for each in readings}, {}, {})
+    return Snapshot(host, 37.5, 0, {each.device_id: each for each in readings}, {})
 
 
 def reading(device_id: str, used_gib: float, percent: float | None) -> DeviceReading:

@@ -26,8 +26,8 @@ def cache_folder() -> Path:
     return folder
 
 
-def last_lines(path: Path, count: int = 12) -> str:
-    """Gives the last lines of a log file, to be shown when its process failed."""
+def last_lines(path: Path) -> str:
+    """Gives the last dozen lines of a log file, to be shown when its process failed."""
     try:
         with path.open("rb") as log:
             log.seek(0, os.SEEK_END)
@@ -35,4 +35,4 @@ def last_lines(path: Path, count: int = 12) -> str:
             text = log.read().decode("utf-8", "replace")
     except OSError as error:
         return f"(no log: {error})"
-    return "\n".join(text.splitlines()[-count:])
+    return "\n".join(text.splitlines()[-12:])

@@ -12,7 +12,7 @@ from typing import Any
 
 from trackside.embedded.errors import StackMissing, StackRunning
 from trackside.embedded.files import write_whole
-from trackside.embedded.programs import Program, from_json, to_json
+from trackside.embedded.programs import Program
 
 NAME = ".trackside"
 
@@ -59,14 +59,13 @@ class StackStatus:
 
 def write_plan(folder: Path, plan: Plan) -> None:
     """Writes plan.json, readable by its owner only because it holds the password of Postgres."""
-    values = {**asdict(plan), "programs": [to_json(program) for program in plan.programs]}
-    write_whole(folder / "plan.json", json.dumps(values, indent=1))
+    write_whole(folder / "plan.json", json.dumps(asdict(plan), indent=1))
 
 
 def read_plan(folder: Path) -> Plan:
     """Reads plan.json back."""
     values: dict[str, Any] = json.loads((folder / "plan.json").read_text())
-    return Plan(**{**values, "programs": [from_json(each) for each in values["programs"]]})
+    return Plan(**{**values, "programs": [Program(**each) for each in values["programs"]]})
 
 
 def write_status(folder: Path, status: StackStatus) -> None:
@@ -84,20 +83,24 @@ def read_status(folder: Path) -> StackStatus:
     return StackStatus(**values, processes=processes)
 
 
-def take_lock(folder: Path) -> int:
-    """Takes the folder's lock and gives its descriptor; StackRunning if another stack holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """Holds the folder's lock and gives its descriptor; StackRunning if another stack holds it.
+
+    Whoever was given the descriptor meanwhile goes on to hold it.
+    """
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+        while not _locks(handle, fcntl.LOCK_EX):
+            if not _locks(handle, fcntl.LOCK_SH):
+                raise StackRunning(
+                    f"a stack already runs in {folder}: see it with `trackside status`, stop it with"
+                    " `trackside down`"
+                )
+            fcntl.flock(handle, fcntl.LOCK_UN)  # somebody has only looked, and is gone in a moment
+        yield handle
+    finally:
         os.close(handle)
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        raise StackRunning(
-            f"a stack already runs in {folder}: see it with `trackside status`, stop it with `trackside down`"
-        ) from None
-    return handle
 
 
 def is_locked(folder: Path) -> bool:
@@ -107,12 +110,20 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _locks(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
-    return False
+
+
+def _locks(handle: int, how: int) -> bool:
+    """Locks a file, shared or not; False if others' locks don't permit it."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 @contextmanager
@@ -132,15 +143,6 @@ def held_leash(path: Path) -> Iterator[Path]:
 def open_leash(path: str | None) -> int | None:
     """Opens the supervisor's end of a leash, if there is one."""
     return None if path is None else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def is_abandoned(path: Path) -> bool:
-    """Tells whether nobody holds a leash that was left behind; OSError if there is none."""
-    leash = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return is_cut(leash)
-    finally:
-        os.close(leash)
 
 
 def is_cut(leash: int | None) -> bool:

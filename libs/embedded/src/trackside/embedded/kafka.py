@@ -35,8 +35,8 @@ logger.server.level=info
 
 def prepare(
     folder: Path, port: int, controller_port: int, progress: jars.Progress, *, short_lived: bool = False
-) -> Program:
-    """Makes a broker's folder ready and gives the program that runs it on 127.0.0.1:port.
+) -> tuple[Program, str]:
+    """Makes a broker's folder ready and gives the program that runs it on 127.0.0.1:port, and its address.
 
     The storage is formatted once; a folder that was formatted keeps its log. What the broker acknowledged
     survives its death, not a power cut: it leaves flushing to the system, as Kafka does by default.
@@ -54,7 +54,7 @@ def prepare(
     if not (folder / "data" / "meta.properties").exists():
         progress("Kafka: formatting its storage")
         _format(java, properties)
-    return Program(
+    program = Program(
         name="kafka",
         argv=[*java, "kafka.Kafka", str(properties)],
         log=str(folder.parent / "logs" / "kafka.log"),
@@ -62,6 +62,7 @@ def prepare(
         check="kafka",
         port=port,
     )
+    return program, f"{HOST}:{port}"
 
 
 def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:

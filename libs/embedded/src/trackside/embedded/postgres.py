@@ -159,9 +159,7 @@ def _reachable_binaries(who: Account) -> Path:
         return binaries
     install = binaries.parent
     stamp = f"{install}:{install.stat().st_mtime_ns}:{os.geteuid()}"
-    home = _owned(
-        SHORT_ROOT / f"trackside-pg-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}", 0o755, os.geteuid()
-    )
+    home = _owned(SHORT_ROOT / f"trackside-pg-{_short_hash(stamp)}", 0o755, os.geteuid())
     if not (home / "install").exists():
         part = Path(tempfile.mkdtemp(dir=home))
         shutil.copytree(install, part / "install", symlinks=True)

@@ -2,15 +2,13 @@
 
 import ctypes
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Check = Literal["started", "exit", "kafka", "postgres", "http"]
 PR_SET_PDEATHSIG = 1
@@ -39,21 +37,6 @@ class Program:
     gid: int | None = None
     stop_signal: str = "SIGTERM"
     data: str | None = None
-
-
-def to_json(program: Program) -> dict[str, Any]:
-    """Gives the program as JSON values."""
-    return asdict(program)
-
-
-def from_json(values: dict[str, Any]) -> Program:
-    """Reads a program back from JSON values; ValueError names an unknown or missing field."""
-    known = {each.name for each in fields(Program)}
-    if unknown := set(values) - known:
-        raise ValueError(f"a program has unknown fields {sorted(unknown)}, expected some of {sorted(known)}")
-    if missing := {"name", "argv", "log"} - set(values):
-        raise ValueError(f"a program lacks {sorted(missing)}")
-    return Program(**values)
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -132,23 +115,6 @@ def _children_by_scan(parent: int) -> list[int]:
         if int(after_name[1]) == parent:
             found.append(int(entry.parent.name))
     return found
-
-
-def await_gone(pids: Iterable[int], timeout_s: float) -> bool:
-    """Waits until none of the processes runs, by their descriptors (Linux); False if one still does."""
-    deadline = time.monotonic() + timeout_s
-    for pid in pids:
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        try:
-            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        finally:
-            os.close(descriptor)
-        if not ended:
-            return False
-    return True
 
 
 def is_alive(pid: int) -> bool:

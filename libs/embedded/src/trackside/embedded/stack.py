@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from trackside.embedded.folder import (
     Plan,
     StackStatus,
     is_locked,
+    locked,
     read_status,
-    take_lock,
     write_plan,
 )
 from trackside.embedded.jars import Progress
-from trackside.embedded.ports import HOST, held_ports, is_free
+from trackside.embedded.ports import held_ports, is_free
 from trackside.embedded.programs import Program
 
 SETUP_TIER = 1
@@ -100,24 +100,26 @@ def start(
     folder = folder.resolve()
     # Postgres may run as another user, who must be able to pass through; the files inside stay private.
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    with contextlib.ExitStack() as holds:  # of ports, until their servers have them
-        lock = take_lock(folder)
-        try:
-            for name in ("kafka", "logs", "services"):
-                (folder / name).mkdir(mode=0o700, exist_ok=True)
-            (folder / "stack.json").unlink(missing_ok=True)
-            ports = holds.enter_context(_ports(folder, services))
+    with contextlib.ExitStack() as held_ports:  # until their servers have them
+        with locked(folder) as lock:
+            _clear(folder)
+            ports = held_ports.enter_context(_ports(folder, services))
             servers: list[Program] = []
             if bootstrap_servers is None:
-                home, listens = folder / "kafka", (ports["kafka"], ports["controller"])
-                servers.append(kafka.prepare(home, *listens, progress, short_lived=not durable))
-                bootstrap_servers = f"{HOST}:{ports['kafka']}"
+                server, bootstrap_servers = kafka.prepare(
+                    folder / "kafka", ports["kafka"], ports["controller"], progress, short_lived=not durable
+                )
+                servers.append(server)
             if postgres_dsn is None:
                 server, postgres_dsn = postgres.prepare(
                     folder / "postgres", ports["postgres"], progress, durable=durable
                 )
                 servers.append(server)
-            shared = {**_addresses(bootstrap_servers, postgres_dsn), **(env or {})}
+            shared = {
+                "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers,
+                "TRACKSIDE_POSTGRES_DSN": postgres_dsn,
+                **(env or {}),
+            }
             programs = [
                 *servers,
                 *_setup(folder, setup, shared),
@@ -126,8 +128,6 @@ def start(
             held = None if leash is None else str(leash)
             write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
             _launch(folder, lock)
-        finally:
-            os.close(lock)
         try:
             return _await_ready(folder, timeout_s, progress)
         except BaseException:
@@ -155,25 +155,6 @@ def find(start_at: Path | None = None) -> Stack:
     )
 
 
-def wait_until(folder: Path, what: Callable[[StackStatus], bool], timeout_s: float = 60.0) -> StackStatus:
-    """Waits until the status in stack.json is as wanted and gives it; StackError if it is not in time."""
-    deadline = time.monotonic() + timeout_s
-    while not what(status := load(folder).status):
-        if time.monotonic() > deadline:
-            raise StackError(f"the stack in {folder} is not as waited for after {timeout_s:.0f} s: {status}")
-        time.sleep(LOOK_EVERY_S)
-    return status
-
-
-def wait_down(folder: Path, timeout_s: float = 60.0) -> None:
-    """Waits until no stack runs in the folder, whoever ends it; StackError if one still does."""
-    deadline = time.monotonic() + timeout_s
-    while is_locked(folder):
-        if time.monotonic() > deadline:
-            raise StackError(f"the stack in {folder} still runs after {timeout_s:.0f} s")
-        time.sleep(LOOK_EVERY_S)
-
-
 def stop(folder: Path, timeout_s: float = 90.0) -> bool:
     """Stops the folder's stack and waits for its end; False if none ran."""
     if not is_locked(folder):
@@ -194,6 +175,13 @@ def stop(folder: Path, timeout_s: float = 90.0) -> bool:
     return True
 
 
+def _clear(folder: Path) -> None:
+    """Makes the private folders, and forgets what ran here before."""
+    for name in ("kafka", "logs", "services"):
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    (folder / "stack.json").unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _ports(folder: Path, services: Sequence[Service]) -> Iterator[dict[str, int]]:
     """Gives each server and service its port: the one it had before where that is free, else a new one.
@@ -212,10 +200,6 @@ def _ports(folder: Path, services: Sequence[Service]) -> Iterator[dict[str, int]
         ports = {**kept, **dict(zip(missing, new, strict=True))}
         write_whole(record, json.dumps(ports))
         yield ports
-
-
-def _addresses(bootstrap_servers: str, postgres_dsn: str) -> dict[str, str]:
-    return {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers, "TRACKSIDE_POSTGRES_DSN": postgres_dsn}
 
 
 def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[Program]:
@@ -266,9 +250,7 @@ def _launch(folder: Path, lock: int) -> None:
         "-m",
         "trackside.embedded.supervisor",
         str(folder),
-        "--lock",
         str(lock),
-        "--detach",
     ]
     with (logs / "supervisor.log").open("ab") as out:
         subprocess.run(

@@ -1,4 +1,4 @@
-"""One process that keeps the stack's processes running: `python -m trackside.embedded.supervisor FOLDER`.
+"""One process that keeps the stack's processes running; `stack.start` begins it.
 
 It has one thread, because its children die with the thread that spawned them. It adopts and kills whatever a
 dead child leaves behind, so a killed Postgres or worker leaves nothing that its successor would trip over.
@@ -27,7 +27,6 @@ from trackside.embedded.folder import (
     is_cut,
     open_leash,
     read_plan,
-    take_lock,
     write_status,
 )
 from trackside.embedded.programs import Program
@@ -256,16 +255,13 @@ def _remove(folder: Path) -> None:
 
 
 def main() -> int:
-    """Runs the supervisor of one folder; exit 0 stopped, 1 the stack could not start."""
+    """Runs the supervisor of one folder in the background; exit 0 stopped, 1 the stack could not start."""
     parser = argparse.ArgumentParser(prog="trackside.embedded.supervisor")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--lock", type=int, help="descriptor of the folder's lock, held by the starter")
-    parser.add_argument("--detach", action="store_true", help="go on in the background")
+    parser.add_argument("lock", type=int, help="descriptor of the folder's lock, held by the starter")
     given = parser.parse_args()
-    if given.detach:
-        _detach()
-    lock = take_lock(given.folder) if given.lock is None else given.lock
-    os.set_inheritable(lock, False)
+    _detach()
+    os.set_inheritable(given.lock, False)
     plan = read_plan(given.folder)
     code = Supervisor(given.folder, plan).run()
     if plan.ephemeral and code == 0:

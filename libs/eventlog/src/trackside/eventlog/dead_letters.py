@@ -1,8 +1,8 @@
 """Dead letters: what can't be decoded is described and kept, whoever read it."""
 
-import asyncio
 import base64
 import hashlib
+from functools import partial
 
 import structlog
 
@@ -10,8 +10,8 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import looks_secret
 from trackside.contracts.topics import Topic
+from trackside.eventlog.asking import until_answered
 from trackside.eventlog.author import Author
-from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log
 from trackside.telemetry.metrics import counter
 
@@ -19,7 +19,6 @@ log = structlog.get_logger("trackside.eventlog")
 
 HEAD_BYTES = 4_096
 MESSAGE_CHARACTERS = 1_000
-RETRY_S = 0.2
 
 
 def source_of(entry: Entry) -> Source:
@@ -53,10 +52,7 @@ async def bury(into: Log, topic: Topic, author: Author, letter: RecordDeadLetter
     key = place_of(letter.source)
     counter("trackside.eventlog.dead_letters.records").labels(letter.source.topic, letter.code).inc()
     record = author.single(key, letter, message_id=key)
-    while True:
-        try:
-            await into.publish(topic.name, 0, record)
-            return
-        except TransientError as error:
-            log.warning("a dead letter waits for the log", reason=str(error))
-            await asyncio.sleep(RETRY_S)
+    await until_answered(
+        partial(into.publish, topic.name, 0, record),
+        lambda reason: log.warning("a dead letter waits for the log", reason=reason),
+    )

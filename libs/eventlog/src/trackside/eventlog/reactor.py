@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -16,6 +17,7 @@ import structlog
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
 from trackside.eventlog import clock
+from trackside.eventlog.asking import until_answered
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -330,30 +332,21 @@ class Reactor:
         """Asks until the broker answers where the partition ends; health says why we wait."""
         topic, partition = place
         log.warning("append has an unknown fate", topic=topic, partition=partition, reason=reason)
-        while True:
-            try:
-                end = (await self._log.ends(topic))[partition]
-            except TransientError as error:
-                self._health.waiting(f"waiting for the log: {error}")
-                await asyncio.sleep(0.2)
-                continue
-            self._health.waiting(None)
-            return end
+        ends = await until_answered(partial(self._log.ends, topic), self._silent)
+        self._health.waiting(None)
+        return ends[partition]
 
     async def _ends(self) -> dict[TopicPartition, int]:
         """Gives where our own topics end now; what others write needn't be read before deciding."""
         goals: dict[TopicPartition, int] = {}
         for topic in dict.fromkeys(topic for topic, _ in self._positions if topic not in self._raw):
-            while True:
-                try:
-                    ends = await self._log.ends(topic)
-                    break
-                except TransientError as error:
-                    self._health.waiting(f"waiting for the log: {error}")
-                    await asyncio.sleep(0.2)
+            ends = await until_answered(partial(self._log.ends, topic), self._silent)
             goals.update({(topic, partition): end for partition, end in ends.items()})
         self._health.waiting(None)
         return goals
+
+    def _silent(self, reason: str) -> None:
+        self._health.waiting(f"waiting for the log: {reason}")
 
     def _caught_up(self) -> bool:
         if not self._goals:

@@ -10,9 +10,10 @@ import structlog
 from trackside.contracts.topics import Topic
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
+from trackside.eventlog.asking import answer
 from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.log import Log, TopicPartition
-from trackside.eventlog.serving import answer, from_start
+from trackside.eventlog.serving import from_start
 
 logger = structlog.get_logger("trackside.eventlog")
 

@@ -5,14 +5,13 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import structlog
 
 from trackside.contracts.topics import Topic
+from trackside.eventlog.asking import answer
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
-from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
@@ -22,9 +21,7 @@ from trackside.telemetry.setup import configure
 
 logger = structlog.get_logger("trackside.eventlog")
 
-PATIENCE_S = 60.0
 RETRY_S = 0.2
-Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
@@ -104,19 +101,3 @@ async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position behind the last record of each partition."""
     ends = await answer(partial(log.ends, topic.name), topic.name)
     return {(topic.name, partition): offset for partition, offset in ends.items()}
-
-
-async def answer(ask: Callable[[], Awaitable[Answer]], what: str, within_s: float | None = None) -> Answer:
-    """Asks the log until it answers: it may fall silent also while a service starts.
-
-    Raises TransientError after a minute, or after `within_s`.
-    """
-    deadline_s = monotonic_s() + (PATIENCE_S if within_s is None else within_s)
-    while True:
-        try:
-            return await ask()
-        except TransientError as error:
-            if monotonic_s() >= deadline_s:
-                raise
-            logger.warning("waiting for the log", topic=what, reason=str(error))
-            await asyncio.sleep(RETRY_S)

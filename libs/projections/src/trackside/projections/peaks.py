@@ -14,12 +14,12 @@ class Peak:
     cuda_memory_bytes: int
 
 
-async def newest_peaks(dsn: str, each: int, schema: str = LIVE_SCHEMA) -> list[Peak]:
+async def newest_peaks(dsn: str, each: int) -> list[Peak]:
     """Gives the peaks of the newest attempts, `each` of every task type, oldest first; none without Postgres.
 
     It reads all attempts, once at the start of a service.
     """
-    async with database(dsn, schema) as opened:
+    async with database(dsn, LIVE_SCHEMA) as opened:
         try:
             rows = await opened.transaction(
                 lambda connection: connection.fetch(sql("queries", "newest_peaks"), each)

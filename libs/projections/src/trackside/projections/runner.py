@@ -31,10 +31,6 @@ from trackside.projections.snapshots import Checkpoint, checkpoint, load_snapsho
 from trackside.telemetry.logs import logger
 from trackside.telemetry.metrics import counter, gauge, histogram
 
-CHECKPOINT_RECORDS = 2_000
-QUIET_S = 5.0
-GATHER_S = 0.2
-PACE_S = 0.05
 BATCH_RECORDS = 2_000
 LONGEST_WAIT_S = 1.0
 log = logger("trackside.projections")
@@ -45,10 +41,10 @@ Waiting = Callable[[str | None], None]
 class Pace:
     """How often is written, in s: `gather` for reading, `between` transactions, `quiet` before a snapshot."""
 
-    gather_s: float = GATHER_S
-    between_s: float = PACE_S
-    quiet_s: float = QUIET_S
-    checkpoint_records: int = CHECKPOINT_RECORDS
+    gather_s: float = 0.2
+    between_s: float = 0.05
+    quiet_s: float = 5.0
+    checkpoint_records: int = 2_000
 
 
 async def run_projection(
@@ -59,7 +55,6 @@ async def run_projection(
     *,
     stop: asyncio.Event,
     waiting: Waiting = lambda reason: None,
-    schema: str = LIVE_SCHEMA,
     pace: Pace = Pace(),
     written: Callable[[], None] = lambda: None,
 ) -> None:
@@ -70,7 +65,7 @@ async def run_projection(
     UnsupportedRulesError (a log that this release can't read), OffsetGoneError and NewerSchemaError: then
     nothing more is written.
     """
-    async with database(dsn, schema) as opened:
+    async with database(dsn, LIVE_SCHEMA) as opened:
         runner = Runner(OWNERS[owner], log, topics, opened, waiting, pace, written)
         running = asyncio.create_task(runner.run(), name=f"projections-{owner}")
         stopping = asyncio.create_task(stop.wait())

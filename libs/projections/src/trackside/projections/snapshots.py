@@ -105,13 +105,12 @@ def _loaded(states: list[str]) -> list[Stream]:
 class PostgresSnapshots:
     """The SnapshotStore in Postgres: without Postgres there are no snapshots."""
 
-    def __init__(self, dsn: str, schema: str = LIVE_SCHEMA) -> None:
+    def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._schema = schema
 
     async def load(self) -> Recovered | None:
         """Gives the newest snapshots, None if there are none to trust or no Postgres."""
-        async with database(self._dsn, self._schema) as opened:
+        async with database(self._dsn, LIVE_SCHEMA) as opened:
             try:
                 return await opened.transaction(load_snapshots, one_moment=True)
             except (PostgresGoneError, SchemaMissingError) as error:

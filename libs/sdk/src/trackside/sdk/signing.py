@@ -35,12 +35,12 @@ class Signer:
         return replace(record, headers=[*record.headers, *added])
 
 
-def read_signer(path: Path, key_id: str = "") -> Signer:
+def read_signer(path: Path) -> Signer:
     """Reads a private key as `openssl genpkey -algorithm ed25519` writes it; its id is the file's name.
 
     Raises BadKeyError.
     """
-    key_id = key_id or path.stem
+    key_id = path.stem
     if not is_identifier(key_id):
         raise BadKeyError(f"{path}: {key_id!r} can't be a key's id: expected {IDENTIFIER_RULE}")
     try:

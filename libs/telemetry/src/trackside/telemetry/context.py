@@ -53,11 +53,6 @@ def current() -> str | None:
     return _current.get()
 
 
-def inject() -> str:
-    """Returns the `traceparent` to write into a message's headers: the open span's, else a new root's."""
-    return _current.get() or new_traceparent()
-
-
 def trace_id(traceparent: str | None) -> str | None:
     """Returns the 32 hex digits that all spans of one trace share, or none if `traceparent` is malformed."""
     parts = _parse(traceparent)

@@ -17,14 +17,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 class Telemetry:
     """What `configure` switched on, to be shut down when the service ends."""
 
-    service: str
-    instance: str
     close: Callable[[], None] | None = None
-
-    @property
-    def exports(self) -> bool:
-        """Whether spans leave this process."""
-        return self.close is not None
 
     def shutdown(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
         """Sends the spans that wait; returns whether it was done within `limit_s` seconds.
@@ -42,20 +35,18 @@ class Telemetry:
         return not closing.is_alive()
 
 
-def configure(
-    service: str, *, instance: str, json_logs: bool | None = None, level: str = "info"
-) -> Telemetry:
+def configure(service: str, *, instance: str) -> Telemetry:
     """Configures logs and traces of this process as service `trackside.<service>`.
 
     Spans are exported by OTLP over HTTP if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
     is set; the exporter reads the other OTEL_EXPORTER_OTLP_* variables itself. If neither is set, nothing is
     exported and nothing of OpenTelemetry is imported.
     """
-    configure_logs(json_logs=json_logs, level=level)
+    configure_logs()
     if not any(os.environ.get(name) for name in _ENDPOINTS):
         context.record_with(None)
-        return Telemetry(service, instance)
-    return Telemetry(service, instance, _export(service, instance))
+        return Telemetry()
+    return Telemetry(_export(service, instance))
 
 
 def _export(service: str, instance: str) -> Callable[[], None]:

@@ -16,6 +16,6 @@ class Misuse(Failure):
 class Reported(Failure):
     """A command failed and has said so already, on the output that its reader looks at."""
 
-    def __init__(self, text: str = "", exit_code: int = 1) -> None:
-        super().__init__(text)
+    def __init__(self, exit_code: int = 1) -> None:
+        super().__init__()
         self.exit_code = exit_code

@@ -211,7 +211,7 @@ async def _publish_all(
         if wait and not await _ended(client, results, as_json):
             code = code or Failure.exit_code
     if code:
-        raise Reported("", code)
+        raise Reported(code)
 
 
 async def _answered(client: Client, wishes: Sequence[Wish], timeout_s: float, as_json: bool) -> list[Result]:

@@ -4,9 +4,9 @@ import asyncio
 import sys
 from functools import partial
 
+from trackside.eventlog.asking import answer
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
-from trackside.eventlog.serving import answer
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.migrate import migrate

@@ -200,5 +200,5 @@ async def print_answer(client: Client, publication: Publication, timeout_s: floa
         screen.say(f"{publication.stream_id} accepted (command {publication.command_id})")
     if isinstance(answer, Refused):
         if as_json:
-            raise Reported("", Misuse.exit_code)
+            raise Reported(Misuse.exit_code)
         raise Misuse(f"{publication.stream_id} refused: {answer.code} at {answer.path}: {answer.message}")

@@ -121,21 +121,21 @@ async def _verdict(stream: str, postgres: bool) -> Verdict:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
-        with _told_late("reading the log") as told:
+        with _told_late() as told:
             if postgres:
                 return await examine_all(log, topics, addresses.dsn, stream=stream, told=told)
             return await examine(log, topics, stream=stream, told=told)
 
 
 @contextmanager
-def _told_late(text: str) -> Iterator[Callable[[int, int], None]]:
+def _told_late() -> Iterator[Callable[[int, int], None]]:
     """Shows a bar only for what takes long."""
     began_s, bars = monotonic_s(), list[Callable[[int, int], None]]()
     with ExitStack() as stack:
 
         def told(read: int, total: int) -> None:
             if not bars and monotonic_s() - began_s > PATIENCE_S:
-                bars.append(stack.enter_context(progress_of(text)))
+                bars.append(stack.enter_context(progress_of("reading the log")))
             for bar in bars:
                 bar(read, total)
 

@@ -5,6 +5,7 @@ answer to it counts, within its time limit.
 """
 
 import asyncio
+from functools import partial
 from typing import Generic, TypeVar
 
 import structlog
@@ -20,8 +21,8 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topic, partition_of
 from trackside.dispatcher.lanes import LaneTimeout
 from trackside.dispatcher.signatures import Signatures
+from trackside.eventlog.asking import until_answered
 from trackside.eventlog.author import Author
-from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -90,10 +91,8 @@ class Exchange(Generic[A]):
     async def _send(self, request: SuggestionRequested | AssessmentRequested) -> None:
         record = self._author.single(request.search_id, request, message_id=request.request_id)
         partition = partition_of(request.search_id, self._requests.partitions)
-        while True:
-            try:
-                await self._log.publish(self._requests.name, partition, record)
-                return
-            except TransientError as error:
-                log.warning("a request waits", stream=request.search_id, reason=str(error))
-                await asyncio.sleep(RETRY_S)
+        await until_answered(
+            partial(self._log.publish, self._requests.name, partition, record),
+            lambda reason: log.warning("a request waits", stream=request.search_id, reason=reason),
+            RETRY_S,
+        )

@@ -18,7 +18,7 @@ from trackside.domain.task import Task
 
 def lacking(stream: Stream) -> Iterable[tuple[str, list[Event], str]]:
     """Gives what the tasks that ask lack: the end of their trial, or that there is no other."""
-    free = [] if stream.search is None else free_tasks(stream)
+    free = free_tasks(stream)
     for task_id in sorted(stream.asking):
         task = stream.tasks[task_id]
         if task.stop_reason or task.attempt.stopping is not None:

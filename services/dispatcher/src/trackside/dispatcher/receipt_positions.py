@@ -36,10 +36,9 @@ def earliest(
 class ReceiptPositions:
     """The offsets of the commands topic before which no receipt is lacking."""
 
-    def __init__(self, dsn: str, topic: str, schema: str = LIVE_SCHEMA) -> None:
+    def __init__(self, dsn: str, topic: str) -> None:
         self._dsn = dsn
         self._topic = topic
-        self._schema = schema
 
     async def load(self) -> dict[TopicPartition, int] | None:
         """Gives what was written last; None without Postgres."""
@@ -47,7 +46,7 @@ class ReceiptPositions:
         async def work(connection: Connection) -> dict[TopicPartition, int]:
             return await read_positions(connection, OWNER)
 
-        async with database(self._dsn, self._schema) as opened:
+        async with database(self._dsn, LIVE_SCHEMA) as opened:
             try:
                 return await opened.transaction(work)
             except (PostgresGoneError, SchemaMissingError) as error:
@@ -57,7 +56,7 @@ class ReceiptPositions:
     async def follow(self, positions: Callable[[], Mapping[int, int]]) -> None:
         """Writes positions each second that they moved, for as long as the service runs."""
         written: Mapping[int, int] = {}
-        async with database(self._dsn, self._schema) as opened:
+        async with database(self._dsn, LIVE_SCHEMA) as opened:
             while True:
                 await asyncio.sleep(PAUSE_S)
                 found = dict(positions())

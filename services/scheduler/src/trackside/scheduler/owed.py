@@ -23,7 +23,7 @@ STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
 
 @dataclass(slots=True)
 class DeviceCommand:
-    """A command that a device is owed until the log answers it, made when it is asked for.
+    """A command that a device is owed until the log answers it; `make` makes it from what its task is now.
 
     `key` says which placement of which task is to run, to stop or to be given back. `held` says that the
     worker keeps it for later: as long as that is so, no answer is expected.
@@ -35,11 +35,6 @@ class DeviceCommand:
     make: Callable[[], Command]
     traceparent: str
     held: bool = False
-
-    @property
-    def command(self) -> Command:
-        """Makes the command from what its task is now."""
-        return self.make()
 
 
 def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:

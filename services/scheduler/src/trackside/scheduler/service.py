@@ -142,7 +142,7 @@ class Scheduler:
         for due in (*owed(self._board, self._fleet), *self._strays):
             sent_ms = self._sent.get(due.key)
             if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not due.held):
-                self._background.spawn(self._send(due, due.command))
+                self._background.spawn(self._send(due, due.make()))
                 sent_ms = facts.now_ms
             still[due.key] = facts.now_ms if due.held else sent_ms
             if not due.held:

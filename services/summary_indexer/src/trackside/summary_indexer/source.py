@@ -1,20 +1,20 @@
 """What the summary-indexer asks of the log beside its stream: ends, holes, and a place for dead letters."""
 
-import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.topics import Topics
+from trackside.eventlog.asking import until_answered
 from trackside.eventlog.author import Author
 from trackside.eventlog.dead_letters import bury
-from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Log
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-RETRY_S = 0.2
 READ_S = 5.0
 
 
@@ -27,7 +27,9 @@ class Source:
     async def check(self, positions: Mapping[int, int]) -> None:
         """Raises OffsetGoneError if the log doesn't reach from one of these positions to its end."""
         name = self._topics.metrics.name
-        begins, ends = await self._reach(name)
+        begins, ends = await until_answered(
+            partial(self._reach, name), lambda reason: log.debug("no log yet", reason=reason)
+        )
         for partition, position in positions.items():
             begin, end = begins.get(partition, 0), ends.get(partition, 0)
             if not begin <= position <= end:
@@ -37,12 +39,7 @@ class Source:
                 )
 
     async def _reach(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
-        while True:
-            try:
-                return await self._log.beginnings(name), await self._log.ends(name)
-            except TransientError as error:
-                log.debug("no log yet", reason=str(error))
-                await asyncio.sleep(RETRY_S)
+        return await self._log.beginnings(name), await self._log.ends(name)
 
     async def is_hole(self, partition: int, start: int, end: int) -> bool:
         """Says whether the log has nothing from `start` to before `end`, as after a foreign transaction."""

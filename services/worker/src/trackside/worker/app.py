@@ -7,15 +7,14 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import structlog
 
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
+from trackside.eventlog.asking import Answer, until_answered
 from trackside.eventlog.author import Author
-from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.serving import Service, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
@@ -47,7 +46,6 @@ log = structlog.get_logger("trackside.worker")
 LEAVE_S = 2.0
 """How long a worker that was told to leave waits for the log to take its last words."""
 ASK_AGAIN_S = 0.5
-Answer = TypeVar("Answer")
 
 
 def main() -> None:
@@ -259,17 +257,13 @@ class Worker:
         return descriptor
 
     async def _patiently(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Asks the log until it answers."""
-        while True:
-            try:
-                answer = await ask()
-            except TransientError as error:
-                self._health.waiting("waiting for the log")
-                log.info("the log doesn't answer", reason=str(error))
-                await asyncio.sleep(ASK_AGAIN_S)
-            else:
-                self._health.waiting(None)
-                return answer
+        answer = await until_answered(ask, self._silent, ASK_AGAIN_S)
+        self._health.waiting(None)
+        return answer
+
+    def _silent(self, reason: str) -> None:
+        self._health.waiting("waiting for the log")
+        log.info("the log doesn't answer", reason=reason)
 
 
 async def _first(*events: asyncio.Event) -> None:

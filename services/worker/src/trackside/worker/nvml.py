@@ -54,7 +54,6 @@ class Reading:
     """
 
     used_bytes: int
-    free_bytes: int
     reserved_bytes: int
     utilisation_percent: int | None
     processes: tuple[GpuProcess, ...]
@@ -101,10 +100,9 @@ class Nvml:
             self._hear_xids(nvml)
             if uuid in self._xids:
                 raise GpuError(f"the driver reported Xid {self._xids[uuid]}", gone=True)
-            used, free, reserved = _memory(nvml, handle)
+            used, reserved = _memory(nvml, handle)
             return Reading(
                 used_bytes=used,
-                free_bytes=free,
                 reserved_bytes=reserved,
                 utilisation_percent=_if_known(
                     nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu), None
@@ -193,8 +191,8 @@ class Nvml:
         return self._pynvml
 
 
-def _memory(nvml: Any, handle: Any) -> tuple[int, int, int]:
-    """Gives used, free and reserved bytes; drivers before 510 don't tell what they reserve."""
+def _memory(nvml: Any, handle: Any) -> tuple[int, int]:
+    """Gives used and reserved bytes; drivers before 510 don't tell what they reserve."""
     try:
         found = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
     except (
@@ -203,8 +201,8 @@ def _memory(nvml: Any, handle: Any) -> tuple[int, int, int]:
         nvml.NVMLError_ArgumentVersionMismatch,
     ):
         found = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return int(found.used), int(found.free), 0
-    return int(found.used + found.reserved), int(found.free), int(found.reserved)
+        return int(found.used), 0
+    return int(found.used + found.reserved), int(found.reserved)
 
 
 def _processes(nvml: Any, handle: Any) -> tuple[GpuProcess, ...]:

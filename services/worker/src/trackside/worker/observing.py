@@ -59,7 +59,7 @@ class Observing:
             held = self._placements.here.get(key)
             holding = held.holding if held is not None else ledger.holdings.get(key)
             if holding is not None:
-                holding.saw(use.peak.memory_bytes, _on_one_device(use.peak))
+                holding.saw(use.peak.memory_bytes, use.peak.cuda_memory_bytes)
             if held is not None:
                 self._tell(held, use.usage, _busy(held, snapshot))
         self._gauges.set(snapshot, ledger, {key: use.usage for key, use in snapshot.tasks.items()})
@@ -82,11 +82,6 @@ class Observing:
         if gpu_percent is not None:
             points.append(("system/gpu_percent", step, time_ms, gpu_percent))
         held.reporter.points(points)
-
-
-def _on_one_device(usage: Usage) -> int:
-    """Gives what a task has of the device that it has most of."""
-    return max(usage.cuda_memory_bytes_by_device.values(), default=0)
 
 
 def _busy(held: Held, snapshot: Snapshot) -> float | None:

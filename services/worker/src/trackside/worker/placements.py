@@ -145,8 +145,7 @@ class Placements:
         if end is not None:
             self._end(placement, reporter, {"end": end})
         else:
-            returned = reporter.returned(partial(self._heard, placement))
-            self._tokens.answered(placement.task_id, placement.token, returned)
+            self._return(placement, reporter)
 
     def give_back(self, device_id: str | None = None) -> None:
         """Gives back what has not begun, on one device or on all."""
@@ -240,8 +239,7 @@ class Placements:
                 await self._run(held, trains)
             case GiveBack():
                 self._leave(held)
-                returned = held.reporter.returned(partial(self._heard, placement))
-                self._tokens.answered(placement.task_id, placement.token, returned)
+                self._return(placement, held.reporter)
             case AttemptEnd() as end:
                 self._leave(held)
                 self._end(placement, held.reporter, {"end": end})
@@ -313,7 +311,7 @@ class Placements:
     def _with_peaks(self, held: Held, ending: Ending) -> Ending:
         seen, has = self.peak(held.key), held.holding
         has.saw(ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0))
-        has.saw(seen.memory_bytes, max(seen.cuda_memory_bytes_by_device.values(), default=0))
+        has.saw(seen.memory_bytes, seen.cuda_memory_bytes)
         return ending | {
             "peak_memory_bytes": has.peak_memory_bytes,
             "peak_cuda_memory_bytes": has.peak_cuda_memory_bytes,
@@ -341,6 +339,10 @@ class Placements:
     def _count(self) -> None:
         having = sum(held.holding.stage in (Stage.LOADED, Stage.TRAINING) for held in self.here.values())
         metrics.gauge("trackside.worker.running.tasks").set(having)
+
+    def _return(self, placement: Placement, reporter: Reporter) -> None:
+        returned = reporter.returned(partial(self._heard, placement))
+        self._tokens.answered(placement.task_id, placement.token, returned)
 
     def _end(self, placement: Placement, reporter: Reporter, ending: Ending) -> None:
         event, _ = reporter.ended(ending, partial(self._heard, placement))

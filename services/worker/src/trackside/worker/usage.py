@@ -34,6 +34,11 @@ class Usage:
     cuda_memory_bytes_by_device: Mapping[str, int] = field(default_factory=dict)
     cpu_percent: float = 0.0
 
+    @property
+    def cuda_memory_bytes(self) -> int:
+        """What it has of the device that it has most of."""
+        return max(self.cuda_memory_bytes_by_device.values(), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:

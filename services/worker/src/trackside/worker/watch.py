@@ -61,7 +61,7 @@ class TaskUse:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it at one moment: GPUs that answer by device id, tasks by key, failed devices with the reason.
+    """All of it at one moment: GPUs that answer by device id, tasks by key.
 
     `cpu_percent` is 100 if all cores are busy; `foreign_bytes` of the host is used by no task of ours.
     """
@@ -71,7 +71,6 @@ class Snapshot:
     foreign_bytes: int
     devices: Mapping[str, DeviceReading]
     tasks: Mapping[str, TaskUse]
-    unhealthy: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +193,6 @@ class Watch:
             foreign_bytes=foreign_on_host(sample.host, (use.usage for use in tasks.values())),
             devices=device_readings(readings, sample.groups.values(), owned),
             tasks=tasks,
-            unhealthy={
-                device_id: found.reason for device_id, found in self._standings.items() if found.reason
-            },
         )
         return self.snapshot
 

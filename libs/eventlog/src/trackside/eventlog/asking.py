@@ -1,0 +1,44 @@
+"""Questions to a log that falls silent now and then: asked again until it answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.errors import TransientError
+
+logger = structlog.get_logger("trackside.eventlog")
+
+PATIENCE_S = 60.0
+RETRY_S = 0.2
+Answer = TypeVar("Answer")
+
+
+async def answer(ask: Callable[[], Awaitable[Answer]], what: str, within_s: float | None = None) -> Answer:
+    """Asks the log until it answers: it may fall silent also while a service starts.
+
+    Raises TransientError after a minute, or after `within_s`.
+    """
+    deadline_s = monotonic_s() + (PATIENCE_S if within_s is None else within_s)
+    while True:
+        try:
+            return await ask()
+        except TransientError as error:
+            if monotonic_s() >= deadline_s:
+                raise
+            logger.warning("waiting for the log", topic=what, reason=str(error))
+            await asyncio.sleep(RETRY_S)
+
+
+async def until_answered(
+    ask: Callable[[], Awaitable[Answer]], silent: Callable[[str], None], retry_s: float = RETRY_S
+) -> Answer:
+    """Asks the log until it answers, however long that takes; `silent` is told the reason each time."""
+    while True:
+        try:
+            return await ask()
+        except TransientError as error:
+            silent(str(error))
+            await asyncio.sleep(retry_s)
