@@ -36,6 +36,18 @@ def test_findings_are_named_with_their_place(capsys: pytest.CaptureFixture[str])
     assert said.endswith("1 finding: 100 events of 2 streams\n")
 
 
+def test_records_that_are_not_ours_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    found = verdict(0)
+    found.passed_over = ["trackside.events-3@17"]
+    show(found)
+    said = capsys.readouterr().out
+    assert said.endswith(" of 2 streams; no service can read 1 record at trackside.events-3@17\n")
+    found.passed_over.append("trackside.events-3@20")
+    show(found)
+    assert "can read 2 records, the first at trackside.events-3@17\n" in capsys.readouterr().out
+    assert as_object(found)["passed_over"] == found.passed_over
+
+
 def test_of_very_many_findings_only_the_first_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     show(verdict(SHOWN + 7))
     assert "and 7 more; --json has all" in capsys.readouterr().out

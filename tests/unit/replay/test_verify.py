@@ -132,6 +132,13 @@ async def test_an_event_that_the_fold_ignores_is_no_finding(log: MemoryLog) -> N
     assert await verify(log, TOPICS) == []
 
 
+async def test_a_record_that_no_service_can_read_is_told_of(log: MemoryLog) -> None:
+    await log.append(TOPICS.events.name, 1, [Outgoing(b"s", b"not ours", [])])
+    verdict = await examine(log, TOPICS)
+    assert (verdict.holds, verdict.events) == (True, 0)
+    assert verdict.passed_over == [f"{TOPICS.events.name}-1@0"]
+
+
 async def test_a_command_without_an_answer_is_found(log: MemoryLog) -> None:
     await plant(log, "s", [[DISPATCHER.single("s", received("s", "c", "trackside.x.v1", 4))]])
     (found,) = await verify(log, TOPICS)

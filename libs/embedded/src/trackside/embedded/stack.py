@@ -100,10 +100,10 @@ def start(
     folder = folder.resolve()
     # Postgres may run as another user, who must be able to pass through; the files inside stay private.
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    with contextlib.ExitStack() as held_ports:  # until their servers have them
+    with contextlib.ExitStack() as holds:  # of ports, until their servers have them
         with locked(folder) as lock:
             _clear(folder)
-            ports = held_ports.enter_context(_ports(folder, services))
+            ports = holds.enter_context(_ports(folder, services))
             servers: list[Program] = []
             if bootstrap_servers is None:
                 server, bootstrap_servers = kafka.prepare(

@@ -39,8 +39,9 @@ def verify_log(
     """Verify what must hold of every log, from its topics alone: nothing lost, nothing doubled, in order.
 
     A table says what was looked at and how much of it (INV-11, of pipelines, has nothing to look at yet).
-    What is found is named with topic, partition and offset. A live log can be verified. Of one STREAM
-    alone it can't be said what other streams had on the same devices.
+    What is found is named with topic, partition and offset. Records among the events that no service can
+    read are told of, too: nobody folds them. A live log can be verified. Of one STREAM alone it can't be
+    said what other streams had on the same devices.
 
     Exit 0 if all holds, 1 if something is found, 2 if there is no such stream.
 
@@ -76,7 +77,12 @@ def as_object(verdict: Verdict) -> dict[str, Any]:
         for name, invariant in INVARIANTS.items()
     ]
     findings = [asdict(finding) for finding in verdict.findings]
-    whole = {"holds": verdict.holds, "events": verdict.events, "streams": verdict.streams}
+    whole = {
+        "holds": verdict.holds,
+        "events": verdict.events,
+        "streams": verdict.streams,
+        "passed_over": verdict.passed_over,
+    }
     return {**whole, "invariants": invariants, "findings": findings}
 
 
@@ -101,7 +107,13 @@ def show(verdict: Verdict) -> None:
         screen.say(f"and {len(verdict.findings) - SHOWN} more; --json has all")
     count = len(verdict.findings)
     found = "nothing found" if not count else f"{count} finding{'s' if count > 1 else ''}"
-    screen.say(f"{found}: {verdict.events} events of {verdict.streams} streams")
+    screen.say(f"{found}: {verdict.events} events of {verdict.streams} streams{_passed_over(verdict)}")
+
+
+def _passed_over(verdict: Verdict) -> str:
+    count, first = len(verdict.passed_over), next(iter(verdict.passed_over), "")
+    records = "1 record" if count == 1 else f"{count} records, the first"
+    return f"; no service can read {records} at {first}" if count else ""
 
 
 def _looked_at(verdict: Verdict, name: str) -> str:

@@ -35,13 +35,17 @@ Decoded = Callable[[Entry], Record | None]
 
 @dataclass(slots=True)
 class Verdict:
-    """What a verification found; `checked` counts by invariant, `skipped` says why one was not looked at."""
+    """What a verification found; `checked` counts by invariant, `skipped` says why one was not looked at.
+
+    `passed_over` are the places of records among the events that no service can read, and so none folds.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     checked: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     events: int = 0
     streams: int = 0
+    passed_over: list[str] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
@@ -226,7 +230,10 @@ class _Reading:
         if place in self._lasts:
             self._lasts[place] = entry.append_time_ms
         record = self.decoded(entry)
-        if record is None or self.stream not in ("", record.envelope.stream):
+        if record is None:
+            self.verdict.passed_over.append(f"{entry.topic}-{entry.partition}@{entry.offset}")
+            return
+        if self.stream not in ("", record.envelope.stream):
             return
         self.verdict.events += 1
         self._scan(entry, record.envelope.stream)
