@@ -187,7 +187,9 @@ async def test_a_stop_reaches_the_program_and_kills_one_that_will_not_end(
     tmp_path: Path, script: str, code: int, grace_s: float
 ) -> None:
     """FM-15."""
-    catalogue = task_of(tmp_path, f"{script}\nsay(report=os.getpid())\ntime.sleep(600)")
+    # Python's handlers wait for the end of a system call that began just behind the signal: a short one.
+    waits = "while True:\n    time.sleep(0.1)"
+    catalogue = task_of(tmp_path, f"{script}\nsay(report=os.getpid())\n{waits}")
     async with started(tmp_path, catalogue, stop_grace_s=grace_s) as rig:
         command = await rig.run("t", task_type="a")
         pid = await rig.pid("t")
