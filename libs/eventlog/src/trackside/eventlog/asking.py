@@ -1,6 +1,7 @@
 """Questions to a log that falls silent now and then: asked again until it answers."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -21,24 +22,29 @@ async def answer(ask: Callable[[], Awaitable[Answer]], what: str, within_s: floa
 
     Raises TransientError after a minute, or after `within_s`.
     """
-    deadline_s = monotonic_s() + (PATIENCE_S if within_s is None else within_s)
+    return await until_answered(
+        ask,
+        lambda reason: logger.warning("waiting for the log", topic=what, reason=reason),
+        within_s=PATIENCE_S if within_s is None else within_s,
+    )
+
+
+async def until_answered(
+    ask: Callable[[], Awaitable[Answer]],
+    silent: Callable[[str], None],
+    retry_s: float = RETRY_S,
+    within_s: float = math.inf,
+) -> Answer:
+    """Asks the log until it answers; `silent` is told the reason each time that it doesn't.
+
+    Raises TransientError after `within_s`; without it, asks however long that takes.
+    """
+    deadline_s = monotonic_s() + within_s
     while True:
         try:
             return await ask()
         except TransientError as error:
             if monotonic_s() >= deadline_s:
                 raise
-            logger.warning("waiting for the log", topic=what, reason=str(error))
-            await asyncio.sleep(RETRY_S)
-
-
-async def until_answered(
-    ask: Callable[[], Awaitable[Answer]], silent: Callable[[str], None], retry_s: float = RETRY_S
-) -> Answer:
-    """Asks the log until it answers, however long that takes; `silent` is told the reason each time."""
-    while True:
-        try:
-            return await ask()
-        except TransientError as error:
             silent(str(error))
             await asyncio.sleep(retry_s)
