@@ -60,7 +60,7 @@ def prepare(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
         return
     begun = time.monotonic()
     check_disk(root, with_torch=with_torch and torch_index is None)
-    uv = find(cache_folder(), say)
+    uv = find(cache_folder(), root / "uv.lock", say)
     say(f"uv: {uv}")
     announce(root, with_torch=with_torch, torch_index=torch_index)
     for command in commands(str(uv), root, with_torch=with_torch, torch_index=torch_index):
@@ -70,9 +70,20 @@ def prepare(root: Path, *, with_torch: bool, torch_index: str | None) -> None:
 
 
 def cache_folder() -> Path:
-    """Gives the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`."""
+    """Returns the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`.
+
+    Failed if the user has no home folder, or may not write there.
+    """
     given = os.environ.get("TRACKSIDE_CACHE")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
+    try:
+        folder = Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise Failed(
+            f"there is no folder for downloads: {error}; set HOME, or TRACKSIDE_CACHE and UV_CACHE_DIR, to "
+            "folders that you may write"
+        ) from None
+    return folder
 
 
 def without_password(text: str) -> str:
@@ -110,13 +121,20 @@ def check_disk(root: Path, *, with_torch: bool) -> None:
     need = REST_INSTALLED_BYTES if is_new else 0
     if with_torch and not has_torch(root):
         need += TORCH_INSTALLED_BYTES
-    cache = Path(os.environ.get("UV_CACHE_DIR") or Path.home() / ".cache" / "uv")
+    cache = _uv_cache(root)
     if need * 1.1 > (free := min(shutil.disk_usage(folder).free for folder in (root, _existing(cache)))):
         raise Failed(
             f"{root} or {cache} has {free / 1e9:.1f} GB free, {need * 1.1 / 1e9:.1f} GB are needed. "
             "Free some, or set TRACKSIDE_TORCH_INDEX to an index of CPU-only builds of torch (about 1 GB "
             "instead of 5); `make check` needs no torch at all."
         )
+
+
+def _uv_cache(root: Path) -> Path:
+    try:
+        return Path(os.environ.get("UV_CACHE_DIR") or Path.home() / ".cache" / "uv")
+    except RuntimeError:
+        return root  # of a user without a home folder uv keeps nothing elsewhere
 
 
 def _existing(folder: Path) -> Path:

@@ -7,9 +7,11 @@ import os
 import platform
 import re
 import shutil
+import ssl
 import stat
 import subprocess
 import sys
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -41,14 +43,17 @@ class Wheel:
     sha256: str | None
 
 
-def find(cache: Path, say: Say) -> Path:
-    """Gives a uv that runs, by the first way that works; NotFound lists what was tried and what to do."""
+def find(cache: Path, lock: Path, say: Say) -> Path:
+    """Returns a uv that runs, by the first way that works; NotFound lists what was tried and what to do.
+
+    `lock` is the uv.lock with the hashes of wheels of uv that are fetched even without certificates.
+    """
     tried = []
     ways: dict[str, Callable[[], Path]] = {
         "uv on PATH": lambda: on_path(os.environ.get("PATH", "")),
         "uv fetched earlier": lambda: fetched(cache),
         "a venv and pip": lambda: by_venv(cache, say),
-        f"the wheel from {index_url()[0]}": lambda: by_wheel(cache, say),
+        f"the wheel from {index_url()[0]}": lambda: by_wheel(cache, lock, say),
     }
     for name, way in ways.items():
         try:
@@ -135,11 +140,35 @@ def index_url() -> tuple[str, str]:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), given
 
 
-def by_wheel(cache: Path, say: Say) -> Path:
-    """Fetches the wheel of uv for this machine with urllib, checks its SHA-256 and unpacks its program."""
+def has_certificates() -> bool:
+    """Tells whether Python has any certificate of an authority to check an HTTPS server by.
+
+    A minimal Debian has none: its python3 doesn't depend on ca-certificates.
+    """
+    paths = ssl.get_default_verify_paths()
+    return paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
+
+
+def locked_hashes(lock: Path) -> set[str]:
+    """Returns the SHA-256 of each wheel of uv in a uv.lock, in hex."""
+    packages = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    wheels = [wheel for package in packages if package["name"] == "uv" for wheel in package["wheels"]]
+    return {wheel["hash"].removeprefix("sha256:") for wheel in wheels}
+
+
+def by_wheel(cache: Path, lock: Path, say: Say) -> Path:
+    """Fetches the wheel of uv for this machine with urllib, checks its SHA-256 and unpacks its program.
+
+    The expected SHA-256 comes from the index. Without certificates the index can't be verified: then only
+    wheels whose SHA-256 is in the lock are accepted.
+    """
     shown, index = index_url()
     page = f"{index}/uv/"
     wheels = parse_page(*_get(page, JSON_TYPE + ", text/html;q=0.5"), page)
+    if index.startswith("https:") and not has_certificates():
+        say(f"this machine has no certificates to verify {shown} by: accepting only a hash of {lock.name}")
+        known = locked_hashes(lock)
+        wheels = [wheel for wheel in wheels if wheel.sha256 in known]
     libc, libc_version = platform.libc_ver()
     glibc = _numbers(libc_version) if libc == "glibc" else None
     wheel = choose(wheels, sys.platform, platform.machine(), glibc)
@@ -157,7 +186,10 @@ def by_wheel(cache: Path, say: Say) -> Path:
 
 
 def _get(url: str, accept: str) -> tuple[bytes, str]:
-    """Gives a page's bytes and content type; credentials in the address are sent as basic authentication."""
+    """Returns a page's bytes and content type; credentials in the address are sent as basic authentication.
+
+    Without certificates a page is fetched unverified, unless credentials would be sent with it.
+    """
     parts = urlsplit(url)
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     request = urllib.request.Request(bare, headers={"Accept": accept, "User-Agent": "trackside-bootstrap"})
@@ -165,6 +197,9 @@ def _get(url: str, accept: str) -> tuple[bytes, str]:
         passwords = urllib.request.HTTPPasswordMgrWithPriorAuth()
         passwords.add_password(None, bare, parts.username, parts.password or "", is_authenticated=True)
         opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
+    elif parts.scheme == "https" and not has_certificates():
+        unchecked = ssl._create_unverified_context()
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=unchecked))
     else:
         opener = urllib.request.build_opener()
     reason: Exception | None = None

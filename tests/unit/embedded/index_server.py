@@ -3,13 +3,16 @@
 import hashlib
 import io
 import json
+import ssl
 import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+CERTIFICATE = Path(__file__).with_name("loopback.pem")
 UV = """#!/bin/sh
 if [ "$1" = --version ]; then echo "uv 0.13.8 (fake)"; exit 0; fi
 mkdir -p "$UV_PROJECT_ENVIRONMENT/bin" && : > "$UV_PROJECT_ENVIRONMENT/bin/python"
@@ -35,11 +38,12 @@ def wheel(script: str = UV) -> bytes:
 
 @dataclass
 class Index:
-    """What the server offers, and what was asked of it."""
+    """What the server offers, over HTTP or HTTPS, and what was asked of it."""
 
     content: bytes = field(default_factory=wheel)
     sha256: str = ""
     as_html: bool = False
+    tls: bool = False
     url: str = ""
     asked: list[str] = field(default_factory=list)
 
@@ -71,9 +75,13 @@ def served(index: Index) -> Iterator[Index]:
             return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if index.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        index.url = f"http://127.0.0.1:{server.server_address[1]}/simple"
+        index.url = f"http{'s' * index.tls}://127.0.0.1:{server.server_address[1]}/simple"
         try:
             yield index
         finally:

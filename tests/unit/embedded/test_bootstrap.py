@@ -1,19 +1,23 @@
 """Each way to get uv works with the others hidden; what can't work says what was tried."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import certifi
 import pytest
 from deploy import environment, find_uv
 
 from tests.unit.embedded.index_server import NAMES, UV, Index, served, wheel
 
 ROOT = Path(__file__).resolve().parents[3]
+LOCK = ROOT / "uv.lock"
 NOWHERE = "http://127.0.0.1:9/simple"
 
 
@@ -48,7 +52,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_uv_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uv = write_uv(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
-    assert find_uv.find(tmp_path / "cache", quiet) == uv
+    assert find_uv.find(tmp_path / "cache", LOCK, quiet) == uv
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\necho 'uv 0.1.0'\n", "#!/bin/sh\nexit 127\n", "#!/nowhere\n"])
@@ -92,7 +96,7 @@ def test_the_wheel_is_fetched_checked_and_unpacked(
         monkeypatch.delenv(name)
     monkeypatch.setenv(variable, index.url)
     index.as_html = as_html
-    uv = find_uv.by_wheel(tmp_path / "cache", quiet)
+    uv = find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
     assert find_uv.version_of(uv) == (0, 13, 8)
     assert find_uv.fetched(tmp_path / "cache") == uv
 
@@ -104,8 +108,63 @@ def test_a_wheel_with_another_hash_is_refused(
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], index.url)
     index.sha256 = "0" * 64
     with pytest.raises(find_uv.NotFound, match="the index says 0000"):
-        find_uv.by_wheel(tmp_path / "cache", quiet)
+        find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.fixture
+def secure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """Gives an index whose certificate nobody has signed, and lets this process find no other certificate."""
+    with served(Index(tls=True)) as running:
+        monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], running.url)
+        monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+        monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
+        yield running
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the index offers Linux wheels")
+def test_without_certificates_a_wheel_whose_hash_is_locked_is_taken(tmp_path: Path, secure: Index) -> None:
+    lock = tmp_path / "uv.lock"
+    digest = hashlib.sha256(secure.content).hexdigest()
+    lock.write_text(f'[[package]]\nname = "uv"\nwheels = [{{ hash = "sha256:{digest}" }}]\n')
+    said: list[str] = []
+    uv = find_uv.by_wheel(tmp_path / "cache", lock, said.append)
+    assert find_uv.version_of(uv) == (0, 13, 8)
+    assert "no certificates to verify" in said[0]
+
+
+def test_without_certificates_no_other_wheel_is_taken(tmp_path: Path, secure: Index) -> None:
+    with pytest.raises(find_uv.NotFound, match="has no wheel of uv"):
+        find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
+    assert [path for path in secure.asked if path.endswith(".whl")] == []
+
+
+def test_without_certificates_no_password_is_sent(
+    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], secure.url.replace("//", "//me:secret@"))
+    with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
+        find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
+    assert secure.asked == []
+
+
+def test_with_certificates_an_index_that_none_of_them_vouches_for_is_refused(
+    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    with pytest.raises(find_uv.NotFound, match="CERTIFICATE_VERIFY_FAILED"):
+        find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
+    assert secure.asked == []
+
+
+def test_the_lock_has_a_uv_for_the_usual_machines() -> None:
+    names = [
+        path.rpartition("/")[2] for path in re.findall(r'url = "([^"]*/uv-[^"]*\.whl)"', LOCK.read_text())
+    ]
+    wheels = [find_uv.Wheel(name, "", "") for name in names]
+    machines = [("x86_64", (2, 17)), ("aarch64", (2, 17)), ("x86_64", None), ("aarch64", None)]
+    assert all(find_uv.choose(wheels, "linux", machine, glibc) for machine, glibc in machines)
+    assert len(find_uv.locked_hashes(LOCK)) == len(names)
 
 
 def test_a_wheel_without_the_program_is_refused(tmp_path: Path) -> None:
@@ -152,7 +211,7 @@ def test_no_way_to_uv_says_what_was_tried_and_what_to_do(
     monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], "http://me:secret@127.0.0.1:9/simple")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(find_uv.NotFound) as caught:
-        find_uv.find(tmp_path, quiet)
+        find_uv.find(tmp_path, LOCK, quiet)
     said = str(caught.value)
     assert [part in said for part in ("uv on PATH", "a venv and pip", "the wheel from", "HTTPS_PROXY")] == [
         True
@@ -220,6 +279,15 @@ def test_a_failed_download_says_what_was_run_and_what_to_do(clone: Path) -> None
     assert done.returncode == 1
     assert "`uv sync --locked" in done.stderr and "HTTPS_PROXY" in done.stderr
     assert bootstrap(clone).returncode == 0
+
+
+def test_a_user_without_a_folder_for_downloads_is_told_what_to_set(clone: Path) -> None:
+    (clone.parent / "cache").write_text("not a folder")
+    done = bootstrap(clone)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"\[setup\] there is no folder for downloads: .*; set HOME, or TRACKSIDE_CACHE .*\n", done.stderr
+    )
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(

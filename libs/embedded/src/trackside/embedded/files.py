@@ -4,6 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from trackside.embedded.errors import StackError
+
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
     """Replaces a file in one step, so that a reader sees the old text or the new one, never a part."""
@@ -19,10 +21,19 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def cache_folder() -> Path:
-    """Gives the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`."""
+    """Returns the folder that keeps downloads between runs: `TRACKSIDE_CACHE`, else `~/.cache/trackside`.
+
+    StackError if the user has no home folder, or may not write there.
+    """
     given = os.environ.get("TRACKSIDE_CACHE")
-    folder = Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = Path(given).expanduser() if given else Path.home() / ".cache" / "trackside"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise StackError(
+            f"there is no folder for downloads: {error}; set HOME or TRACKSIDE_CACHE to a folder that you "
+            "may write"
+        ) from error
     return folder
 
 

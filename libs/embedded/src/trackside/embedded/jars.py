@@ -8,6 +8,7 @@ is new (10 to 20 s), and because it lets every byte that the broker runs be chec
 import fcntl
 import hashlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,8 @@ def _maven(repository: Path) -> Any:
     from jgo.maven import MavenContext  # imports requests, which a start from a full cache doesn't need
 
     logging.getLogger("jgo").setLevel(logging.ERROR)
+    if certificates := os.environ.get("SSL_CERT_FILE"):  # which uv and urllib read, and requests does not
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", certificates)
     return MavenContext(repo_cache=repository, local_repos=[], timeout=60)
 
 
@@ -120,8 +123,8 @@ def _fetch_one(jar: Jar, repository: Path, context: Any) -> Jar:
     incoming.unlink(missing_ok=True)
     raise StackError(
         f"Kafka's jar {jar.coordinate} could not be fetched from Maven Central (tried 3 times): {reason}. "
-        f"Check the network and any proxy (HTTPS_PROXY), or put the jar at {path}; "
-        "jars already fetched are kept, so starting again goes on from here."
+        "Check the network and any proxy (HTTPS_PROXY, its certificates in SSL_CERT_FILE), or put the jar at "
+        f"{path}; jars already fetched are kept, so starting again goes on from here."
     )
 
 

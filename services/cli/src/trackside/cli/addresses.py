@@ -7,6 +7,7 @@ from pathlib import Path
 from trackside.cli.failures import Failure
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
+from trackside.embedded.files import cache_folder
 from trackside.replay.kept import Kept
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
@@ -36,8 +37,8 @@ class Addresses:
     @property
     def kept(self) -> Kept:
         """Where states of long streams are kept: in the user's cache."""
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Kept(Path(cache) / "trackside" / "states")
+        given = os.environ.get("XDG_CACHE_HOME")
+        return Kept((Path(given) / "trackside" if given else cache_folder()) / "states")
 
 
 def _found(variable: str) -> stack.Stack:
