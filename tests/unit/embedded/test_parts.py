@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.embedded import jars, kafka, postgres
+from trackside.embedded import jars, kafka
 from trackside.embedded.checks import answers
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import Plan, read_plan, write_plan
 from trackside.embedded.jars import Jar
 from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_ports, is_free
+from trackside.embedded.postgres.account import Account, can_enter
+from trackside.embedded.postgres.server import clear_stale_pid
 from trackside.embedded.programs import Check, Program
 from trackside.embedded.supervisor import next_backoff
 
@@ -148,7 +150,7 @@ def test_a_pid_file_whose_number_belongs_to_another_process_is_removed(tmp_path:
     stale = tmp_path / "postmaster.pid"
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, cwd="/") as other:
         stale.write_text(f"{other.pid}\n")
-        postgres.clear_stale_pid(tmp_path)
+        clear_stale_pid(tmp_path)
     assert not stale.exists()
 
 
@@ -157,17 +159,17 @@ def test_a_pid_file_that_says_nothing_is_left_to_postgres(tmp_path: Path, text: 
     path = tmp_path / "postmaster.pid"
     if text is not None:
         path.write_text(text)
-    postgres.clear_stale_pid(tmp_path)
+    clear_stale_pid(tmp_path)
     assert path.exists() == (text is not None)
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o711])
 def test_a_private_folder_is_seen_as_out_of_reach_and_stays_private(mode: int) -> None:
-    stranger = postgres.Account(uid=65_533, gid=65_533)
+    stranger = Account("stranger", uid=65_533, gid=65_533)
     with tempfile.TemporaryDirectory() as above:  # not tmp_path: pytest keeps that one to its owner
         Path(above).chmod(0o711)
         home = Path(above) / "home"
         home.mkdir()
         home.chmod(mode)
-        assert postgres._can_enter(home, stranger) == (mode == 0o711)
+        assert can_enter(home, stranger) == (mode == 0o711)
         assert home.stat().st_mode & 0o777 == mode

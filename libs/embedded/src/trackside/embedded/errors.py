@@ -11,3 +11,7 @@ class StackRunning(StackError):
 
 class StackMissing(StackError):
     """No stack runs on the folder."""
+
+
+class StackOfAnotherUser(StackError):
+    """Another user started the stack of the folder."""

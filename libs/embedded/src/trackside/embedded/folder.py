@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trackside.embedded.errors import StackMissing, StackRunning
+from trackside.embedded.errors import StackError, StackMissing, StackOfAnotherUser, StackRunning
 from trackside.embedded.files import write_whole
+from trackside.embedded.postgres.account import user_name
 from trackside.embedded.programs import Program
 
 NAME = ".trackside"
@@ -55,6 +56,41 @@ class StackStatus:
     postgres_dsn: str
     reason: str | None = None
     processes: dict[str, ProcessStatus] = field(default_factory=dict)
+
+
+def claim(folder: Path) -> Path:
+    """Makes the folder of a stack, or takes the one that is there; returns it resolved.
+
+    StackError if it can't be made or written. StackOfAnotherUser if another user started the stack in it,
+    for root too: started by both in turn, a stack has files that one of them can't write.
+    """
+    folder = folder.resolve()
+    try:
+        os.fsencode(folder).decode()  # Java, in a UTF-8 locale, opens no path that isn't UTF-8
+        # Postgres may run as another user, who must be able to pass through; the files inside stay private.
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if (folder / "lock").exists() and (folder / "lock").stat().st_uid != os.geteuid():
+            raise of_another_user(folder)
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise StackError(
+            f"a stack can't be started in {folder}: {error.strerror}; start it in a folder of your own"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise StackError(
+            f"a stack can't be started in {str(folder)!r}: the path isn't UTF-8; rename the folder"
+        ) from error
+    return folder
+
+
+def of_another_user(folder: Path) -> StackOfAnotherUser:
+    """Returns the error that says whose stack the folder holds, and what to do."""
+    owner = user_name((folder / "lock").stat().st_uid)
+    return StackOfAnotherUser(
+        f"the stack in {folder} is {owner}'s, and this is {user_name(os.geteuid())}: do this as {owner}, or "
+        "start a stack in another folder"
+    )
 
 
 def write_plan(folder: Path, plan: Plan) -> None:

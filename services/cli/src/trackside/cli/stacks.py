@@ -11,7 +11,7 @@ from trackside.cli.addresses import BOOTSTRAP, DSN
 from trackside.cli.screen import Steps
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
-from trackside.embedded.folder import NAME, held_leash
+from trackside.embedded.folder import NAME, claim, held_leash
 from trackside.embedded.stack import Service, Stack
 
 SLOTS = 2
@@ -71,8 +71,7 @@ def start(catalogue: Path | None, slots: int, steps: Steps, leash: Path | None =
 @contextmanager
 def started(catalogue: Path | None, slots: int, steps: Steps) -> Iterator[Stack]:
     """Gives a stack that lives as long as the block: it is stopped at its end, and dies with this process."""
-    home = folder()
-    home.mkdir(mode=0o711, exist_ok=True)
+    home = claim(folder())
     with held_leash(home / "leash") as leash:
         made = start(catalogue, slots, steps, leash)
         try:

