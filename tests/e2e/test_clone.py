@@ -1,0 +1,176 @@
+"""A clone is set up and runs a search wherever it lies and whoever has it, as the README says."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trackside.embedded.files import cache_folder
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_CLONED = (".venv", ".git", ".trackside", "__pycache__", ".*_cache", ".hypothesis")
+OF_THE_NETWORK = (
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "PIP_INDEX_URL",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+)
+USER = "daemon"  # every Linux has it
+TASK = """
+from trackside.sdk import Task, trial
+
+
+class Parabola(Task):
+    def train(self, device):
+        trial.result(-((trial.parameters()["x"] - 0.3) ** 2))
+"""
+CATALOGUE = "tasks:\n  parabola: {entry: mine:Parabola, path: .}\n"
+SEARCH = """
+kind: search
+task_type: parabola
+max_trials: 4
+concurrency: 2
+tuner: {name: tpe}
+space:
+  x: {type: uniform, low: 0, high: 1}
+"""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who has a clone: a user, with an environment and a umask."""
+
+    environment: Mapping[str, str]
+    uid: int | None = None
+    umask: int = 0o022
+    python: str = sys.executable
+
+    def run(self, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command to its end."""
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=self.environment,
+            user=self.uid,
+            group=self.uid,
+            extra_groups=None if self.uid is None else [],
+            umask=self.umask,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def done(self, folder: Path, *command: str) -> str:
+        """Runs a command that must end with 0, and gives what it printed."""
+        ended = self.run(folder, *command)
+        assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+
+def clone(folder: Path) -> Path:
+    """Copies this tree, without what a clone doesn't have, into the folder."""
+    return Path(
+        shutil.copytree(ROOT, folder / "trackside", ignore=shutil.ignore_patterns(*NOT_CLONED), symlinks=True)
+    )
+
+
+def write_search(folder: Path) -> Path:
+    folder.mkdir()
+    for name, text in (("mine.py", TASK), ("catalogue.yaml", CATALOGUE), ("search.yaml", SEARCH)):
+        (folder / name).write_text(text)
+    return folder
+
+
+@contextmanager
+def up(person: Person, root: Path, own: Path) -> Iterator[None]:
+    """Sets the clone up and keeps a stack running in the person's own folder while the block runs."""
+    person.done(root, "make", f"PYTHON={person.python}", "env-without-torch")
+    command = str(root / ".venv" / "bin" / "trackside")
+    try:
+        person.done(own, command, "up")
+        yield
+    finally:
+        person.done(own, command, "down")
+
+
+def assert_a_search_runs(person: Person, root: Path, own: Path) -> None:
+    command = str(root / ".venv" / "bin" / "trackside")
+    assert "first DONE: 4 trials" in person.done(
+        own, command, "submit", "search.yaml", "--id", "first", "--wait"
+    )
+    assert person.done(own, command, "replay", "rebuild").rstrip().endswith("rows, equal")
+
+
+def test_a_clone_runs_in_private_folders_with_odd_names_umask_077_and_no_home(tmp_path: Path) -> None:
+    place = tmp_path / "a b" / ("ä☃" + 150 * "x")
+    for folder in (place.parent, place):
+        folder.mkdir(mode=0o700)
+    person = Person({name: value for name, value in os.environ.items() if name != "HOME"}, umask=0o077)
+    root = clone(place)
+    own = write_search(place / "own")
+    with up(person, root, own):
+        assert_a_search_runs(person, root, own)
+
+
+def python_of(uid: int) -> str:
+    """Gives an interpreter that the user may run; skips the test if there is none."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            ended = subprocess.run(
+                [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"],
+                user=uid,
+                cwd="/",
+                check=False,
+            )
+        except OSError:
+            continue
+        if ended.returncode == 0:
+            return python
+    pytest.skip(f"no Python 3.11 or newer that the user {USER} may run")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Gives the home of another user, which nobody else may enter, with the downloads of this one."""
+    entry = pwd.getpwnam(USER)
+    folder = Path(tempfile.mkdtemp(prefix="trackside-home-"))
+    shutil.copytree(cache_folder() / "maven", folder / ".cache" / "trackside" / "maven")
+    clone(folder)
+    write_search(folder / "own")
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="not root, who can act as another user: run the tests as root too"
+)
+def test_a_clone_runs_in_the_private_home_of_a_user_whose_stack_root_leaves_alone(home: Path) -> None:
+    uid = pwd.getpwnam(USER).pw_uid
+    network = {name: os.environ[name] for name in OF_THE_NETWORK if name in os.environ}
+    person = Person({"HOME": str(home), "PATH": "/usr/bin:/bin", **network}, uid, python=python_of(uid))
+    root, own = home / "trackside", home / "own"
+    with up(person, root, own):
+        assert home.stat().st_mode & 0o777 == 0o700
+        assert_a_search_runs(person, root, own)
+    refused = Person(os.environ).run(own, str(root / ".venv" / "bin" / "trackside"), "up")
+    assert refused.returncode == 1
+    assert f"the stack in {own / '.trackside'} is {USER}'s, and this is root: " in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert {path.stat().st_uid for path in own.rglob("*")} == {uid}
