@@ -5,7 +5,6 @@ then runs from a copy of the whole package below `shared.SHARED`. The programs f
 relative to themselves, in sibling folders too, so the copy has every file that the package's RECORD lists.
 """
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -145,25 +144,27 @@ def _prepare(home: Path, package: Distribution, programs: str, who: Account) -> 
     with os.fdopen(os.open(home / MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as making:
         fcntl.flock(making, fcntl.LOCK_EX)
         copy, files = home / FILES, _files(package)
-        if _is_whole(copy, files) and _failure(copy / programs, who) is None:
+        if _damaged(copy, files) is None and _failure(copy / programs, who) is None:
             return None
+        if damaged := _damaged(Path(str(package.locate_file(""))), files):
+            return f"{damaged} of the installed package is damaged: remove .venv and run `make env`"
         try:
             _make(home, package, files)
         except OSError as error:
-            return f"{error.strerror}: {error.filename}"
+            return f"copying {error.filename}: {error.strerror}"
         return _failure(copy / programs, who)
 
 
-def _is_whole(copy: Path, files: list[PackagePath]) -> bool:
-    """Tells whether every file is there in the size that RECORD gives (it gives none for itself)."""
+def _damaged(folder: Path, files: list[PackagePath]) -> PackagePath | None:
+    """Returns the first file that is missing or hasn't the size of RECORD, which gives none for itself."""
     for file in files:
         try:
-            size = (copy / file).stat().st_size
+            size = (folder / file).stat().st_size
         except OSError:
-            return False
+            return file
         if file.size not in (None, size):
-            return False
-    return True
+            return file
+    return None
 
 
 def _make(home: Path, package: Distribution, files: list[PackagePath]) -> None:
@@ -173,10 +174,6 @@ def _make(home: Path, package: Distribution, files: list[PackagePath]) -> None:
     new = Path(tempfile.mkdtemp(prefix="new-", dir=home))
     try:
         _copy(package, files, new / FILES)
-        if not _is_whole(new / FILES, files):
-            raise OSError(
-                errno.EIO, "the installed package is damaged, remove .venv and run `make env`", PACKAGE
-            )
         if (home / FILES).exists():
             (home / FILES).rename(new / "old")
         (new / FILES).rename(home / FILES)
