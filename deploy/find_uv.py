@@ -140,13 +140,14 @@ def index_url() -> tuple[str, str]:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), given
 
 
-def has_certificates() -> bool:
-    """Tells whether Python has any certificate of an authority to check an HTTPS server by.
+def is_unverifiable(url: str) -> bool:
+    """Tells whether an HTTPS server can't be verified, as Python has no certificate of any authority.
 
     A minimal Debian has none: its python3 doesn't depend on ca-certificates.
     """
     paths = ssl.get_default_verify_paths()
-    return paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
+    has_some = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
+    return urlsplit(url).scheme == "https" and not has_some
 
 
 def locked_hashes(lock: Path) -> set[str]:
@@ -165,7 +166,7 @@ def by_wheel(cache: Path, lock: Path, say: Say) -> Path:
     shown, index = index_url()
     page = f"{index}/uv/"
     wheels = parse_page(*_get(page, JSON_TYPE + ", text/html;q=0.5"), page)
-    if index.startswith("https:") and not has_certificates():
+    if is_unverifiable(index):
         say(f"this machine has no certificates to verify {shown} by: accepting only a hash of {lock.name}")
         known = locked_hashes(lock)
         wheels = [wheel for wheel in wheels if wheel.sha256 in known]
@@ -197,7 +198,7 @@ def _get(url: str, accept: str) -> tuple[bytes, str]:
         passwords = urllib.request.HTTPPasswordMgrWithPriorAuth()
         passwords.add_password(None, bare, parts.username, parts.password or "", is_authenticated=True)
         opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
-    elif parts.scheme == "https" and not has_certificates():
+    elif is_unverifiable(bare):
         unchecked = ssl._create_unverified_context()
         opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=unchecked))
     else:

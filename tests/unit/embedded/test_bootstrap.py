@@ -133,9 +133,13 @@ def test_without_certificates_a_wheel_whose_hash_is_locked_is_taken(tmp_path: Pa
     assert "no certificates to verify" in said[0]
 
 
-def test_without_certificates_no_other_wheel_is_taken(tmp_path: Path, secure: Index) -> None:
-    with pytest.raises(find_uv.NotFound, match="has no wheel of uv"):
-        find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
+def test_without_certificates_no_other_wheel_is_taken(
+    tmp_path: Path, secure: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in (secure.url, secure.url.replace("https", "HTTPS")):
+        monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], url)
+        with pytest.raises(find_uv.NotFound, match="has no wheel of uv"):
+            find_uv.by_wheel(tmp_path / "cache", LOCK, quiet)
     assert [path for path in secure.asked if path.endswith(".whl")] == []
 
 
