@@ -113,11 +113,11 @@ def start(
                 )
                 servers.append(server)
             if postgres_dsn is None:
-                server, postgres_dsn, held = postgres.prepare(
+                server, postgres_dsn, its_locks = postgres.prepare(
                     folder / "postgres", ports["postgres"], progress, holds, durable=durable
                 )
                 servers.append(server)
-                locks += held
+                locks += its_locks
             shared = {
                 "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers,
                 "TRACKSIDE_POSTGRES_DSN": postgres_dsn,
@@ -128,8 +128,8 @@ def start(
                 *_setup(folder, setup, shared),
                 *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
             ]
-            tied = None if leash is None else str(leash)
-            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, tied, grace_s))
+            held = None if leash is None else str(leash)
+            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
             _launch(folder, locks)
         try:
             return _await_ready(folder, timeout_s, progress)

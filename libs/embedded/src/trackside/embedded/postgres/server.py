@@ -18,13 +18,12 @@ from trackside.embedded.jars import Progress
 from trackside.embedded.ports import HOST
 from trackside.embedded.postgres.account import Account, account, can_enter
 from trackside.embedded.postgres.binaries import run_as, usable_binaries
-from trackside.embedded.postgres.shared import SHARED, hold, owned_folder, remove_unless_held
+from trackside.embedded.postgres.shared import FORMER, SHARED, hold, owned_folder, remove_unless_held
 from trackside.embedded.programs import Program, is_alive
 
 USER = "trackside"
 DATABASE = "trackside"
 DATA, BELONGS_TO = "data-", "belongs-to"
-OLD_DATA = Path("/var/tmp")  # where earlier releases kept it
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -114,17 +113,17 @@ def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
     No folder of the user's is opened to others for it. Where it lies in SHARED, `folder`/place says where.
     """
     inside, place = folder / "server", folder / "place"
+    is_new, is_reachable = not place.exists(), can_enter(folder, who)
     _remove_orphans()
-    if inside.exists() or (not place.exists() and can_enter(folder, who)):
-        if not can_enter(folder, who):
-            raise StackError(
-                f"{who.name}, the user that Postgres runs as, can't enter {folder} any more. Let everybody "
-                "enter it and the folders above it again (chmod o+x), or remove it: the next start makes its "
-                "rows again from the log"
-            )
+    if inside.exists() and not is_reachable:
+        raise StackError(
+            f"{who.name}, the user that Postgres runs as, can't enter {folder} any more. Let everybody "
+            "enter it and the folders above it again (chmod o+x), or remove it: the next start makes its "
+            "rows again from the log"
+        )
+    if inside.exists() or (is_new and is_reachable):
         return inside, hold(inside, 0o700, who.owner, holds)
     owned_folder(SHARED, 0o755, os.geteuid())
-    is_new = not place.exists()
     home = SHARED / f"{DATA}{_short_hash(folder)}" if is_new else Path(place.read_text().strip())
     lock = hold(home, 0o700, who.owner, holds)
     if is_new:
@@ -136,7 +135,7 @@ def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
 
 def _remove_orphans() -> None:
     """Removes data outside the folders of stacks whose folder is gone."""
-    for note in [*SHARED.glob(f"{DATA}*/{BELONGS_TO}"), *OLD_DATA.glob(f"trackside-*/{BELONGS_TO}")]:
+    for note in [*SHARED.glob(f"{DATA}*/{BELONGS_TO}"), *FORMER.glob(f"trackside-*/{BELONGS_TO}")]:
         try:
             is_orphan = note.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists()
         except OSError:

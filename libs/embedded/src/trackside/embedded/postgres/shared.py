@@ -15,6 +15,8 @@ from trackside.embedded.postgres.account import OWN_SERVER, user_name
 
 SHARED = Path("/var/lib/trackside-embedded")
 """Root's alone to write, everybody's to enter. Not /var/tmp: systemd removes what is 30 days old there."""
+FORMER = Path("/var/tmp")
+"""Where earlier releases had such folders."""
 LOCK = "used.lock"
 
 
@@ -44,7 +46,7 @@ def hold(path: Path, mode: int, owner: int, holds: ExitStack) -> int:
     while True:
         owned_folder(path, mode, owner)
         try:
-            lock = _lock(path, fcntl.LOCK_SH)
+            lock = lock_file(path / LOCK, fcntl.LOCK_SH)
         except FileNotFoundError:
             continue  # removed since it was made
         with suppress(FileNotFoundError):
@@ -57,15 +59,19 @@ def hold(path: Path, mode: int, owner: int, holds: ExitStack) -> int:
 def remove_unless_held(folder: Path) -> None:
     """Removes a folder that no process holds."""
     try:
-        lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = lock_file(folder / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return  # held, or another process removes it
     shutil.rmtree(folder, ignore_errors=True)
     os.close(lock)
 
 
-def _lock(folder: Path, how: int) -> int:
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def lock_file(path: Path, how: int) -> int:
+    """Locks a file that only this user may open, made if it is missing; returns the open descriptor.
+
+    BlockingIOError if `how` says not to wait and others' locks don't permit it.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, how)
     except BaseException:
