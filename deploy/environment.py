@@ -92,9 +92,9 @@ def without_password(text: str) -> str:
 
 
 def inputs_hash(root: Path) -> str:
-    """Gives one hash of what decides the environment: the lock, the pyprojects, where the clone lies."""
+    """Gives one hash of what decides the environment: the lock, pyproject.toml, where the clone lies."""
     digest = hashlib.sha256(str(root).encode())
-    for path in sorted([root / "uv.lock", root / "pyproject.toml", *root.glob("*/*/pyproject.toml")]):
+    for path in (root / "pyproject.toml", root / "uv.lock"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

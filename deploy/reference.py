@@ -7,7 +7,6 @@ python deploy/reference.py --check    says which of them differ from the code, a
 import importlib
 import inspect
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,12 +120,8 @@ def _settings_of(topic: Topic) -> str:
 
 
 def settings_classes() -> Iterator[type[BaseSettings]]:
-    """Yields the settings classes of all packages of the workspace: those in modules named settings."""
-    members = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]["workspace"][
-        "members"
-    ]
-    for member in members:
-        source = ROOT / member / "src"
+    """Yields the settings classes of all packages: those in modules named settings."""
+    for source in (*sorted(ROOT.glob("libs/*/src")), *sorted(ROOT.glob("services/*/src"))):
         for path in sorted(source.rglob("settings.py")):
             module = importlib.import_module(".".join(path.relative_to(source).with_suffix("").parts))
             for kind in vars(module).values():

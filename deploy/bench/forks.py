@@ -18,10 +18,10 @@ from typing import Any
 from bench.figures import MissingError
 from bench.place import SLOTS, TASK_TYPE, TASKS
 from trackside.eventlog.clock import monotonic_s
-from trackside.worker import catalogue
-from trackside.worker.forkserver import PACKET_BYTES
-from trackside.worker.processes import allowed_environment
-from trackside.worker.protocol import Word, line, spoken
+from trackside.worker.attempts.forkserver_client import allowed_environment
+from trackside.worker.catalogue import catalogue
+from trackside.worker.child.forkserver import PACKET_BYTES
+from trackside.worker.child.protocol import Word, line, spoken
 
 WARM_UP = 10
 
@@ -82,7 +82,7 @@ class _Server:
 
     def __enter__(self) -> "_Server":
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        module, pid = "trackside.worker.forkserver", str(os.getpid())
+        module, pid = "trackside.worker.child.forkserver", str(os.getpid())
         command = [sys.executable, "-m", module, str(theirs.fileno()), pid]
         environment = {"OMP_NUM_THREADS": "1", **allowed_environment(os.environ)}
         with theirs:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trackside.cli import stacks
+from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.topics import Topics
 from trackside.embedded import jars, stack
 from trackside.embedded.folder import held_leash

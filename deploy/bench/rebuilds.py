@@ -19,8 +19,8 @@ from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.positions import put_positions
 from trackside.projections.postgres import Connection, database
-from trackside.replay.filling import Processes
-from trackside.replay.rebuild import Progress, Report, rebuild
+from trackside.replay.rebuild.fill import Processes
+from trackside.replay.rebuild.rebuild import Progress, Report, rebuild
 
 TOPICS = Topics("bench-rebuild.")
 DATABASE = "bench_rebuild"

@@ -11,12 +11,12 @@ from trackside.contracts.searches import TrialStatus
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
-from trackside.replay.finding import find
-from trackside.replay.kept import Kept
-from trackside.replay.moments import Moment
-from trackside.replay.timeline import entries, past_at
-from trackside.replay.whatif_compare import Question, compare, parse_assessor
-from trackside.replay.whatif_record import Recording, Trace
+from trackside.replay.find import find
+from trackside.replay.history.history import entries, past_at
+from trackside.replay.history.moments import Moment
+from trackside.replay.history.state_cache import Kept
+from trackside.whatif.compare import Question, compare, parse_assessor
+from trackside.whatif.recording import Recording, Trace
 
 TOPICS = Topics("bench-replay.")
 STREAM = "digits-0000"

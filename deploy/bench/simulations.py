@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench.figures import Figure, Findings, Goal, MissingError
-from trackside.cli.simulating import Swept, piece
+from trackside.cli.commands.simulate import Swept, piece
 from trackside.eventlog.clock import monotonic_s
 
 SEEDS = 40

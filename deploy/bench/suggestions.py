@@ -5,8 +5,8 @@ from statistics import median
 from typing import Any
 
 from bench.figures import Figure, Findings, equal
-from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Memory
+from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.tuners.tuner import Memory
 from trackside.eventlog.clock import monotonic_s
 
 PAST = (100, 1_000, 10_000)

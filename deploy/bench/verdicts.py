@@ -26,8 +26,8 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.judging import Judging
-from trackside.dispatcher.lanes import Lane
+from trackside.dispatcher.advice.advisor_process import Lane
+from trackside.dispatcher.advice.assessments import Judging
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background

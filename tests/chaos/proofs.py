@@ -18,9 +18,9 @@ from trackside.domain.task import TaskState
 from trackside.eventlog.log import Log
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.projections.reads import reads
-from trackside.replay.rebuild import rebuild
-from trackside.replay.verify import verify
+from trackside.replay.rebuild.rebuild import rebuild
 from trackside.sdk.publication import Publication
+from trackside.verify.log import verify
 
 RETRIED = frozenset({AttemptEnd.LOST, AttemptEnd.FAILED})
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chaos import noticing
 from tests.chaos.history import PATIENCE_S, History
-from trackside.cli import stacks
+from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.searches import StopSearch
 from trackside.contracts.topics import Topics

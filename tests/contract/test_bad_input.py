@@ -33,8 +33,8 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES, Problem
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher import decide
-from trackside.dispatcher.intake import Intake
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.intake.intake import Intake
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author

@@ -19,13 +19,14 @@ def project(folder: str = ".") -> dict[str, Any]:
 
 
 def members() -> list[str]:
-    """Returns the folders of the workspace's packages, as the root pyproject.toml lists them."""
-    folders: list[str] = project()["tool"]["uv"]["workspace"]["members"]
-    return folders
+    """Returns the folders of the packages, such as libs/domain: each has a source root of its own."""
+    return [
+        shown(path.parent) for area in ("libs", "services") for path in sorted((ROOT / area).glob("*/src"))
+    ]
 
 
 def package(member: str) -> Path:
-    """Returns the folder of a member's package, such as libs/domain/src/trackside/domain."""
+    """Returns the folder of a package's modules, such as libs/domain/src/trackside/domain."""
     return ROOT / member / "src" / "trackside" / Path(member).name
 
 

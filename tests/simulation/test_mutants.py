@@ -15,12 +15,12 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search, Trial
 from trackside.domain.task import Task
 from trackside.eventlog.reactor import Facts, Reactor
-from trackside.replay import simulated_worker
-from trackside.replay.simulation import simulate
 from trackside.scheduler import decide, service
 from trackside.scheduler.owed import DeviceCommand, owed
 from trackside.scheduler.service import Scheduler
-from trackside.worker.tokens import Tokens, Verdict
+from trackside.simulation import worker as simulated_worker
+from trackside.simulation.run import simulate
+from trackside.worker.placements.fencing import Tokens, Verdict
 
 SEEDS = 40
 

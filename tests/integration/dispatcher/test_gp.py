@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.dispatcher.searching import SPACE, Setup, lived, rebuilt
-from trackside.dispatcher.memories import opened
+from trackside.dispatcher.advisor.open_tuner import opened
 
 pytest.importorskip("torch", reason="make check needs no torch")
 

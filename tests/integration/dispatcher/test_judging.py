@@ -19,10 +19,10 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import TaskStopRequested
-from trackside.dispatcher.assessor_lane import AssessorLane
-from trackside.dispatcher.decide import Answer
-from trackside.dispatcher.judging import Judging
-from trackside.dispatcher.lanes import Lane, LaneDied
+from trackside.dispatcher.advice.advisor_process import Lane, LaneDied
+from trackside.dispatcher.advice.assessments import Judging
+from trackside.dispatcher.advice.assessor_client import AssessorLane
+from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.past import Row
 from trackside.domain.streams import Streams, dump, load
 from trackside.eventlog.background import Background

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trackside.dispatcher.lanes import (
+from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
     Ended,
     HistoryItem,
@@ -24,7 +24,7 @@ from trackside.dispatcher.lanes import (
     Op,
     TunerLane,
 )
-from trackside.dispatcher.memories import opened
+from trackside.dispatcher.advisor.open_tuner import opened
 
 SPACE = {
     "c": {"type": "choice", "values": ["a", "b", "c"]},
@@ -278,7 +278,7 @@ async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane:
 
 def test_lines_that_are_no_requests_are_answered_and_prints_stay_off_the_protocol() -> None:
     lines = b'nonsense\n[1]\n{"id": 5}\n\xff\n{"id": 6, "search": "s", "op": "close"}\n'
-    program = [sys.executable, "-m", "trackside.dispatcher.advisor"]
+    program = [sys.executable, "-m", "trackside.dispatcher.advisor.advisor"]
     run = subprocess.run(program, input=lines, capture_output=True, check=True, timeout=60)
     ready, *replies = run.stdout.splitlines()
     assert b"ready" in ready
@@ -291,7 +291,7 @@ def test_an_advisor_dies_with_its_parent_and_not_of_an_interrupt(tmp_path: Path)
     parent = f"""
 import os, signal, subprocess, sys, time
 child = subprocess.Popen(
-    [sys.executable, "-m", "trackside.dispatcher.advisor", "--parent", str(os.getpid())],
+    [sys.executable, "-m", "trackside.dispatcher.advisor.advisor", "--parent", str(os.getpid())],
     stdin={reading}, stdout=subprocess.PIPE)
 child.stdout.readline()
 child.send_signal(signal.SIGINT)

@@ -20,7 +20,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import MetricReported, ParametersRequested
 from trackside.contracts.topics import partition_of
-from trackside.dispatcher.memories import opened
+from trackside.dispatcher.advisor.open_tuner import opened
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -28,7 +28,7 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
-from trackside.replay.verify import examine
+from trackside.verify.log import examine
 
 STREAM = "several-1"
 SPACE: dict[str, Any] = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}

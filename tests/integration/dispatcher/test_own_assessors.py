@@ -10,9 +10,9 @@ import pytest
 from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher.deciding import OFFER, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
-from trackside.dispatcher import own_assessors
-from trackside.dispatcher.assessor_lane import AssessorLane
-from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneDied, LaneTimeout
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, Lane, LaneDied, LaneTimeout
+from trackside.dispatcher.advice.assessor_client import AssessorLane
+from trackside.dispatcher.plugins import assessors as own_assessors
 from trackside.domain.past import Row
 
 PACKAGE = '''

@@ -14,11 +14,18 @@ from tests.unit.domain.given import search_running
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
 from trackside.contracts.searches import Tuner, TunerFailure
-from trackside.dispatcher import own_tuners
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.lanes import AdviceFailed, HistoryItem, Lane, LaneDied, LaneTimeout, TunerLane
-from trackside.dispatcher.memory import TunerWaits
-from trackside.dispatcher.tuners import problem
+from trackside.dispatcher.advice.advisor_process import (
+    AdviceFailed,
+    HistoryItem,
+    Lane,
+    LaneDied,
+    LaneTimeout,
+    TunerLane,
+)
+from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.plugins import tuners as own_tuners
+from trackside.dispatcher.tuners.catalogue import problem
+from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.eventlog.background import Background
 
 SPACE = {"n": {"type": "randint", "low": 0, "high": 5}}

@@ -13,7 +13,7 @@ from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher import playing
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
-from trackside.dispatcher.lanes import Lane
+from trackside.dispatcher.advice.advisor_process import Lane
 from trackside.eventlog.decode import decode
 
 QUICK = 60

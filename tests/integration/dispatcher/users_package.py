@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.dispatcher import installed
+from trackside.dispatcher.plugins import entry_points as installed
 
 
 def lay(folder: Path, name: str, source: str, entry_points: str) -> None:

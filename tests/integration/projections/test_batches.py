@@ -13,7 +13,7 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.snapshots import PostgresSnapshots
-from trackside.replay.rebuild import rebuild
+from trackside.replay.rebuild.rebuild import rebuild
 
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 GIB = 2**30

@@ -6,7 +6,7 @@ from tests.integration.projections.following import TOPICS, query, running
 from tests.unit.projections.histories import WORKER, History, decisions, small
 from trackside.contracts.tasks import MetricReported
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.rebuild import rebuild
+from trackside.replay.rebuild.rebuild import rebuild
 
 
 async def stray(history: History, stream: str, **fields: Any) -> None:

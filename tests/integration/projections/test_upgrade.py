@@ -25,7 +25,7 @@ from trackside.projections.peaks import newest_peaks
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.runner import run_projection
 from trackside.projections.snapshots import PostgresSnapshots
-from trackside.replay.rebuild import rebuild
+from trackside.replay.rebuild.rebuild import rebuild
 
 FIRST_RELEASE = Path(__file__).with_name("first_release.sql").read_text("utf-8")
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")

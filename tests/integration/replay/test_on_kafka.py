@@ -10,10 +10,10 @@ from tests.stack import Servers
 from tests.unit.projections.histories import small
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.errors import PartLostError
-from trackside.replay.filling import Processes
-from trackside.replay.rebuild import Progress, rebuild
-from trackside.replay.verify import verify
+from trackside.replay.history.errors import PartLostError
+from trackside.replay.rebuild.fill import Processes
+from trackside.replay.rebuild.rebuild import Progress, rebuild
+from trackside.verify.log import verify
 
 
 async def test_a_log_on_kafka_is_projected_rebuilt_and_verified(

@@ -17,10 +17,10 @@ from trackside.projections.positions import ensure_positions
 from trackside.projections.postgres import Connection
 from trackside.projections.postgres import database as opened_database
 from trackside.projections.snapshots import PostgresSnapshots
-from trackside.replay import rebuild as rebuilding
-from trackside.replay import swapping
-from trackside.replay.errors import BusyError
-from trackside.replay.rebuild import Progress, rebuild
+from trackside.replay.history.errors import BusyError
+from trackside.replay.rebuild import rebuild as rebuilding
+from trackside.replay.rebuild import swap as swapping
+from trackside.replay.rebuild.rebuild import Progress, rebuild
 
 QUESTIONS = (
     "SELECT count(*) FROM dashboards.trials",

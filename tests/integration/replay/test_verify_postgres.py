@@ -8,7 +8,7 @@ from tests.integration.projections.following import TOPICS, all_kept, query, run
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.histories import small
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.verify_postgres import examine_all
+from trackside.verify.postgres import examine_all
 
 
 @pytest.fixture

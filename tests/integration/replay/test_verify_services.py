@@ -21,11 +21,11 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.replay.simulated_journal import Work
-from trackside.replay.simulated_services import dispatcher, scheduler
-from trackside.replay.simulated_worker import SimulatedWorker
-from trackside.replay.verify import examine
 from trackside.scheduler.settings import SchedulerSettings
+from trackside.simulation.services import dispatcher, scheduler
+from trackside.simulation.worker import SimulatedWorker
+from trackside.simulation.worker_disk import Work
+from trackside.verify.log import examine
 
 STREAM = "s"
 TRIALS = 12

@@ -25,8 +25,8 @@ from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.telemetry.health import Health
-from trackside.worker import catalogue
 from trackside.worker.app import Worker, live_until
+from trackside.worker.catalogue import catalogue
 from trackside.worker.settings import WorkerSettings
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"

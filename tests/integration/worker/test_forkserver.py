@@ -11,7 +11,12 @@ import pytest
 from tests.integration.worker.rig import LIMIT_S
 from tests.integration.worker.test_kills import gone
 from tests.integration.worker.test_worker import parent_of
-from trackside.worker.processes import Forkserver, ForkserverGoneError, Process, allowed_environment
+from trackside.worker.attempts.forkserver_client import (
+    Forkserver,
+    ForkserverGoneError,
+    Process,
+    allowed_environment,
+)
 
 
 @pytest.fixture

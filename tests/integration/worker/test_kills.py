@@ -14,7 +14,7 @@ from typing import Any
 from tests.integration.worker.rig import LIMIT_S, Rig, memory_log, of, running, settings_for
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics, partition_of
-from trackside.worker.locks import kill_holders, try_lock
+from trackside.worker.attempts.device_locks import kill_holders, try_lock
 
 ROOT = Path(__file__).parents[3]
 

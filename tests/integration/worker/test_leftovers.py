@@ -11,8 +11,8 @@ from tests.integration.worker.programs import DAEMON, started, task_of
 from tests.integration.worker.rig import alive
 from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
-from trackside.worker.leftovers import end_marked
-from trackside.worker.locks import try_lock
+from trackside.worker.attempts.device_locks import try_lock
+from trackside.worker.child.orphans import end_marked
 
 HIDES = "say(report=daemon())\n"
 STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600']).pid)\n"

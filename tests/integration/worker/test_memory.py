@@ -21,8 +21,8 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topics
-from trackside.worker.cgroups import cgroups_of
-from trackside.worker.journal import Placement
+from trackside.worker.attempts.cgroups import cgroups_of
+from trackside.worker.reporting.journal import Placement
 
 MIB = 2**20
 

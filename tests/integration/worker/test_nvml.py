@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.nvml.standin import GIB, UNKNOWN, FakeNvml
-from trackside.worker.devices import Place, gpu_places
-from trackside.worker.nvml import GpuError, GpuProcess, Nvml, Reading
-from trackside.worker.watch import Owned, Watch
+from trackside.worker.host.devices import Place, gpu_places
+from trackside.worker.host.nvml import GpuError, GpuProcess, Nvml, Reading
+from trackside.worker.host.sampler import Owned, Watch
 
 # A process of its own that finds the library by its name, as a worker does.
 LIST = """
 import json
-from trackside.worker.devices import discover
+from trackside.worker.host.devices import discover
 print(json.dumps([place.device.model_dump() for place in discover(1)]))
 """
 # A task's session with a second process in it; its first process uses the CPU until it is told to end.
@@ -242,7 +242,7 @@ async def test_a_driver_that_never_answers_keeps_nobody_waiting(
     fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures, clock = Failures(), Clock()
-    monkeypatch.setattr("trackside.worker.watch.time", clock)
+    monkeypatch.setattr("trackside.worker.host.sampler.time", clock)
     looking = watch(places, nvml, failures, interval_s=0.02)
     while not (await looking.look()).devices:  # the thread that asks may begin late
         pass
@@ -266,7 +266,7 @@ async def test_fm_13_a_worker_that_slept_while_it_asked_the_driver_gives_it_time
 ) -> None:
     """All its GPUs had failed, for good."""
     failures, clock = Failures(), Clock()
-    monkeypatch.setattr("trackside.worker.watch.time", clock)
+    monkeypatch.setattr("trackside.worker.host.sampler.time", clock)
     looking = watch(places, nvml, failures, interval_s=0.02)
     fake_nvml.hang()
     try:

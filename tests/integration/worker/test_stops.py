@@ -24,7 +24,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.worker.protocol import spoken
+from trackside.worker.child.protocol import spoken
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ async def test_t13_a_second_order_to_train_is_turned_away_in_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker never says it twice; so here one that stutters."""
-    monkeypatch.setattr("trackside.worker.runner.spoken", lambda word: spoken(word) * 2)
+    monkeypatch.setattr("trackside.worker.attempts.attempt.spoken", lambda word: spoken(word) * 2)
     topics = Topics("t.")
     async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
         await rig.run("a")

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.projections.batch_histories import Decision, stopped, troubled, unfinished
-from trackside.cli import batch_board, following, screen, submitting
-from trackside.cli.board import Board
-from trackside.cli.failures import Failure, Reported
-from trackside.cli.report import Report, section
-from trackside.cli.report_page import page
+from trackside.cli.commands import submit as submitting
+from trackside.cli.render import batch_board, screen
+from trackside.cli.render import follow as following
+from trackside.cli.render.report import Report, section
+from trackside.cli.render.report_page import page
+from trackside.cli.render.search_board import Board
+from trackside.cli.runtime.failures import Failure, Reported
 from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from trackside.cli.app import call
-from trackside.cli.changing import assignments, seconds
-from trackside.cli.failures import Misuse
+from trackside.cli.commands.change import assignments, seconds
+from trackside.cli.runtime.failures import Misuse
 from trackside.sdk.trial_lists import past_trial
 
 

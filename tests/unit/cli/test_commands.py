@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from trackside.cli import screen, submitting
 from trackside.cli.app import COMMANDS, call
-from trackside.cli.board import Board, best_line, progress_line
-from trackside.cli.looking import as_object, line
+from trackside.cli.commands import submit as submitting
+from trackside.cli.commands.watch import as_object, line
+from trackside.cli.render import screen
+from trackside.cli.render.search_board import Board, best_line, progress_line
 from trackside.contracts import documents
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.documents import files

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.cli.written import TASK, Written
 from tests.unit.domain.given import FIRST_MS
-from trackside.cli.failures import Failure
-from trackside.cli.logs import Shown, Source, printable, show_logs
+from trackside.cli.commands.logs import Shown, Source, printable, show_logs
+from trackside.cli.runtime.failures import Failure
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.errors import OffsetGoneError

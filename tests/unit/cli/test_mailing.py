@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from trackside.cli.mailing import Letterbox, Post, letter
-from trackside.cli.report import Failed, Finished, Report, Section
+from trackside.cli.commands.mail import Letterbox, Post, letter
+from trackside.cli.render.report import Failed, Finished, Report, Section
 
 
 def report(stream_id: str = "compare-1") -> Report:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trackside.cli.failures import Misuse
-from trackside.cli.publishing import Result, as_object, as_row, exit_code, parse_wishes, why
+from trackside.cli.commands.publish import Result, as_object, as_row, exit_code, parse_wishes, why
+from trackside.cli.runtime.failures import Misuse
 from trackside.sdk.publication import Accepted, Publication, Refused
 
 PUBLISHED = Publication("trackside.commands", 2, 17, "c1", "s1")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trackside.cli.pulses import BEATS_EACH, newest_beats, read_beats, with_use
+from trackside.cli.runtime.heartbeats import BEATS_EACH, newest_beats, read_beats, with_use
 from trackside.contracts.fleet import DeviceReading, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.topics import Topics
 from trackside.eventlog.author import Author

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import structlog
 
-from trackside.cli import simulating
 from trackside.cli.app import call
-from trackside.replay import simulation, virtual_shelf
-from trackside.replay.simulated_scene import Outcomes, Scene
+from trackside.cli.commands import simulate as simulating
+from trackside.simulation import run as simulation
+from trackside.simulation.scenario import Outcomes, Scene
+from trackside.simulation.virtual import segment_store as virtual_shelf
 
 FLEET = ["simulate", "--workers", "2", "--devices", "3", "--trials", "8", "--seconds", "1:2"]
 

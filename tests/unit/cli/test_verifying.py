@@ -2,9 +2,9 @@
 
 import pytest
 
-from trackside.cli.verifying import SHOWN, as_object, show
-from trackside.replay.verify import Verdict
-from trackside.replay.verify_findings import INVARIANTS, NEEDS_POSTGRES, NOT_YET, Finding
+from trackside.cli.commands.verify import SHOWN, as_object, show
+from trackside.verify.findings import INVARIANTS, NEEDS_POSTGRES, NOT_YET, Finding
+from trackside.verify.log import Verdict
 
 MESSAGE = "device w1/cpu-0 has task b while it has a"
 

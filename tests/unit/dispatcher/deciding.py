@@ -7,8 +7,8 @@ from trackside.contracts.commands import RULES, CommandReceived, CommandRefused,
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import REFUSAL_CODES
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher import decide
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.domain.outcome import Outcome
 
 START = StartSearch.wire_type()

@@ -21,9 +21,9 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.advisor import Advisor
-from trackside.dispatcher.lanes import Lane, Op
+from trackside.dispatcher.advice.advisor_process import Lane, Op
+from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
 from trackside.eventlog.author import Author

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Memory
+from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.tuners.tuner import Memory
 
 SPACE: dict[str, dict[str, Any]] = {
     "optimizer": {"type": "choice", "values": ["sgd", "adam", None]},

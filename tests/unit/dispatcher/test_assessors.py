@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.unit.dispatcher.pruning import Alone
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.assessment import Assessment
-from trackside.dispatcher.assessors import ASSESSORS, problem
-from trackside.dispatcher.rules import percentile_of
+from trackside.dispatcher.advisor.assessor import Assessment
+from trackside.dispatcher.assessors.catalogue import ASSESSORS, problem
+from trackside.dispatcher.assessors.stopping_rules import percentile_of
 from trackside.domain.past import Row
 
 MEDIAN: dict[str, Any] = {"name": "median", "options": {"n_startup_trials": 2, "n_warmup_steps": 1}}

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.domain.given import record_of
 from trackside.contracts.advice import LaneBacklogged, LaneCleared
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.backlog import Backlog
-from trackside.dispatcher.lanes import BACKLOG_LIMIT, Lane
+from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, Lane
+from trackside.dispatcher.advice.backlog import Backlog
+from trackside.dispatcher.advice.suggestions import Advice
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome

@@ -29,9 +29,9 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher import decide
-from trackside.dispatcher.batches import MOST_TASKS
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.batch import MOST_TASKS
+from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState

@@ -46,7 +46,8 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
-from trackside.dispatcher import deadlines, decide
+from trackside.dispatcher.decisions import deadlines
+from trackside.dispatcher.decisions import react as decide
 from trackside.domain.search import OVER
 
 WIDER = {"lr": {"type": "uniform", "low": 0.0, "high": 2.0}}

@@ -36,8 +36,8 @@ from trackside.contracts.searches import (
     TrialStatus,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher import decide
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.domain.outcome import Outcome
 
 STOP = StopSearch.wire_type()

@@ -24,11 +24,12 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher import changes, decide
-from trackside.dispatcher.advisor import Advisor
-from trackside.dispatcher.history import TunerHistory
-from trackside.dispatcher.lanes import Lane, Op, TunerLane
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.advice.advisor_process import Lane, Op, TunerLane
+from trackside.dispatcher.advice.tuner_history import TunerHistory
+from trackside.dispatcher.advisor.advisor import Advisor
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions import search_changes as changes
+from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
 from trackside.domain.streams import dump, load

@@ -7,9 +7,9 @@ import pytest
 from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
 from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.exchange import Exchange
-from trackside.dispatcher.lanes import LaneTimeout
-from trackside.dispatcher.signatures import Signatures
+from trackside.dispatcher.advice.advisor_process import LaneTimeout
+from trackside.dispatcher.advice.remote_exchange import Exchange
+from trackside.dispatcher.intake.signatures import Signatures
 from trackside.eventlog.author import Author
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog

@@ -11,12 +11,13 @@ from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
 from trackside.contracts.message import Event
 from trackside.contracts.searches import Assessor, AssessorFailure, SearchFailed
 from trackside.contracts.tasks import TaskStopRequested
-from trackside.dispatcher import assessment, decide
-from trackside.dispatcher.assessment import Assessment
-from trackside.dispatcher.decide import Answer
-from trackside.dispatcher.judging import Judging
-from trackside.dispatcher.offer import Offer
-from trackside.dispatcher.rules import Course, Independent
+from trackside.dispatcher.advice.assessments import Judging
+from trackside.dispatcher.advisor import assessor as assessment
+from trackside.dispatcher.advisor.assessor import Assessment
+from trackside.dispatcher.assessors.stopping_rules import Course, Independent
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.background import Background
 

@@ -18,11 +18,11 @@ from trackside.contracts.searches import (
     Tuner,
     TunerFailure,
 )
-from trackside.dispatcher import decide
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.lanes import AdviceFailed, Lane, LaneTimeout
-from trackside.dispatcher.memory import TunerWaits
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, Lane, LaneTimeout
+from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import dump, load
 from trackside.eventlog.background import Background

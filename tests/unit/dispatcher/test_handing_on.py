@@ -16,8 +16,9 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
-from trackside.dispatcher import decide, handing_on
-from trackside.dispatcher.offer import Offer
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions import trial_reuse as handing_on
+from trackside.dispatcher.decisions.capabilities import Offer
 
 
 def said(told: Told) -> list[Event]:

@@ -20,9 +20,9 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.searches import Assessor, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.history import TunerHistory
-from trackside.dispatcher.history import ended as ended_item
-from trackside.dispatcher.lanes import HistoryItem
+from trackside.dispatcher.advice.advisor_process import HistoryItem
+from trackside.dispatcher.advice.tuner_history import TunerHistory
+from trackside.dispatcher.advice.tuner_history import ended as ended_item
 from trackside.domain.streams import dump, load
 
 TRIALS = 12

@@ -6,7 +6,7 @@ import hashlib
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.intake import Intake, next_commands
+from trackside.dispatcher.intake.intake import Intake, next_commands
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import HEAD_BYTES

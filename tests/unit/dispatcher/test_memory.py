@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.searching import Item, Setup, end_of, lived, rebuilt, score
-from trackside.dispatcher.axes import axes_of, flat, inner, point, size, unfit
-from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import Memory
+from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.tuners.axes import axes_of, flat, inner, point, size, unfit
+from trackside.dispatcher.tuners.tuner import Memory
 
 TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")
 STATEFUL: list[dict[str, Any]] = [

@@ -15,12 +15,12 @@ from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher import several
-from trackside.dispatcher.advisor import Advisor
-from trackside.dispatcher.history import ended as ended_item
-from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import suggestion_seed
-from trackside.dispatcher.trial_ends import trial_ended
+from trackside.dispatcher.advice.tuner_history import ended as ended_item
+from trackside.dispatcher.advisor.advisor import Advisor
+from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.decisions import search_objectives as several
+from trackside.dispatcher.decisions.trial_results import trial_ended
+from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.search import Trial
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.unit.domain.plausible import Chance
-from trackside.dispatcher.over import Over, over_in
+from trackside.dispatcher.decisions.ended_trials import Over, over_in
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from tests.unit.dispatcher.test_refused_streams import Loop, codes
 from trackside.contracts.commands import CommandRefused, Source
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.receipt_positions import earliest
-from trackside.dispatcher.receipts import Receipts, Wanted, answer_in
+from trackside.dispatcher.intake.receipt_positions import earliest
+from trackside.dispatcher.intake.receipts import Receipts, Wanted, answer_in
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background

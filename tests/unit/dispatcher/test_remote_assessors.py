@@ -2,9 +2,9 @@
 
 from tests.unit.domain.given import search_running
 from trackside.contracts.searches import Assessor
-from trackside.dispatcher.assessors import problem
-from trackside.dispatcher.exchange import REQUEST_BYTES_MAX
-from trackside.dispatcher.remote_assessors import POINTS_MAX, Courses, request_of
+from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, Courses, request_of
+from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
+from trackside.dispatcher.assessors.catalogue import problem
 from trackside.domain.past import Row
 from trackside.domain.search import Search
 

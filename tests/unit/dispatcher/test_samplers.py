@@ -27,9 +27,9 @@ from tests.unit.dispatcher.searching import (
     out_of_order,
     rebuilt,
 )
-from trackside.dispatcher.axes import quantized
-from trackside.dispatcher.memories import opened
-from trackside.dispatcher.memory import suggestion_seed
+from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.tuners.axes import quantized
+from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 QUANTIZED = {**SPACE, "width": {"type": "quniform", "low": 10.0, "high": 95.0, "step": 20.0}}
 GRID: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from tests.unit.dispatcher.searching import SPACE, score
 from tests.unit.dispatcher.test_samplers import draw_all
 from trackside.contracts.message import Message
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialSuggested
-from trackside.dispatcher.memory import suggestion_seed
+from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing

@@ -4,8 +4,8 @@ from tests.unit.domain.given import begun, report, status, task_active, token
 from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.lanes import Lane
+from trackside.dispatcher.advice.advisor_process import Lane
+from trackside.dispatcher.advice.suggestions import Advice
 from trackside.eventlog.background import Background
 
 TOPICS = Topics()

@@ -21,8 +21,8 @@ from trackside.contracts.ingress import read_command
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.app import main
-from trackside.dispatcher.intake import Intake
-from trackside.dispatcher.signatures import BadKeysError, Key, Policy, Signatures, read_keys
+from trackside.dispatcher.intake.intake import Intake
+from trackside.dispatcher.intake.signatures import BadKeysError, Key, Policy, Signatures, read_keys
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import Entry, Headers, Outgoing
 from trackside.sdk.publication import outgoing

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.dispatcher.searching import NESTED, NUMBERS, SPACE
 from trackside.contracts.search_space import TYPES
-from trackside.dispatcher.tuners import TUNERS, problem
+from trackside.dispatcher.tuners.catalogue import TUNERS, problem
 
 FINITE: dict[str, dict[str, Any]] = {
     "optimizer": {
@@ -132,7 +132,9 @@ def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
 def test_a_service_that_checks_tuners_loads_neither_optuna_nor_numpy() -> None:
     program = (
         "import sys\n"
-        "from trackside.dispatcher import assessors, lanes, tuners\n"
+        "from trackside.dispatcher.advice import advisor_process\n"
+        "from trackside.dispatcher.assessors import catalogue as assessors\n"
+        "from trackside.dispatcher.tuners import catalogue as tuners\n"
         "assert tuners.problem({'x': {'type': 'uniform', 'low': 0, 'high': 1}}, {'name': 'grid'})\n"
         "assert assessors.problem({'name': 'nope'})\n"
         "assert not {'optuna', 'numpy'} & set(sys.modules)\n"

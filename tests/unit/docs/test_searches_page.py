@@ -7,8 +7,8 @@ import pytest
 
 from trackside.contracts.search_space import NNI_FIELDS, TYPES
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher.assessors import ASSESSORS
-from trackside.dispatcher.tuners import TUNERS, problem
+from trackside.dispatcher.assessors.catalogue import ASSESSORS
+from trackside.dispatcher.tuners.catalogue import TUNERS, problem
 from trackside.sdk.specs import parse_spec
 
 TEXT = (Path(__file__).parents[3] / "docs" / "searches.md").read_text("utf-8")

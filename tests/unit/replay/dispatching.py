@@ -38,7 +38,7 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher import handing_on
+from trackside.dispatcher.decisions import trial_reuse as handing_on
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 

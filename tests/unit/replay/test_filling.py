@@ -4,7 +4,7 @@ from functools import partial
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.filling import Processes, Share, packed
+from trackside.replay.rebuild.fill import Processes, Share, packed
 
 OPEN = partial(KafkaLog, "127.0.0.1:1", client_id="test")
 

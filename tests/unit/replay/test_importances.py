@@ -9,7 +9,7 @@ import pytest
 from trackside.contracts.search_space import Choice, Space
 from trackside.contracts.searches import SearchSpec, TrialStatus
 from trackside.domain.search import Search, Trial
-from trackside.replay.importances import TooFewTrialsError, flattened, importances
+from trackside.replay.derive.importances import TooFewTrialsError, flattened, importances
 
 pytestmark = pytest.mark.thorough  # Optuna takes seconds to be imported
 

@@ -9,12 +9,12 @@ from tests.unit.projections.histories import small
 from tests.unit.replay.recorded import TOPICS, empty, events_of
 from trackside.domain.streams import dump
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay import kept as keeping
-from trackside.replay import timeline
-from trackside.replay.finding import find
-from trackside.replay.kept import Kept
-from trackside.replay.moments import NOW, Moment
-from trackside.replay.timeline import Past, past_at
+from trackside.replay.find import find
+from trackside.replay.history import history as timeline
+from trackside.replay.history import state_cache as keeping
+from trackside.replay.history.history import Past, past_at
+from trackside.replay.history.moments import NOW, Moment
+from trackside.replay.history.state_cache import Kept
 
 FEW = 10
 

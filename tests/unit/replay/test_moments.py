@@ -2,8 +2,8 @@
 
 import pytest
 
-from trackside.replay.errors import BadRangeError
-from trackside.replay.moments import NOW, Moment, parse_moment
+from trackside.replay.history.errors import BadRangeError
+from trackside.replay.history.moments import NOW, Moment, parse_moment
 
 NOW_MS = 1_700_000_000_000
 

@@ -15,10 +15,10 @@ from tests.unit.domain.given import (
 from tests.unit.projections.batch_histories import troubled
 from tests.unit.replay.recorded import TOPICS, empty, write
 from trackside.contracts.tasks import AttemptEnd
-from trackside.replay.finding import find
-from trackside.replay.moments import Moment
-from trackside.replay.pictures import Change, changes, picture
-from trackside.replay.timeline import past_at
+from trackside.replay.find import find
+from trackside.replay.history.describe import Change, changes, picture
+from trackside.replay.history.history import past_at
+from trackside.replay.history.moments import Moment
 
 
 def named(found: list[Change]) -> dict[str, Change]:

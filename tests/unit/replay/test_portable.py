@@ -17,8 +17,10 @@ from trackside.domain.streams import dump
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.snapshots import fold_name
-from trackside.replay import importing
-from trackside.replay.errors import (
+from trackside.replay.causality.why import why
+from trackside.replay.find import find
+from trackside.replay.history.describe import picture
+from trackside.replay.history.errors import (
     AlreadyImportedError,
     BadNameError,
     DamagedFileError,
@@ -27,15 +29,13 @@ from trackside.replay.errors import (
     UnknownStreamError,
     UnsupportedFileError,
 )
-from trackside.replay.exporting import Exported, export
-from trackside.replay.finding import find
-from trackside.replay.importing import Imported, import_file
-from trackside.replay.imports import IMPORT, PLACE, TIME
-from trackside.replay.moments import Moment
-from trackside.replay.pictures import picture
-from trackside.replay.portable import LineWriter, state_digest
-from trackside.replay.timeline import past_at
-from trackside.replay.why import why
+from trackside.replay.history.history import past_at
+from trackside.replay.history.moments import Moment
+from trackside.replay.transfer import import_stream as importing
+from trackside.replay.transfer.export import Exported, export
+from trackside.replay.transfer.file_format import LineWriter, state_digest
+from trackside.replay.transfer.import_stream import Imported, import_file
+from trackside.replay.transfer.imported_streams import IMPORT, PLACE, TIME
 
 STREAMS = ["one", "two", "tasks", "halted", "going", "open"]
 ELSEWHERE = Topics(prefix="other.", event_partitions=5)

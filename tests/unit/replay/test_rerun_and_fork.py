@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.dispatcher.deciding import OFFER, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
-from trackside.cli import screen
-from trackside.cli.again import show
+from trackside.cli.commands.replay.rerun import show
+from trackside.cli.render import screen
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -18,13 +18,13 @@ from trackside.contracts.searches import (
     TrialsImported,
     TrialSuggested,
 )
-from trackside.dispatcher import listed
-from trackside.dispatcher.history import TunerHistory
+from trackside.dispatcher.advice.tuner_history import TunerHistory
+from trackside.dispatcher.tuners import enumerated as listed
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
-from trackside.replay.errors import BadScenarioError, NotRecordedError
-from trackside.replay.fork import fork_of, parse_changes
-from trackside.replay.rerun import rerun_of, side_by_side
+from trackside.replay.derive.fork import fork_of, parse_changes
+from trackside.replay.derive.rerun import rerun_of, side_by_side
+from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
 
 def two_ended_one_open(**changed: Any) -> Search:

@@ -4,15 +4,15 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
 from tests.unit.replay.recorded import TOPICS, empty, tell
-from trackside.cli import screen
-from trackside.cli.past import change_lines, show_past
-from trackside.cli.progressing import progress_of, rate
-from trackside.cli.why import drawn
+from trackside.cli.commands.replay.show import change_lines, show_past
+from trackside.cli.commands.replay.why import drawn
+from trackside.cli.render import screen
+from trackside.cli.render.progress import progress_of, rate
 from trackside.contracts.searches import SearchStopRequested
-from trackside.replay.finding import find
-from trackside.replay.pictures import changes, picture
-from trackside.replay.timeline import past_at
-from trackside.replay.why import why
+from trackside.replay.causality.why import why
+from trackside.replay.find import find
+from trackside.replay.history.describe import changes, picture
+from trackside.replay.history.history import past_at
 
 
 def long_search(trials: int) -> Told:

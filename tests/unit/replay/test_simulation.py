@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from trackside.replay.simulated_scene import Outcomes, Scene, calm
-from trackside.replay.simulation import simulate, sweep
+from trackside.simulation.run import simulate, sweep
+from trackside.simulation.scenario import Outcomes, Scene, calm
 
 QUICK_SEEDS = 6
 DIGESTS = """
-from trackside.replay.simulated_scene import Scene
-from trackside.replay.simulation import Simulation
+from trackside.simulation.scenario import Scene
+from trackside.simulation.run import Simulation
 from trackside.telemetry.logs import configure_logs
 
 configure_logs(json_logs=False, level="critical")

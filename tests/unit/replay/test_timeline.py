@@ -13,10 +13,10 @@ from trackside.contracts.tasks import TaskRefused
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.errors import BadRangeError, UnknownStreamError
-from trackside.replay.finding import find
-from trackside.replay.moments import NOW, Moment
-from trackside.replay.timeline import Past, past_at, pasts
+from trackside.replay.find import find
+from trackside.replay.history.errors import BadRangeError, UnknownStreamError
+from trackside.replay.history.history import Past, past_at, pasts
+from trackside.replay.history.moments import NOW, Moment
 
 
 @pytest.fixture

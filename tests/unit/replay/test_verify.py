@@ -40,10 +40,10 @@ from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.verify import examine, verify
-from trackside.replay.verify_commands import GRACE_MS
-from trackside.replay.verify_findings import INVARIANTS
-from trackside.replay.verify_streams import Verifier
+from trackside.verify.commands import GRACE_MS
+from trackside.verify.findings import INVARIANTS
+from trackside.verify.log import examine, verify
+from trackside.verify.streams import Verifier
 
 TOPICS = Topics(event_partitions=3)
 INSTALLATIONS = 150

@@ -9,7 +9,7 @@ from tests.unit.replay.bugs import BUGS, Bug
 from tests.unit.replay.installation import Installation
 from tests.unit.replay.straying import begun, live
 from tests.unit.replay.verifying import findings_of
-from trackside.replay.verify_findings import INVARIANTS
+from trackside.verify.findings import INVARIANTS
 
 pytestmark = pytest.mark.thorough
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.replay.installed_worker import GIB
 from trackside.contracts.fleet import Device
-from trackside.replay.verify_devices import Holding, Uses
-from trackside.replay.verify_findings import Findings, Where
-from trackside.replay.verify_fleet import Life
+from trackside.verify.devices import Holding, Uses
+from trackside.verify.findings import Findings, Where
+from trackside.verify.fleet import Life
 
 GPU = Device(device_id="gpu-0", kind="gpu", name="GPU", memory_bytes=8 * GIB)
 SLOT = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=GIB)

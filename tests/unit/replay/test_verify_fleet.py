@@ -6,8 +6,8 @@ from tests.unit.domain.given import record_of
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAccepted
-from trackside.replay.verify_findings import Findings
-from trackside.replay.verify_fleet import LATE_MS, SKEW_MS, Lives
+from trackside.verify.findings import Findings
+from trackside.verify.fleet import LATE_MS, SKEW_MS, Lives
 
 JOINED_MS = 1_000_000
 GONE_MS = 2_000_000

@@ -13,8 +13,8 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.clock import Moment, forward, monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
-from trackside.replay.virtual_log import VirtualLog, Weather
-from trackside.replay.virtual_loop import EPOCH_MS, Process, VirtualLoop
+from trackside.simulation.virtual.log import VirtualLog, Weather
+from trackside.simulation.virtual.loop import EPOCH_MS, Process, VirtualLoop
 from trackside.telemetry.health import Health
 
 

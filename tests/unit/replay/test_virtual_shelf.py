@@ -3,9 +3,9 @@
 import pytest
 
 from trackside.eventlog.log import Entry
-from trackside.replay import virtual_shelf
-from trackside.replay.simulated_figures import growth_of
-from trackside.replay.virtual_shelf import Shelf, size_of
+from trackside.simulation.statistics import growth_of
+from trackside.simulation.virtual import segment_store as virtual_shelf
+from trackside.simulation.virtual.segment_store import Shelf, size_of
 
 PLACE = ("trackside.events", 2)
 

@@ -9,15 +9,15 @@ import pytest
 from tests.unit.domain.given import finish, search_running, submitted, suggested
 from tests.unit.projections.histories import decisions
 from tests.unit.replay.recorded import TOPICS, empty, tell, write
-from trackside.cli import screen
+from trackside.cli.render import screen
 from trackside.contracts.searches import TrialStatus
-from trackside.replay.errors import BadScenarioError, NotRecordedError
-from trackside.replay.finding import find
-from trackside.replay.moments import Moment
-from trackside.replay.whatif import Scenario, run
-from trackside.replay.whatif_compare import Question, compare, parse_assessor, parse_policy
-from trackside.replay.whatif_plot import page, png
-from trackside.replay.whatif_record import Recording, Trace, recording_of
+from trackside.replay.find import find
+from trackside.replay.history.errors import BadScenarioError, NotRecordedError
+from trackside.replay.history.moments import Moment
+from trackside.whatif.bar_chart import page, png
+from trackside.whatif.compare import Question, compare, parse_assessor, parse_policy
+from trackside.whatif.recording import Recording, Trace, recording_of
+from trackside.whatif.resimulate import Scenario, run
 
 MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
 
@@ -212,7 +212,7 @@ def test_a_comparison_is_json_and_two_pictures() -> None:
 def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trackside.cli.whatif import show
+    from trackside.cli.commands.replay.whatif import show
 
     monkeypatch.setattr(screen, "WIDTH", 60)
     found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question([MEDIAN]))
@@ -223,7 +223,7 @@ def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(
 
 
 def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    from trackside.cli.whatif import show
+    from trackside.cli.commands.replay.whatif import show
 
     many = [parse_assessor("median:n_startup_trials=3,n_warmup_steps=5,interval_steps=2"), MEDIAN]
     show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question(many)))

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from tests.unit.replay.test_whatif import MEDIAN, recorded, trace
-from trackside.replay.whatif_compare import Comparison, Question, compare, parse_assessor
-from trackside.replay.whatif_curves import COLORS, DASHES, duration
-from trackside.replay.whatif_plot import page
+from trackside.whatif.bar_chart import page
+from trackside.whatif.compare import Comparison, Question, compare, parse_assessor
+from trackside.whatif.curve_chart import COLORS, DASHES, duration
 
 LONG = "median:n_startup_trials=3,n_warmup_steps=2,interval_steps=2,n_min_trials=4"
 TEXT = re.compile(

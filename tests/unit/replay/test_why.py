@@ -21,10 +21,10 @@ from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.causes import Step
-from trackside.replay.errors import UnknownSubjectError
-from trackside.replay.finding import find
-from trackside.replay.why import Why, why
+from trackside.replay.causality.causes import Step
+from trackside.replay.causality.why import Why, why
+from trackside.replay.find import find
+from trackside.replay.history.errors import UnknownSubjectError
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from random import Random
 from tests.unit.replay.installation import Installation
 from trackside.contracts.message import Record
 from trackside.domain.streams import Streams
-from trackside.replay.verify_findings import Finding, Where
-from trackside.replay.verify_streams import Fold, Verifier
+from trackside.verify.findings import Finding, Where
+from trackside.verify.streams import Fold, Verifier
 
 LATER_MS = 60_000
 

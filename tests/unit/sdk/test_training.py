@@ -208,7 +208,7 @@ def test_without_matplotlib_there_is_one_warning_and_no_picture(
         trained(tmp_path, 20)
     assert "history.png" not in names(tmp_path) and "model.pt" in names(tmp_path)
     assert [record.getMessage() for record in caplog.records] == [
-        "no history.png: matplotlib is not installed (pip install 'trackside-sdk[plot]')"
+        "no history.png: matplotlib is not installed (pip install 'trackside[plot]')"
     ]
 
 

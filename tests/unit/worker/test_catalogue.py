@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.worker.rig import EXAMPLES
-from trackside.worker.catalogue import CatalogueError, read
+from trackside.worker.catalogue.catalogue import CatalogueError, read
 
 
 def write(folder: Path, text: str) -> Path:

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from trackside.worker.causes import disk_is_full, out_of_memory
-from trackside.worker.reportable import described
+from trackside.worker.child.out_of_memory import disk_is_full, out_of_memory
+from trackside.worker.child.serialise import described
 
 
 class OutOfMemoryError(RuntimeError):

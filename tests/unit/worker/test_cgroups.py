@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.worker.cgroups import Cgroups, cgroups_of
+from trackside.worker.attempts.cgroups import Cgroups, cgroups_of
 
 MIB = 2**20
 WAITS = "import sys; sys.stdin.readline(); bytearray(int(sys.argv[1])); print('fits')"

@@ -1,7 +1,7 @@
 """Places for tasks: GPUs by the names CUDA wants, slots of the CPU with their share of the memory."""
 
-from trackside.worker.devices import cpu_places, gpu_places
-from trackside.worker.nvml import Gpu, GpuError, Nvml
+from trackside.worker.host.devices import cpu_places, gpu_places
+from trackside.worker.host.nvml import Gpu, GpuError, Nvml
 
 
 class Listed(Nvml):

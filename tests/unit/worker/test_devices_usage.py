@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.nvml import GpuProcess, Reading
-from trackside.worker.usage import (
+from trackside.worker.host.nvml import GpuProcess, Reading
+from trackside.worker.host.usage import (
     CpuTime,
     Group,
     HostMemory,

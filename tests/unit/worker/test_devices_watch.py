@@ -1,8 +1,8 @@
 """What the watch makes of what it reads: who has failed, who uses what."""
 
-from trackside.worker.nvml import GpuError, GpuProcess, Reading
-from trackside.worker.usage import CpuTime, Group, HostMemory, Usage
-from trackside.worker.watch import Owned, Sample, Standing, device_readings, standing, task_uses
+from trackside.worker.host.nvml import GpuError, GpuProcess, Reading
+from trackside.worker.host.sampler import Owned, Sample, Standing, device_readings, standing, task_uses
+from trackside.worker.host.usage import CpuTime, Group, HostMemory, Usage
 
 WELL = Reading(used_bytes=10, reserved_bytes=0, utilisation_percent=40, processes=())
 LATE = GpuError("Timeout")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.worker.endings import judged, recovered
-from trackside.worker.reportable import UnreportableError, described, reportable
-from trackside.worker.words import REDACTED, cut, printable, redact
+from trackside.worker.attempts.outcome import judged, recovered
+from trackside.worker.child.serialise import UnreportableError, described, reportable
+from trackside.worker.redaction import REDACTED, cut, printable, redact
 
 FINISHED = {"end": "finished", "result": {"x": 1}, "load_time_ms": 1, "train_time_ms": 2, "reports": []}
 FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": ""}}

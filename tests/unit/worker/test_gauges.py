@@ -6,9 +6,9 @@ from tests.unit.worker.test_ledger import GIB, claim, ledger, put
 from trackside.contracts.fleet import DeviceReading
 from trackside.telemetry import metrics
 from trackside.worker.gauges import DeviceUse, Gauges, device_uses
-from trackside.worker.ledger import Stage
-from trackside.worker.usage import HostMemory, Usage
-from trackside.worker.watch import Snapshot
+from trackside.worker.host.sampler import Snapshot
+from trackside.worker.host.usage import HostMemory, Usage
+from trackside.worker.placements.ledger import Stage
 
 
 def snapshot(*readings: DeviceReading) -> Snapshot:

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from trackside.worker.huge_pages import HUGE_PAGE_BYTES, ranges
+from trackside.worker.child.huge_pages import HUGE_PAGE_BYTES, ranges
 
 MIB = 1_048_576
 COLLAPSE = """
 from pathlib import Path
-from trackside.worker.huge_pages import collapse
+from trackside.worker.child.huge_pages import collapse
 
 octets = bytearray(range(256)) * (64 * 4096)
 before = hash(bytes(octets))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trackside.contracts.fleet import Device
-from trackside.worker.ledger import HAS_DEVICES, HAS_PROCESS, Claim, Holding, Ledger, Stage
+from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Claim, Holding, Ledger, Stage
 
 GIB = 2**30
 

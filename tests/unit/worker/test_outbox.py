@@ -8,8 +8,8 @@ from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.telemetry.health import Health
-from trackside.worker import outbox
-from trackside.worker.outbox import Outbox
+from trackside.worker.reporting import outbox
+from trackside.worker.reporting.outbox import Outbox
 
 TOPICS = Topics("t.")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trackside.worker.pressure import LOOKS, Pressure
-from trackside.worker.usage import HostMemory
+from trackside.worker.attempts.memory_pressure import LOOKS, Pressure
+from trackside.worker.host.usage import HostMemory
 
 ROOMY = HostMemory(100, 50)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.program import ProgramFailedError, UnstartableError, ending_of
-from trackside.worker.program_lines import (
+from trackside.worker.child.program import ProgramFailedError, UnstartableError, ending_of
+from trackside.worker.child.program_lines import (
     MAX_LINE_BYTES,
     Final,
     Lines,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trackside.worker.orders import Orders, WorkerGoneError
-from trackside.worker.protocol import Guard, State, Word, line, read, spoken
+from trackside.worker.child.commands import Orders, WorkerGoneError
+from trackside.worker.child.protocol import Guard, State, Word, line, read, spoken
 
 LOAD, TRAIN, EXIT = Word("LOAD"), Word("TRAIN", "cuda:0"), Word("EXIT")
 NEXT, NONE = Word("NEXT", "", 1, {"x": 0.5}), Word("NEXT", "", 2)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RecallTask, RunTask, StopTask
-from trackside.worker.tokens import REMEMBERED_TASKS, Refusal, Tokens, Verdict
+from trackside.worker.placements.fencing import REMEMBERED_TASKS, Refusal, Tokens, Verdict
 
 
 def tokens() -> Tokens:

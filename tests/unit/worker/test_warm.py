@@ -8,9 +8,9 @@ import socket
 import pytest
 
 from trackside.contracts.fleet import Device
-from trackside.worker.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
-from trackside.worker.processes import Forkserver, Process
-from trackside.worker.warm import WarmProcesses
+from trackside.worker.attempts.forkserver_client import Forkserver, Process
+from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
+from trackside.worker.placements.warm_processes import WarmProcesses
 
 MEMORY = {"memory_bytes": 10, "cuda_memory_bytes": 2}
 

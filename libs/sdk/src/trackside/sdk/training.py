@@ -178,7 +178,7 @@ class Training:
         try:
             import matplotlib.figure  # noqa: F401 - only to know whether it is there
         except ImportError:
-            log.warning("no %s: matplotlib is not installed (pip install 'trackside-sdk[plot]')", CURVES)
+            log.warning("no %s: matplotlib is not installed (pip install 'trackside[plot]')", CURVES)
             self._draws = False
         else:
             self._written(self._folder / CURVES, lambda file: draw(file, names, self.history))

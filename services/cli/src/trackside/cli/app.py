@@ -6,27 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
-from trackside.cli import (
-    changing,
-    demo,
-    estimating,
-    listing,
-    logs,
-    looking,
-    mailing,
-    publishing,
-    reading,
-    replaying,
-    screen,
-    services,
-    simulating,
-    stacking,
-    submitting,
-    trading,
-    verifying,
-    weighing,
-)
-from trackside.cli.running import INTERRUPTED, explained
+from trackside.cli import demo
+from trackside.cli.commands import change as changing
+from trackside.cli.commands import estimates as estimating
+from trackside.cli.commands import importances as weighing
+from trackside.cli.commands import logs, services
+from trackside.cli.commands import mail as mailing
+from trackside.cli.commands import publish as publishing
+from trackside.cli.commands import show as reading
+from trackside.cli.commands import simulate as simulating
+from trackside.cli.commands import stack as stacking
+from trackside.cli.commands import submit as submitting
+from trackside.cli.commands import tasks as listing
+from trackside.cli.commands import trials as trading
+from trackside.cli.commands import verify as verifying
+from trackside.cli.commands import watch as looking
+from trackside.cli.commands.replay import app as replaying
+from trackside.cli.render import screen
+from trackside.cli.runtime.run import INTERRUPTED, explained
 from trackside.telemetry.logs import configure_logs
 
 START = "Start and stop"

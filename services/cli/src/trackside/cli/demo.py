@@ -6,11 +6,16 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli import examples, following, reading, replaying, screen, stacks
-from trackside.cli.failures import Failure
-from trackside.cli.running import run
-from trackside.cli.screen import Steps
-from trackside.cli.submitting import made_up_id
+from trackside.cli.commands import show as reading
+from trackside.cli.commands import stack_process as stacks
+from trackside.cli.commands.replay import app as replaying
+from trackside.cli.commands.submit import made_up_id
+from trackside.cli.render import follow as following
+from trackside.cli.render import screen
+from trackside.cli.render.screen import Steps
+from trackside.cli.runtime import examples
+from trackside.cli.runtime.failures import Failure
+from trackside.cli.runtime.run import run
 from trackside.contracts.message import Command
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.topics import Topics

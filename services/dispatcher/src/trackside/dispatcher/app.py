@@ -2,15 +2,15 @@
 
 import sys
 
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.intake import next_commands
-from trackside.dispatcher.lanes import Lane
-from trackside.dispatcher.receipt_positions import ReceiptPositions, earliest
-from trackside.dispatcher.receipts import Receipts
-from trackside.dispatcher.remote import Remote
+from trackside.dispatcher.advice.advisor_process import Lane
+from trackside.dispatcher.advice.remote_tuners import Remote
+from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.intake.intake import next_commands
+from trackside.dispatcher.intake.receipt_positions import ReceiptPositions, earliest
+from trackside.dispatcher.intake.receipts import Receipts
+from trackside.dispatcher.intake.signatures import BadKeysError, Signatures, read_keys
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
-from trackside.dispatcher.signatures import BadKeysError, Signatures, read_keys
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor

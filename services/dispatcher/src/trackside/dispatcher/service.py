@@ -11,16 +11,19 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.topics import Topics
-from trackside.dispatcher import deadlines, decide, own_assessors, own_tuners
-from trackside.dispatcher.advice import Advice
-from trackside.dispatcher.backlog import Backlog
-from trackside.dispatcher.deadlines import Deadlines
-from trackside.dispatcher.decide import Answer
-from trackside.dispatcher.intake import Intake
-from trackside.dispatcher.offer import Offer, offer_of
-from trackside.dispatcher.over import Over
-from trackside.dispatcher.receipts import Receipts
-from trackside.dispatcher.signatures import NOBODY_LOOKS, Signatures
+from trackside.dispatcher.advice.backlog import Backlog
+from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.decisions import deadlines
+from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.decisions.capabilities import Offer, offer_of
+from trackside.dispatcher.decisions.deadlines import Deadlines
+from trackside.dispatcher.decisions.ended_trials import Over
+from trackside.dispatcher.decisions.react import Answer
+from trackside.dispatcher.intake.intake import Intake
+from trackside.dispatcher.intake.receipts import Receipts
+from trackside.dispatcher.intake.signatures import NOBODY_LOOKS, Signatures
+from trackside.dispatcher.plugins import assessors as own_assessors
+from trackside.dispatcher.plugins import tuners as own_tuners
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink

@@ -19,27 +19,27 @@ from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.serving import Service, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
-from trackside.worker import catalogue as catalogues
-from trackside.worker.catalogue import Catalogue, CatalogueError
-from trackside.worker.cgroups import cgroups_of
-from trackside.worker.devices import Place, discover
+from trackside.worker.attempts.attempt import Workshop
+from trackside.worker.attempts.cgroups import cgroups_of
+from trackside.worker.attempts.device_locks import RETRY_S, Locks, try_lock
+from trackside.worker.attempts.forkserver_client import Forkserver, allowed_environment
+from trackside.worker.attempts.memory_pressure import Pressure
+from trackside.worker.catalogue import catalogue as catalogues
+from trackside.worker.catalogue.catalogue import Catalogue, CatalogueError
+from trackside.worker.host.devices import Place, discover
+from trackside.worker.host.nvml import Nvml
+from trackside.worker.host.sampler import Watch
+from trackside.worker.host.usage import read_host
 from trackside.worker.incarnation import Incarnation
-from trackside.worker.journal import Journal
-from trackside.worker.ledger import Ledger
-from trackside.worker.locks import RETRY_S, Locks, try_lock
-from trackside.worker.nvml import Nvml
-from trackside.worker.observing import Observing
-from trackside.worker.outbox import Outbox
-from trackside.worker.placements import Placements, Terms
-from trackside.worker.pressure import Pressure
-from trackside.worker.processes import Forkserver, allowed_environment
+from trackside.worker.monitor import Observing
+from trackside.worker.placements.fencing import Tokens
+from trackside.worker.placements.ledger import Ledger
+from trackside.worker.placements.placements import Placements, Terms
 from trackside.worker.recovery import settle_debts
-from trackside.worker.reporter import Voice
-from trackside.worker.runner import Workshop
+from trackside.worker.reporting.journal import Journal
+from trackside.worker.reporting.outbox import Outbox
+from trackside.worker.reporting.reporter import Voice
 from trackside.worker.settings import WorkerSettings
-from trackside.worker.tokens import Tokens
-from trackside.worker.usage import read_host
-from trackside.worker.watch import Watch
 
 log = structlog.get_logger("trackside.worker")
 

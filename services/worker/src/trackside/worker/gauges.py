@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from trackside.telemetry import metrics
 from trackside.telemetry.names import GaugeName
-from trackside.worker.ledger import HAS_DEVICES, Ledger
-from trackside.worker.usage import Usage
-from trackside.worker.watch import Snapshot
+from trackside.worker.host.sampler import Snapshot
+from trackside.worker.host.usage import Usage
+from trackside.worker.placements.ledger import HAS_DEVICES, Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
-from trackside.worker.catalogue import Catalogue
-from trackside.worker.held import GiveBack, placement_of
-from trackside.worker.placements import Placements
-from trackside.worker.reporter import Reporter, Voice
-from trackside.worker.tokens import Refusal, Tokens, Verdict
+from trackside.worker.catalogue.catalogue import Catalogue
+from trackside.worker.placements.fencing import Refusal, Tokens, Verdict
+from trackside.worker.placements.placement import GiveBack, placement_of
+from trackside.worker.placements.placements import Placements
+from trackside.worker.reporting.reporter import Reporter, Voice
 
 log = structlog.get_logger("trackside.worker")
 

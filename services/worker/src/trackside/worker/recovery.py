@@ -7,11 +7,11 @@ from itertools import chain
 import structlog
 
 from trackside.eventlog.log import Appended
-from trackside.worker.endings import recovered
-from trackside.worker.journal import Journal, Placement
-from trackside.worker.leftovers import NAMED, end_marked
-from trackside.worker.locks import Locks
-from trackside.worker.reporter import Reporter, Voice
+from trackside.worker.attempts.device_locks import Locks
+from trackside.worker.attempts.outcome import recovered
+from trackside.worker.child.orphans import NAMED, end_marked
+from trackside.worker.reporting.journal import Journal, Placement
+from trackside.worker.reporting.reporter import Reporter, Voice
 
 log = structlog.get_logger("trackside.worker")
 

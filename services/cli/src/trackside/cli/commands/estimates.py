@@ -1,0 +1,71 @@
+"""The command `estimates`: what users say that tasks need, beside what was learned of them."""
+
+from trackside.cli.render import screen
+from trackside.cli.render.screen import Column
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.run import run
+from trackside.contracts.memory import shown
+from trackside.projections.reads import Row, plain, reads
+
+
+def estimates(
+    as_json: AsJson = False,
+) -> None:
+    """List task types: the memory that users ask for, what was used, and what is learned from it.
+
+    What is learned is reserved for a task that asks for nothing: 10% over the most that the newest 20
+    finished attempts of its type have used.
+
+    \b
+    Examples:
+      trackside estimates
+      trackside estimates --json
+    """
+    run(_estimates(as_json))
+
+
+async def _estimates(as_json: bool) -> None:
+    async with reads(Addresses().dsn) as models:
+        rows = await models.rows("task_types")
+    if as_json:
+        screen.emit([plain(row) for row in rows])
+        return
+    columns = [
+        Column("task type", keep=True),
+        Column("finished", right=True),
+        Column("out of memory", right=True, optional=True),
+        Column("memory asked", right=True),
+        Column("used", right=True, optional=True),
+        Column("learned", right=True),
+    ]
+    cells = [_cells(row, "memory") for row in rows]
+    if any(row["estimate_cuda_memory_bytes"] or row["peak_cuda_memory_max_bytes"] for row in rows):
+        columns += [
+            Column("GPU asked", right=True),
+            Column("used", right=True, optional=True),
+            Column("learned", right=True),
+        ]
+        cells = [[*cell, *_sizes(row, "cuda_memory")] for cell, row in zip(cells, rows, strict=True)]
+    screen.show_table(columns, cells)
+    if not rows:
+        screen.complain("no task has been submitted yet")
+
+
+def _cells(row: Row, what: str) -> list[object]:
+    return [row["task_type"], row["finished"], row["out_of_memory"] or None, *_sizes(row, what)]
+
+
+def _sizes(row: Row, what: str) -> list[object]:
+    """Gives what was asked for, the most that was used, and what is learned."""
+    names = (f"estimate_{what}_bytes", f"peak_{what}_max_bytes", f"learned_{what}_bytes")
+    return [shown(row[name]) if row[name] else None for name in names]
+
+
+def learned_of(row: Row | None) -> str:
+    """Writes what is learned of a task type, empty for nothing: `590 MiB memory, 2 GiB CUDA memory`."""
+    if row is None:
+        return ""
+    named = (("learned_memory_bytes", "memory"), ("learned_cuda_memory_bytes", "CUDA memory"))
+    parts = [f"{shown(row[name])} {words}" for name, words in named if row[name]]
+    return f"{', '.join(parts)} (of {row['finished']} finished)" if parts else ""

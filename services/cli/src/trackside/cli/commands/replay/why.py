@@ -1,0 +1,146 @@
+"""The command `replay why`, and the timeline that it draws."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from trackside.cli.commands.replay.show import StreamId
+from trackside.cli.render import screen
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.run import run
+from trackside.contracts.topics import Topics
+from trackside.domain.outcome import Outcome
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.causality.causes import Step
+from trackside.replay.causality.why import Why
+from trackside.replay.causality.why import why as causes_of
+from trackside.replay.find import find
+
+FIRST_CAUSES, LAST_CAUSES = 1, 3
+SHOWN_REPORTS = 2
+REPORT = "MetricReported"
+_LIFE, _CAUSE, _THEN, _VOID, _DOTS = "●", "│", "▸", "✗", "┊"
+_STYLES = {_LIFE: "bold", _CAUSE: "", _THEN: "cyan", _VOID: "dim"}
+
+
+def why(
+    stream_id: StreamId,
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="SUBJECT", help="A trial's number, a task, an attempt TASK/N, a command."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show why something in a stream came to be: from the command to its end, and who decided.
+
+    Each line is an event with its offset, its time, its writer and the offset that it follows. What had no
+    effect is crossed out: it came too late, or twice.
+
+    \b
+    Examples:
+      trackside replay why digits-1 7
+      trackside replay why digits-1 7/2          (its second attempt)
+      trackside replay why digits-1 digits-1-start --json
+    """
+    run(_why(stream_id, subject, as_json))
+
+
+async def _why(stream_id: str, subject: str, as_json: bool) -> None:
+    addresses = Addresses()
+    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
+        found = await causes_of(history, subject)
+    if as_json:
+        screen.emit({"stream": stream_id} | found.as_json())
+        return
+    screen.say(f"{stream_id}: {found.subject.name}")
+    output = screen.console()
+    for line in drawn(found):
+        output.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def drawn(found: Why) -> Iterator[Text]:
+    """Draws the timeline: causes, the subject's life, what followed; long stretches are counted."""
+    first = found.own[0].offset
+    before = _causes([step for step in found.causes if step.offset < first])
+    later = [step for step in found.causes if step.offset > first]
+    life = _life(sorted([*found.own, *later], key=lambda step: step.offset))
+    began = (found.causes or found.own)[0].time_ms
+    foreign = {step.offset for step in later}
+    for part, steps in ((_CAUSE, before), (_LIFE, life), (_THEN, [*found.then])):
+        for step in steps:
+            if isinstance(step, str):
+                yield Text(f"{'':>29} {_DOTS} {step}", "dim")
+                continue
+            mark = _CAUSE if step.offset in foreign else part
+            yield _line(step, mark if step.outcome is Outcome.APPLIED else _VOID, began, found.subject.task)
+
+
+def _causes(steps: Sequence[Step]) -> list[Step | str]:
+    """Leaves out what lies within other tasks' lives, and the middle of a long row of tasks."""
+    groups = [list(group) for _, group in groupby(steps, key=lambda step: (step.task, step.attempt > 1))]
+    middle = groups[FIRST_CAUSES:-LAST_CAUSES]
+    found: list[Step | str] = []
+    for at, group in enumerate(groups):
+        is_middle = FIRST_CAUSES <= at < len(groups) - LAST_CAUSES
+        if is_middle and len(middle) > 1:
+            if at == FIRST_CAUSES:
+                found.append(_left_out(middle))
+        elif len(group) <= 3 or not group[0].task:
+            found += group
+        else:
+            found += [group[0], f"{len(group) - 2} events of task {group[0].task}", group[-1]]
+    return found
+
+
+def _left_out(groups: Sequence[Sequence[Step]]) -> str:
+    events = sum(len(group) for group in groups)
+    tasks = len({group[0].task for group in groups if group[0].task})
+    return f"{events} events of {tasks} tasks, each of which made room for the next"
+
+
+def _life(steps: Iterable[Step]) -> list[Step | str]:
+    """Leaves out the middle of a long row of reports."""
+    found: list[Step | str] = []
+    for is_report, group in groupby(steps, key=lambda s: s.what == REPORT and s.outcome is Outcome.APPLIED):
+        run_of = list(group)
+        if is_report and len(run_of) > 2 * SHOWN_REPORTS:
+            hidden = len(run_of) - 2 * SHOWN_REPORTS
+            found += [*run_of[:SHOWN_REPORTS], f"{hidden} more reports", *run_of[-SHOWN_REPORTS:]]
+        else:
+            found += run_of
+    return found
+
+
+def _line(step: Step, mark: str, began_ms: int, about: str) -> Text:
+    time = datetime.fromtimestamp(step.time_ms / 1000, UTC).astimezone()
+    clock = f"{time:%H:%M:%S.%f}"[:12]
+    later = _later(step.time_ms - began_ms)
+    follows = f" ←{step.follows}" if step.follows >= 0 else ""
+    void = "" if step.outcome is Outcome.APPLIED else f" [{step.outcome.value}: no effect]"
+    outside = f" ({step.outside})" if step.outside else ""
+    what = f"{step.what}{follows}{void} {_subject(step, about)}{step.said}{outside}".rstrip()
+    return Text(f"{step.offset:>7} {clock} {later:>8} {mark} {_writer(step):<12} {what}", _STYLES[mark])
+
+
+def _subject(step: Step, about: str) -> str:
+    """Names task and attempt of an event, the task only if it isn't the one that is asked about."""
+    if step.what in ("TrialSuggested", "TrialEnded") or not step.task:
+        return ""
+    task = "" if step.task == about else step.task
+    attempt = f"/{step.attempt}" if step.attempt else ""
+    return f"{task}{attempt} " if task or attempt else ""
+
+
+def _writer(step: Step) -> str:
+    name = step.instance if step.instance.startswith(step.role) else f"{step.role}/{step.instance}"
+    return name if len(name) <= 12 else f"{name[:11]}…"
+
+
+def _later(ms: int) -> str:
+    return f"+{ms} ms" if ms < 10_000 else f"+{screen.duration(ms / 1000)}".replace(" min", "m")

@@ -1,0 +1,206 @@
+"""Commands about the stack of this machine: `up`, `down`, `status`."""
+
+import asyncio
+import http.client
+import json
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trackside.cli.commands import stack_process as stacks
+from trackside.cli.render import screen
+from trackside.cli.render.screen import Column, Steps
+from trackside.cli.runtime.failures import Failure, Reported
+from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.run import run
+from trackside.embedded import stack
+from trackside.embedded.folder import ProcessStatus, StackStatus
+from trackside.embedded.ports import HOST
+from trackside.embedded.stack import Stack
+from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.reads import Row, plain, reads
+
+Catalogue = Annotated[
+    Path | None,
+    typer.Option("--catalogue", metavar="FILE", help="Tasks the worker may run; ./catalogue.yaml if there."),
+]
+Slots = Annotated[int, typer.Option("--slots", min=1, max=256, help="Tasks on the CPU at once.")]
+ASK_S = 10.0
+
+
+def up(
+    catalogue: Catalogue = None,
+    slots: Slots = stacks.SLOTS,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay; Ctrl-C stops the stack and leaves no process.")
+    ] = False,
+    leash: Annotated[
+        Path | None, typer.Option("--leash", hidden=True, help="Stop when this pipe's holder is gone.")
+    ] = None,
+) -> None:
+    """Start the stack of this folder: Kafka, Postgres, the services. Its data stays in .trackside/.
+
+    Without a catalogue of yours the worker gets that of the digits example. The first start downloads
+    Kafka's jars; a later one takes seconds. Where TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is
+    set, that server is used and none is started.
+
+    \b
+    Examples:
+      trackside up
+      trackside up --catalogue my-tasks/catalogue.yaml --slots 4
+      trackside up --foreground
+    """
+    found = stacks.running()
+    if found is not None:
+        screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
+        return
+    if foreground:
+        with stacks.started(catalogue, slots, Steps()) as made:
+            screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
+            run(_until_told())
+        return
+    made = stacks.start(catalogue, slots, Steps(), leash)
+    screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
+    screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
+
+
+def down() -> None:
+    """Stop the stack of this folder; its data stays.
+
+    \b
+    Examples:
+      trackside down
+    """
+    found = stacks.running()
+    if found is None:
+        screen.say("no stack runs here")
+        return
+    with screen.console(error=True).status("stopping"):
+        stack.stop(found.folder)
+    screen.say(f"the stack in {found.folder} is down; its data stays")
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show what runs: each process with its readiness and lag, the devices, the queue.
+
+    Exit 1 if something isn't ready.
+
+    \b
+    Examples:
+      trackside status
+      trackside status --json
+    """
+    found = stacks.running()
+    if found is None:
+        raise Failure("no stack runs here or above; start one with `trackside up`")
+    state = stack.load(found.folder).status
+    processes = run(_processes(state))
+    devices, queue = run(_fleet(found))
+    ready = state.state == "running" and all(row["state"] in ("ready", "ended") for row in processes)
+    if as_json:
+        listed = [plain(row) for row in devices]
+        screen.emit(
+            {"folder": str(found.folder), "state": state.state, "ready": ready, "processes": processes}
+            | {"kafka": found.bootstrap_servers, "devices": listed, "queue": queue}
+        )
+    else:
+        _show(found, state, processes, devices, queue)
+    if not ready:
+        raise Reported()
+
+
+async def _until_told() -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    await told.wait()
+
+
+async def _processes(state: StackStatus) -> list[dict[str, Any]]:
+    listed = [each for each in state.processes.values() if not each.name.startswith("setup-")]
+    answers = await asyncio.gather(*(asyncio.to_thread(asked, each.health_port) for each in listed))
+    return [_process(each, answer) for each, answer in zip(listed, answers, strict=True)]
+
+
+def asked(port: int | None) -> dict[str, Any] | None:
+    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 10 s."""
+    if port is None:
+        return None
+    connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)
+    try:
+        connection.request("GET", "/ready")
+        found = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return found if isinstance(found, dict) else None
+
+
+def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, Any]:
+    state, waiting = each.state, ""
+    if each.health_port is not None and state == "ready":
+        waiting = "no answer" if answer is None else str(answer.get("waiting") or "")
+        state = "ready" if answer is not None and answer.get("ready") else "waiting"
+    lags: dict[str, float] = {} if answer is None else answer.get("lag_s") or {}
+    return {
+        "name": each.name,
+        "state": state,
+        "pid": each.pid,
+        "restarts": each.restarts,
+        "health_port": each.health_port,
+        "lag_s": max(lags.values(), default=None),
+        "waiting": waiting,
+        "log": each.log,
+    }
+
+
+async def _fleet(found: Stack) -> tuple[list[Row], list[Row]]:
+    try:
+        async with reads(found.postgres_dsn) as models:
+            return await models.rows("devices"), await models.rows("queue")
+    except (PostgresGoneError, SchemaMissingError) as error:
+        screen.complain(f"devices and queue are not known: {error}")
+        return [], []
+
+
+def _show(
+    found: Stack, state: StackStatus, processes: list[dict[str, Any]], devices: list[Row], queue: list[Row]
+) -> None:
+    screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}\n")
+    columns = [
+        Column("process", keep=True),
+        Column("state"),
+        Column("pid", right=True),
+        Column("restarts", right=True),
+        Column("health port", right=True),
+        Column("lag s", right=True),
+        Column("waiting for", keep=True),
+    ]
+    names = ("name", "state", "pid", "restarts", "health_port", "lag_s", "waiting")
+    screen.show_table(columns, [[row[name] for name in names] for row in processes])
+    columns = [
+        Column("device", keep=True),
+        Column("kind"),
+        Column("state"),
+        Column("task", keep=True),
+        Column("status"),
+        Column("since"),
+    ]
+    cells = [
+        [
+            f"{row['worker_id']}/{row['device_id']}",
+            row["kind"],
+            row["state"],
+            row["task_id"],
+            row["attempt_status"],
+            row["since"],
+        ]
+        for row in devices
+    ]
+    screen.say("")
+    screen.show_table(columns, cells)
+    waiting = ", ".join(f"{row['tasks']} in {row['queue']}" for row in queue) or "empty"
+    screen.say(f"\nqueue: {waiting}")

@@ -1,0 +1,1 @@
+"""What commands show: screens, boards, tables, reports."""

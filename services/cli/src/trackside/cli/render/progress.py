@@ -1,0 +1,50 @@
+"""A bar for work that reads or writes the log: how much, how fast, how long still."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from trackside.cli.render import screen
+
+
+class RateColumn(ProgressColumn):
+    """How many records a second."""
+
+    def render(self, task: Task) -> Text:
+        """Gives the rate of the last seconds, nothing before there is one."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{rate(speed)}", "progress.data.speed")
+
+
+def rate(per_s: float) -> str:
+    """Writes a rate of records."""
+    return f"{per_s:.0f}/s" if per_s < 10_000 else f"{per_s / 1_000:.0f}k/s"
+
+
+@contextmanager
+def progress_of(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows a bar on stderr, if that is a terminal, while the block runs; it is told (done, total)."""
+    output = screen.console(error=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,121 @@
+"""Writes a report as one HTML file: nothing is loaded from elsewhere, nothing in it runs, all is escaped."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+
+from trackside.cli.render.report import Report, Scalar, Section
+from trackside.cli.render.screen import duration, number
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .25rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .25rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .25rem; color: #b3261e; }
+p { margin: .25rem 0; opacity: .75; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid #8884; padding: .3rem .8rem; text-align: left; vertical-align: top; }
+th { font-weight: 600; border-bottom-width: 2px; white-space: nowrap; }
+.n { text-align: right; white-space: nowrap; }
+.message { overflow-wrap: anywhere; white-space: pre-wrap; }
+@media print { body { margin: 0; max-width: none; } }
+"""
+Cell = tuple[str, str]
+"""A cell's text and its class."""
+
+
+def page(report: Report) -> str:
+    """Gives the whole file."""
+    title = escape(f"{report.name or report.id} - {report.status}")
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{escape(report.name or report.id)}</h1>",
+        f"<p>{escape(_about(report))}</p>",
+        *(_section(section) for section in report.sections),
+        "</body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _about(report: Report) -> str:
+    times = f"started {_time(report.started_at)}"
+    if report.ended_at is not None:
+        took = duration((report.ended_at - report.started_at).total_seconds())
+        times += f", ended {_time(report.ended_at)} after {took}"
+    return f"{report.kind} {report.id}: {report.status}, {times}"
+
+
+def _section(section: Section) -> str:
+    counts = f"{section.status}: {len(section.finished)} finished, {len(section.failed)} did not finish"
+    if section.open:
+        counts += f", {section.open} not over"
+    parts = [f"<section><h2>{escape(section.name)}</h2>", f"<p>{escape(counts)}</p>"]
+    if section.finished:
+        heads = [("task", ""), *(_head(section, name) for name in section.columns)]
+        heads += [("load time", "n"), ("train time", "n"), ("attempts", "n")]
+        rows = [
+            [
+                (row.name, ""),
+                *(_cell(row.cells.get(name)) for name in section.columns),
+                (_span(row.load_time_ms), "n"),
+                (_span(row.train_time_ms), "n"),
+                (str(row.attempts), "n"),
+            ]
+            for row in section.finished
+        ]
+        parts.append(_table(heads, rows))
+    if section.failed:
+        heads = [("task", ""), ("ending", ""), ("stage", ""), ("attempts", "n"), ("message", "")]
+        rows = [
+            [
+                (row.name, ""),
+                (row.ending, ""),
+                (row.stage or "-", ""),
+                (str(row.attempts), "n"),
+                (row.message or "-", "message"),
+            ]
+            for row in section.failed
+        ]
+        parts += ["<h3>did not finish</h3>", _table(heads, rows)]
+    return "\n".join([*parts, "</section>"])
+
+
+def _head(section: Section, name: str) -> Cell:
+    """Gives the heading of a result, which stands as its cells do."""
+    kinds = {_cell(row.cells.get(name))[1] for row in section.finished}
+    return name, "" if "" in kinds else "n"
+
+
+def _table(heads: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> str:
+    lines = ['<div class="wide"><table><thead><tr>', *(_tagged("th", cell) for cell in heads)]
+    lines.append("</tr></thead><tbody>")
+    lines += ["<tr>" + "".join(_tagged("td", cell) for cell in row) + "</tr>" for row in rows]
+    return "\n".join([*lines, "</tbody></table></div>"])
+
+
+def _tagged(tag: str, cell: Cell) -> str:
+    text, kind = cell
+    return f'<{tag} class="{kind}">{escape(text)}</{tag}>' if kind else f"<{tag}>{escape(text)}</{tag}>"
+
+
+def _cell(value: Scalar) -> Cell:
+    if value is None:
+        return "-", "n"
+    if isinstance(value, bool):
+        return ("yes" if value else "no"), "n"
+    if isinstance(value, float):
+        return number(value), "n"
+    return str(value), "n" if isinstance(value, int) else ""
+
+
+def _span(ms: int | None) -> str:
+    return duration(None if ms is None else ms / 1000)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -1,0 +1,1 @@
+"""What commands run on: addresses, options, failures, the loop."""

@@ -1,0 +1,65 @@
+"""What workers said of themselves last: their heartbeats, read from the end of their topic."""
+
+import asyncio
+from collections.abc import Mapping
+
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.failures import Failure
+from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.topics import Topics
+from trackside.eventlog.decode import decode
+from trackside.eventlog.errors import OffsetGoneError, TransientError
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Log
+from trackside.projections.reads import Row
+
+LIMIT_S = 3.0
+"""How long Kafka is waited for: who lists devices wants the list, with or without their use."""
+BEATS_EACH = 10
+"""How many heartbeats of each worker are looked at; they come once a second, unless set otherwise."""
+
+
+async def newest_beats(workers: int) -> dict[str, WorkerHeartbeat]:
+    """Gives the newest heartbeat of each worker; none without an answer from Kafka."""
+    addresses = Addresses()
+    try:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log,
+        ):
+            return await read_beats(log, Topics(prefix=addresses.prefix), workers)
+    except (Failure, TransientError, OffsetGoneError, TimeoutError):
+        return {}
+
+
+async def read_beats(log: Log, topics: Topics, workers: int) -> dict[str, WorkerHeartbeat]:
+    """Reads the last heartbeats of a log; of each worker the newest counts."""
+    name = topics.heartbeats.name
+    end, begin = (await log.ends(name))[0], (await log.beginnings(name))[0]
+    start = max(begin, end - BEATS_EACH * (workers + 2))  # schedulers' are among them
+    found: dict[str, WorkerHeartbeat] = {}
+    reader = log.reader({(name, 0): start})
+    try:
+        while start < end:
+            for entry in await reader.read(1.0):
+                start = entry.offset + 1
+                record = decode(entry)
+                if record is not None and isinstance(record.message, WorkerHeartbeat):
+                    found[record.message.worker_id] = record.message
+    finally:
+        await reader.close()
+    return found
+
+
+def with_use(row: Row, beats: Mapping[str, WorkerHeartbeat]) -> Row:
+    """Gives a device's row with its use as its worker told it last; None where it isn't known."""
+    beat = beats.get(row["worker_id"]) if row["state"] in ("busy", "free") else None
+    readings = {reading.device_id: reading for reading in beat.devices} if beat is not None else {}
+    reading = readings.get(row["device_id"])
+    return row | {
+        "used_bytes": None if reading is None else reading.used_bytes,
+        "foreign_bytes": None if reading is None else reading.foreign_bytes,
+        "utilisation_percent": None if reading is None else reading.utilisation,
+        "host_available_bytes": None if beat is None else beat.available_bytes,
+        "host_cpu_percent": None if beat is None else beat.cpu_percent,
+    }

@@ -1,0 +1,1 @@
+"""The assessors that come with Trackside, and the catalogue of their names and options."""

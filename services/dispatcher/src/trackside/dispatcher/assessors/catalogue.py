@@ -1,0 +1,113 @@
+"""Assessors by name: their options, checked before a search starts. Pure, without Optuna.
+
+What a name means is in `assessment`, in the advisor process.
+"""
+
+from collections.abc import Collection, Mapping
+from itertools import combinations
+
+from trackside.dispatcher.tuners.options import (
+    Allowed,
+    Chosen,
+    Count,
+    Either,
+    Fault,
+    Number,
+    Part,
+    Word,
+    choice_fault,
+    remote_name_fault,
+)
+
+_PACE: Allowed = {"n_warmup_steps": Count(0), "interval_steps": Count(1)}
+_YARDSTICK: Allowed = {**_PACE, "n_startup_trials": Count(0), "n_min_trials": Count(1)}
+_AUTO = Word(("auto",))
+_HALVING: Allowed = {
+    "min_resource": Either(Count(1), _AUTO),
+    "reduction_factor": Count(2, 1_000),
+    "min_early_stopping_rate": Count(0, 100),
+    "bootstrap_count": Count(0),
+}
+ASSESSORS: Mapping[str, Allowed] = {
+    "median": _YARDSTICK,
+    "percentile": {**_YARDSTICK, "percentile": Number(0, 100)},
+    "successive-halving": _HALVING,
+    "asha": _HALVING,
+    "hyperband": {
+        "min_resource": Count(1),
+        "max_resource": Either(Count(1, 1_000_000_000), _AUTO),
+        "reduction_factor": Count(2, 1_000),
+        "bootstrap_count": Count(0),
+    },
+    "threshold": {**_PACE, "lower": Number(), "upper": Number()},
+    "patient": {"patience": Count(0), "min_delta": Number(0), "wrapped": Chosen()},
+    "wilcoxon": {"p_threshold": Part(), "n_startup_steps": Count(0)},
+    "curve-fitting": {
+        "epochs": Count(1, 1_000_000_000),
+        "start_step": Count(3),
+        "threshold": Part(),
+        "gap": Count(1),
+    },
+}
+"""The options that each may have; `asha` is another name of `successive-halving`."""
+_REQUIRED = {"percentile": "percentile", "patient": "patience", "curve-fitting": "epochs"}
+
+
+def problem(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
+    """Finds what is wrong with an assessor's name or options: a JSON path and a message, or None.
+
+    `own` are the names of assessors that are installed beside ours; their options are for them to judge, as
+    for processes elsewhere.
+    """
+    if assessor.get("remote"):
+        return remote_name_fault("$.assessor", assessor.get("name"))
+    if assessor.get("name") in own and assessor.get("name") not in ASSESSORS:
+        return None
+    return _problem("$.assessor", assessor, own)
+
+
+def _problem(path: str, assessor: Mapping[str, object], own: Collection[str]) -> Fault | None:
+    fault = choice_fault(path.removeprefix("$."), assessor, ASSESSORS, also=own, called="assessor")
+    if fault:
+        return fault
+    name, options = str(assessor["name"]), assessor.get("options") or {}
+    assert isinstance(options, Mapping)
+    needed = _REQUIRED.get(name)
+    if needed is not None and needed not in options:
+        return f"{path}.options.{needed}", f"missing option {needed!r} of assessor {name}"
+    return _special_fault(f"{path}.options", name, options)
+
+
+def _special_fault(path: str, name: str, options: Mapping[str, object]) -> Fault | None:
+    """Finds options that don't go together."""
+    bootstraps = bool(options.get("bootstrap_count"))
+    match name:
+        case "successive-halving" | "asha" if bootstraps and options.get("min_resource", "auto") == "auto":
+            return f"{path}.bootstrap_count", "bootstrap_count needs a number as min_resource"
+        case "hyperband":
+            return _hyperband_fault(path, options, bootstraps)
+        case "threshold":
+            bounds = [options[bound] for bound in ("lower", "upper") if bound in options]
+            if not bounds:
+                return path, "assessor threshold needs lower, upper or both"
+            if any(low > high for low, high in combinations(bounds, 2)):  # type: ignore[operator]
+                return f"{path}.upper", f"upper {bounds[1]} is below lower {bounds[0]}"
+        case "patient" if "wrapped" in options:
+            return _wrapped_fault(f"{path}.wrapped", options["wrapped"])
+    return None
+
+
+def _hyperband_fault(path: str, options: Mapping[str, object], bootstraps: bool) -> Fault | None:
+    least, most = options.get("min_resource", 1), options.get("max_resource", "auto")
+    if bootstraps and most == "auto":
+        return f"{path}.bootstrap_count", "bootstrap_count needs a number as max_resource"
+    if isinstance(least, int) and isinstance(most, int) and most < least:
+        return f"{path}.max_resource", f"max_resource {most} is below min_resource {least}"
+    return None
+
+
+def _wrapped_fault(path: str, wrapped: object) -> Fault | None:
+    assert isinstance(wrapped, Mapping)
+    if wrapped.get("name") == "patient":
+        return f"{path}.name", "patient wraps another assessor, not itself"
+    return _problem(path, wrapped, ())

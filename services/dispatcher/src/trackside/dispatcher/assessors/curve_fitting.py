@@ -1,0 +1,86 @@
+"""Curve fitting: a trial is stopped if the curve of its reports ends below the best completed one.
+
+The idea is that of NNI's Curvefitting assessor and of Domhan et al. (2015, "Speeding up automatic
+hyperparameter optimization by extrapolation of learning curves"): several families of saturating curves are
+fitted and averaged. There the average is drawn by chance; here it is computed, so that the same reports give
+the same verdict. Every family is a straight line in a transformed step, with the third parameter on a grid:
+no fit can fail to converge.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trackside.contracts.searches import Direction
+from trackside.dispatcher.assessors.stopping_rules import Course, Independent
+
+Floats = NDArray[np.float64]
+_POWERS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+_HALF_LIVES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
+"""In parts of the whole length."""
+_EXACT = 1e-9
+"""A fit that is off by less than this part of the reports' spread counts as off by this much."""
+
+
+class CurveFitting(Independent):
+    """Stops a trial whose value at step `epochs` is predicted to be below `threshold` of the best one."""
+
+    def __init__(
+        self, direction: Direction, epochs: int, start_step: int = 6, threshold: float = 0.95, gap: int = 1
+    ) -> None:
+        self._sign = 1.0 if direction == "maximize" else -1.0
+        self._epochs = epochs
+        self._start_step = start_step
+        self._slack = 1.0 - threshold
+        self._gap = gap
+        self._best: float | None = None
+
+    def completed(self, course: Course, value: float) -> None:
+        """Keeps the best value of the trials that completed."""
+        good = self._sign * value
+        self._best = good if self._best is None else max(self._best, good)
+
+    def hopeless(self, course: Course) -> bool:
+        """Compares the value predicted for the end with the best one, less `1 - threshold` of its size."""
+        reports = len(course.values)
+        if self._best is None or reports < self._start_step or not np.isfinite(course.newest):
+            return False
+        if (reports - self._start_step) % self._gap or course.steps[-1] >= self._epochs:
+            return False
+        predicted = prediction(course.steps, course.values, self._epochs)
+        return self._sign * predicted < self._best - self._slack * abs(self._best)
+
+
+def prediction(steps: list[int], values: list[float], end: int) -> float:
+    """Predicts the value at step `end` of a curve with at least three points: the mean of all fitted curves.
+
+    A curve counts by its likelihood: its squared error to the power of minus half the number of points.
+    """
+    at: Floats = np.asarray(steps, dtype=np.float64)
+    reported: Floats = np.asarray(values, dtype=np.float64)
+    scale = float(np.ptp(reported))
+    if scale == 0.0:
+        return values[-1]
+    # Steps from 1 on, so that logarithms and powers are defined; none of the families minds the shift.
+    first = min(float(at[0]), 0.0) - 1.0
+    bent = _bends(at - first, float(end) - first)
+    known, last = bent[:, :-1], bent[:, -1]
+    middle = known.mean(axis=1, keepdims=True)
+    spread = ((known - middle) ** 2).sum(axis=1)
+    level = reported.mean()
+    slope = ((known - middle) * (reported - level)).sum(axis=1)
+    slope /= np.where(spread > 0.0, spread, np.inf)
+    fitted = level + slope[:, None] * (known - middle)
+    error = ((fitted - reported) ** 2).mean(axis=1) / scale**2
+    weight = -0.5 * len(values) * np.log(np.maximum(error, _EXACT**2))
+    weight = np.exp(weight - weight.max())
+    ends = level + slope * (last - middle[:, 0])
+    return float((weight * ends).sum() / weight.sum())
+
+
+def _bends(at: Floats, end: float) -> Floats:
+    """Gives each family's transformed steps, a row each, that of the end as the last column."""
+    steps = np.append(at, end)
+    rows = [np.log(steps), -1.0 / np.log(steps + 1.0)]
+    rows += [-(steps**-power) for power in _POWERS]
+    rows += [-np.exp(-steps / (life * end)) for life in _HALF_LIVES]
+    return np.stack(rows)

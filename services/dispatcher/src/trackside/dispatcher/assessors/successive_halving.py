@@ -1,0 +1,143 @@
+"""Successive halving (ASHA) and Hyperband, as Optuna's pruners of these names judge, with sorted rungs."""
+
+import math
+from bisect import bisect_left, insort
+from typing import Literal
+from zlib import crc32
+
+from trackside.contracts.searches import Direction
+from trackside.dispatcher.assessors.stopping_rules import Course
+
+Auto = Literal["auto"]
+
+
+class Halving:
+    """Stops a trial that reaches a rung of steps and isn't among the best 1/`reduction_factor` there.
+
+    What others passed a rung with counts, also when they failed or were stopped; an attempt that is repeated
+    leaves its rungs.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        min_resource: int | Auto = "auto",
+        reduction_factor: int = 4,
+        min_early_stopping_rate: int = 0,
+        bootstrap_count: int = 0,
+    ) -> None:
+        self._maximize = direction == "maximize"
+        self._least = None if min_resource == "auto" else min_resource
+        self._factor = reduction_factor
+        self._rate = min_early_stopping_rate
+        self._bootstrap_count = bootstrap_count
+        self._longest: int | None = None
+        self._rungs: list[list[float]] = []
+
+    def completed(self, course: Course, value: float) -> None:
+        """Learns how many steps a trial has, which gives the first rung unless that is an option."""
+        if course.steps:
+            self._longest = max(self._longest or 0, course.steps[-1])
+
+    def over(self, course: Course, state: str) -> None:
+        """Keeps the rungs of the trial."""
+
+    def restarted(self, course: Course) -> None:
+        """Takes an attempt off its rungs."""
+        for rung, value in enumerate(course.rungs):
+            passed = self._rungs[rung]
+            del passed[bisect_left(passed, value)]
+        course.rungs.clear()
+
+    def hopeless(self, course: Course) -> bool:
+        """Has the trial compete at every rung that its newest step has reached."""
+        if not math.isfinite(course.newest):
+            return False
+        if self._least is None:
+            if self._longest is None:
+                return False
+            self._least = max(self._longest // 100, 1)
+        while course.steps[-1] >= self._least * self._factor ** (self._rate + len(course.rungs)):
+            rung = len(course.rungs)
+            if rung == len(self._rungs):
+                self._rungs.append([])
+            passed = self._rungs[rung]
+            insort(passed, course.newest)
+            course.rungs.append(course.newest)
+            if len(passed) <= self._bootstrap_count or not self._is_promoted(course.newest, passed):
+                return True
+        return False
+
+    def _is_promoted(self, value: float, passed: list[float]) -> bool:
+        place = max(len(passed) // self._factor - 1, 0)
+        return value >= passed[-(place + 1)] if self._maximize else value <= passed[place]
+
+
+class Hyperband:
+    """Several successive halvings with later and later first rungs; each trial belongs to one of them.
+
+    Which one follows from the search's seed, as a study's name, and the trial's number, as in Optuna.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        seed: int,
+        min_resource: int = 1,
+        max_resource: int | Auto = "auto",
+        reduction_factor: int = 3,
+        bootstrap_count: int = 0,
+    ) -> None:
+        self._direction = direction
+        self._seed = seed
+        self._least = min_resource
+        self._most = None if max_resource == "auto" else max_resource
+        self._factor = reduction_factor
+        self._bootstrap_count = bootstrap_count
+        self._longest: int | None = None
+        self._brackets: list[Halving] = []
+        self._shares: list[int] = []
+
+    def completed(self, course: Course, value: float) -> None:
+        """Learns how many steps a trial has, which gives the brackets unless that is an option."""
+        if course.steps:
+            self._longest = max(self._longest or 0, course.steps[-1])
+
+    def over(self, course: Course, state: str) -> None:
+        """Keeps the rungs of the trial."""
+
+    def restarted(self, course: Course) -> None:
+        """Takes an attempt off its rungs."""
+        if course.rungs:
+            self._brackets[course.bracket].restarted(course)
+
+    def hopeless(self, course: Course) -> bool:
+        """Has the trial compete in its bracket."""
+        if not math.isfinite(course.newest):
+            return False
+        if not self._brackets and not self._divide():
+            return False
+        course.bracket = self._bracket_of(course.number)
+        return self._brackets[course.bracket].hopeless(course)
+
+    def _divide(self) -> bool:
+        """Makes the brackets, if the number of steps is known."""
+        if self._most is None:
+            if self._longest is None:
+                return False
+            self._most = self._longest + 1
+        count = math.floor(math.log(self._most / self._least, self._factor)) + 1
+        for bracket in range(count):
+            later = count - 1 - bracket
+            self._shares.append(math.ceil(count * self._factor**later / (later + 1)))
+            halving = Halving(self._direction, self._least, self._factor, bracket, self._bootstrap_count)
+            self._brackets.append(halving)
+        return bool(self._brackets)
+
+    def _bracket_of(self, number: int) -> int:
+        left = crc32(f"{self._seed}_{number}".encode()) % sum(self._shares)
+        for bracket, share in enumerate(self._shares):
+            left -= share
+            if left < 0:
+                return bracket
+        raise AssertionError("a remainder is below the sum")

@@ -1,0 +1,1 @@
+"""What a stream lacks: answers to commands, next trials, ends. Pure."""

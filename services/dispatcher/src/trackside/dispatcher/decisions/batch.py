@@ -1,0 +1,177 @@
+"""What the dispatcher decides about batches: which tasks have their turn, and what is over. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    StopTasks,
+    SubmitTasks,
+    estimated_by,
+    group_name,
+    needs_of,
+    task_name,
+)
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.contracts.topics import MAX_BATCH_BYTES
+from trackside.dispatcher.decisions.capabilities import Offer, device_problem, type_problem
+from trackside.domain.batch import OVER, Batch
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
+
+Lack = tuple[str, list[Event]]
+MOST_TASKS = 100
+"""How many tasks one decision submits or stops: with their needs they stay well within one append."""
+
+
+def start(stream: Stream, command_id: str, wanted: SubmitTasks, offer: Offer) -> list[Event] | Problem:
+    """Begins a batch, unless its stream is taken or it asks for what nobody has."""
+    taken = already_taken(stream) or _unknown(wanted, offer)
+    if taken is not None:
+        return taken
+    batch = BatchSpec(**{name: getattr(wanted, name) for name in BatchSpec.model_fields})
+    started = BatchStarted(command_id=command_id, batch=batch)
+    size = len(started.model_dump_json())
+    if size > MAX_BATCH_BYTES:
+        message = (
+            f"with all defaults the batch takes {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: "
+            "say what tasks share once, in their group or in the batch"
+        )
+        return Problem(code="too_long", path="$.groups", message=message)
+    return [started]
+
+
+def already_taken(stream: Stream) -> Problem | None:
+    """Says that a stream has its search or its batch."""
+    if stream.search is None and stream.batch is None:
+        return None
+    what = "batch" if stream.search is None else "search"
+    message = f"stream {stream.stream_id} has a {what} already; choose another id"
+    return Problem(code="already_exists", path="$partitionkey", message=message)
+
+
+def stop(stream: Stream, command_id: str, wanted: StopTasks) -> list[Event] | Problem:
+    """Stops a batch, or one task of it; what is being stopped already is accepted and changes nothing."""
+    batch = stream.batch
+    if batch is None:
+        hint = "; it has a search: stop that" if stream.search is not None else ""
+        message = f"no batch {stream.stream_id!r}{hint}"
+        return Problem(code="unknown_batch", path="$partitionkey", message=message)
+    if batch.status in OVER:
+        message = f"batch {stream.stream_id} is over: {batch.status.value}"
+        return Problem(code="already_terminal", path="$partitionkey", message=message)
+    if wanted.task is not None:
+        return _stop_task(batch, stream.tasks, wanted.task)
+    if batch.status is BatchStatus.STOPPING:
+        return []
+    return [BatchStopRequested(command_id=command_id, reason=wanted.reason)]
+
+
+def lacking(batch: Batch, tasks: Mapping[str, Task]) -> Iterator[Lack]:
+    """Gives what a batch lacks now, by a name for its span: tasks, stops, the end of a group, its own end.
+
+    Takes as long as it gives events, whatever the size of the batch; only while it is being stopped it
+    looks at all its open tasks.
+    """
+    if batch.status in OVER:
+        return
+    if batch.group == len(batch.spec.groups):
+        yield "end batch", [BatchEnded(status=BatchStatus.DONE)]
+    elif batch.status is BatchStatus.STOPPING:
+        yield from _stopping(batch, tasks)
+    elif batch.group_is_over:
+        yield "end group", [GroupEnded(group=batch.group, ends=dict(sorted(batch.ends.items())))]
+    elif events := list(_next_tasks(batch)):
+        yield "submit tasks", [*events]
+
+
+def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
+    first = batch.next_task
+    if first is None:
+        return
+    group = batch.spec.groups[batch.group]
+    room = min(MOST_TASKS, batch.spec.concurrency - len(batch.open))
+    for number, task in enumerate(group.tasks[first : first + room], first):
+        name = task_name(task, number)
+        needs = needs_of(batch.spec, group, task)
+        yield TaskSubmitted(
+            task_id=batch_task_id(batch.batch_id, batch.group, name),
+            task_type=task.task_type,
+            parameters=task.parameters,
+            group=batch.group,
+            name=name,
+            needs=needs,
+            estimated_by=estimated_by(needs, task),
+        )
+
+
+def _stopping(batch: Batch, tasks: Mapping[str, Task]) -> Iterator[Lack]:
+    if not batch.open:
+        yield "end batch", [BatchEnded(status=BatchStatus.STOPPED)]
+        return
+    untold = sorted(task_id for task_id in batch.open if not tasks[task_id].stop_reason)[:MOST_TASKS]
+    if untold:
+        yield "stop tasks", [TaskStopRequested(task_id=task_id, reason="user") for task_id in untold]
+
+
+def _stop_task(batch: Batch, tasks: Mapping[str, Task], name: str) -> list[Event] | Problem:
+    task = tasks.get(name) or _named(batch, tasks, name)
+    if task is None:
+        return _no_task(batch, name)
+    if task.state is TaskState.ENDED:
+        how = "" if task.end is None else task.end.value
+        message = f"task {task.task_id} is over: {how}"
+        return Problem(code="already_terminal", path="$.task", message=message)
+    if task.stop_reason:
+        return []
+    return [TaskStopRequested(task_id=task.task_id, reason="user")]
+
+
+def _named(batch: Batch, tasks: Mapping[str, Task], name: str) -> Task | None:
+    """Gives the task of that name: of the group that runs now, else of the last one that had it."""
+    for number in range(min(batch.group, len(batch.spec.groups) - 1), -1, -1):
+        task = tasks.get(batch_task_id(batch.batch_id, number, name))
+        if task is not None:
+            return task
+    return None
+
+
+def _no_task(batch: Batch, name: str) -> Problem:
+    names: set[str] = set()
+    for number, group in enumerate(batch.spec.groups):
+        for at, task in enumerate(group.tasks):
+            own = task_name(task, at)
+            if name in (own, batch_task_id(batch.batch_id, number, own)):
+                message = f"task {name!r} of {group_name(group, number)} has not had its turn; stop the batch"
+                return Problem(code="unknown_task", path="$.task", message=message)
+            names.add(own)
+    message = f"batch {batch.batch_id} has no task {name!r}{nearest(name, names)}"
+    return Problem(code="unknown_task", path="$.task", message=message)
+
+
+def _unknown(wanted: BatchSpec, offer: Offer) -> Problem | None:
+    """Says which task type or device nobody has; the first one in the order of the command."""
+    problem = device_problem(offer, wanted.resources.device, "$.resources.device")
+    if problem is not None:
+        return problem
+    for number, group in enumerate(wanted.groups):
+        place = f"$.groups[{number}]"
+        problem = device_problem(offer, group.device, f"{place}.device")
+        if problem is not None:
+            return problem
+        for at, task in enumerate(group.tasks):
+            own = f"{place}.tasks[{at}]"
+            device = "" if task.resources is None else task.resources.device
+            problem = type_problem(offer, task.task_type, f"{own}.task_type") or device_problem(
+                offer, device, f"{own}.resources.device"
+            )
+            if problem is not None:
+                return problem
+    return None

@@ -1,0 +1,35 @@
+"""What a search knows from its start: results from elsewhere, and parameters to try first. Pure.
+
+They are one decision with its start. The change of limits behind them changes none: it moves the open slots
+behind the results, so that whatever is asked without them doesn't count.
+"""
+
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
+from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.domain.search_changes import LIMITS
+
+
+def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | Problem:
+    """Gives the events behind a search's start that tell its past and its first trials, or why not."""
+    axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
+    for place, past in enumerate(wanted.past):
+        fault = unfit(axes, past.parameters, f"$.past[{place}].parameters")
+        if fault is not None:
+            return Problem(code="bad_parameters", path=fault[0], message=f"{fault[1]}; leave this trial out")
+    if len(wanted.first) > wanted.max_trials:
+        message = f"{len(wanted.first)} first trials are more than the {wanted.max_trials} of max_trials"
+        return Problem(code="no_more_trials", path="$.first", message=message)
+    events: list[Event] = []
+    if wanted.past:
+        same = {name: getattr(wanted, name) for name in LIMITS}
+        events = [
+            TrialsImported(command_id=command_id, change=1, trials=wanted.past),
+            SearchUpdated(command_id=command_id, change=2, **same),
+        ]
+    for number, parameters in enumerate(wanted.first, start=len(events) + 1):
+        events.append(
+            TrialAdded(command_id=command_id, change=number, parameters=parameters, tell_tuner=True)
+        )
+    return events

@@ -1,0 +1,64 @@
+"""What becomes of tasks that ask for another trial: pure.
+
+The trial that such a task has ends as if its task had finished, if the search may have another one for it;
+so the tuner knows how it went. The slot that this opens is the task's. If there is to be none, it is told so.
+"""
+
+from collections.abc import Iterable
+
+from trackside.contracts.message import Event
+from trackside.contracts.searches import SearchStatus
+from trackside.contracts.tasks import ParametersWithheld
+from trackside.dispatcher.decisions.trial_results import trial_ended
+from trackside.domain import hosting
+from trackside.domain.search import Search
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+def lacking(stream: Stream) -> Iterable[tuple[str, list[Event], str]]:
+    """Gives what the tasks that ask lack: the end of their trial, or that there is no other."""
+    free = free_tasks(stream)
+    for task_id in sorted(stream.asking):
+        task = stream.tasks[task_id]
+        if task.stop_reason or task.attempt.stopping is not None:
+            continue  # its process is being ended
+        search = stream.search
+        reason = _reason(search, task, free)
+        if reason:
+            yield "withhold parameters", [_withheld(task, reason)], task.traceparent
+        elif search is not None and not task.idle and task.trial is not None:
+            yield "end trial", [trial_ended(search.spec, task.trial, task)], task.traceparent
+
+
+def free_tasks(stream: Stream) -> list[str]:
+    """Lists the tasks that wait for a trial, in the order in which theirs ended."""
+    idle = [] if stream.search is None else stream.search.idle
+    return [task_id for task_id in idle if hosting.is_free(stream.tasks[task_id])]
+
+
+def next_task(stream: Stream) -> str:
+    """Names the task that the next trial goes on in; empty where it has one of its own."""
+    return next(iter(free_tasks(stream)), "")
+
+
+def _reason(search: Search | None, task: Task, free: list[str]) -> str:
+    """Says why a task gets no further trial; empty if it may."""
+    if search is None:
+        return "no_search"
+    added = task.idle and search.next_added is not None
+    if search.status is not SearchStatus.RUNNING and not added:
+        return search.status.value.lower()
+    if task.idle:
+        return "" if free.index(task.task_id) < search.open_slots else "no_slot"
+    return "concurrency" if search.debt else ""
+
+
+def _withheld(task: Task, reason: str) -> ParametersWithheld:
+    return ParametersWithheld(
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        request=task.requested,
+        reason=reason,
+    )

@@ -1,0 +1,1 @@
+"""Commands on their way into their streams: reading, signatures, receipts."""

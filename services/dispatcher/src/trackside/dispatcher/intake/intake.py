@@ -1,0 +1,119 @@
+"""Takes in what publishers wrote: commands on their way into their streams, and dead letters."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from trackside.contracts.codec import UndecodableError
+from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
+from trackside.contracts.ingress import Arrival
+from trackside.contracts.refusals import Problem
+from trackside.dispatcher.intake.receipts import Wanted
+from trackside.dispatcher.intake.signatures import NOBODY_LOOKS, Signatures
+from trackside.domain.streams import Streams
+from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
+from trackside.eventlog.log import Entry, TopicPartition
+
+Place = tuple[int, int]
+
+
+class Intake:
+    """Commands that were read and are not in their streams yet, by their place in the commands topic.
+
+    An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
+    """
+
+    def __init__(self, receipt_topics: Collection[str] = (), signatures: Signatures = NOBODY_LOOKS) -> None:
+        self._receipt_topics = receipt_topics
+        self._signatures = signatures
+        self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}
+        self.dead: list[RecordDeadLettered] = []
+        self.wanted: list[Wanted] = []
+
+    def take(self, entry: Entry) -> None:
+        """Reads an entry of the commands topic: an arrival, or a dead letter."""
+        source = source_of(entry)
+        try:
+            arrival, seal = self._signatures.read(entry)
+        except UndecodableError as error:
+            self.dead.append(dead_letter(entry, error, "dispatcher"))
+            return
+        place, stream = (entry.partition, entry.offset), _stream(arrival, source)
+        if seal.problem is not None:
+            # Under an id of its own: who can't sign must not be able to use up the id of who can.
+            arrival = replace(arrival, command_id="", body=None, problem=seal.problem)
+        elif arrival.receipt_to in self._receipt_topics:
+            command_id = arrival.command_id or place_of(source)
+            self.wanted.append(Wanted(arrival.receipt_to, stream, command_id, source, arrival.traceparent))
+        elif arrival.receipt_to and arrival.problem is None:
+            arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
+        self._arrivals[place] = (stream, _received(arrival, source, seal.key_id), arrival.traceparent)
+
+    def folded(self, event: CommandReceived) -> None:
+        """Forgets an arrival that is in its stream."""
+        self._arrivals.pop((event.source.partition, event.source.offset), None)
+
+    def waiting(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
+        """Gives stream, event and traceparent of what is in no stream yet, oldest first.
+
+        What was read again after a restart and is in its stream already is forgotten here.
+        """
+        known = [
+            place for place, (stream, event, _) in self._arrivals.items() if _is_in(streams, stream, event)
+        ]
+        for place in known:
+            del self._arrivals[place]
+        return list(self._arrivals.values())
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+
+def _no_receipt(arrival: Arrival, allowed: Collection[str]) -> Problem:
+    message = f"topic {arrival.receipt_to[:200]!r}, allowed: {', '.join(sorted(allowed)) or 'none'}"
+    return Problem(code="bad_receipt_topic", path="$receiptto", message=message[:1_000])
+
+
+def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
+    stream = streams.find(stream_id)
+    command = stream.commands.get(event.command_id) if stream is not None else None
+    return command is not None and any(found.source == event.source for found in command.publications)
+
+
+def _stream(arrival: Arrival, source: Source) -> str:
+    """Gives the stream that a command is answered on: its own, else its command's, else its place's."""
+    return arrival.stream or arrival.command_id or f"commands/{place_of(source)}"
+
+
+def _received(arrival: Arrival, source: Source, key_id: str) -> CommandReceived:
+    return CommandReceived(
+        command_id=arrival.command_id or place_of(source),
+        command_type=arrival.command_type,
+        body=arrival.body,
+        digest=arrival.digest,
+        source=source,
+        publisher=arrival.publisher,
+        rules=RULES,
+        problem=arrival.problem,
+        key_id=key_id,
+    )
+
+
+def next_commands(streams: Streams, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Gives where to go on reading commands: at the first that is in no stream.
+
+    Commands reach the partitions of their streams in any order, so one that is missing may lie before
+    others that are there. What is read twice is in its stream already, and changes nothing there.
+    """
+    known: set[tuple[str, int, int]] = {
+        (publication.source.topic, publication.source.partition, publication.source.offset)
+        for stream in streams.by_id.values()
+        for command in stream.commands.values()
+        for publication in command.publications
+    }
+    positions = dict(starts)
+    for (topic, partition), start in starts.items():
+        offset = start
+        while (topic, partition, offset) in known:
+            offset += 1
+        positions[topic, partition] = offset
+    return positions

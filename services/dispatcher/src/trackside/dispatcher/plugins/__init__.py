@@ -1,0 +1,1 @@
+"""Tuners and assessors of users, found by entry points."""

@@ -1,0 +1,182 @@
+"""Tuners by name: their options, and the types of parameters that each can search. Pure, without Optuna.
+
+A search is checked here before it starts, in the service; what a name means is in `memories`, in the advisor.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.contracts.refusals import nearest
+from trackside.contracts.search_space import TYPES
+from trackside.dispatcher.tuners.axes import FINITE_TYPES, Space, axes_of, inner, parameters_of, size, unfit
+from trackside.dispatcher.tuners.options import (
+    Allowed,
+    Count,
+    Fault,
+    Flag,
+    ParameterSets,
+    Part,
+    Word,
+    choice_fault,
+    remote_name_fault,
+)
+
+GRID_POINTS_MAX = 100_000
+PARAMETERS_MAX = 1_000
+EVERY_TYPE = frozenset(TYPES)
+_CROSSOVERS = Word(("uniform", "blxalpha", "spx", "sbx", "vsbx", "undx"))
+_THREE_PARENTS = frozenset({"spx", "undx"})
+_GENETIC: Allowed = {
+    "population_size": Count(2, 10_000),
+    "mutation_prob": Part(),
+    "crossover_prob": Part(),
+    "swapping_prob": Part(),
+    "crossover": _CROSSOVERS,
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one tuner takes: options, types of parameters, sub-spaces or not, one objective or several."""
+
+    options: Allowed = field(default_factory=dict)
+    types: frozenset[str] = EVERY_TYPE
+    nested: bool = False
+    several: bool = True
+
+
+TUNERS: Mapping[str, Kind] = {
+    "random": Kind(nested=True),
+    "grid": Kind(types=FINITE_TYPES, nested=True),
+    "batch": Kind({"sets": ParameterSets(), "repeats": Flag()}, nested=True),
+    "tpe": Kind(
+        {
+            "n_startup_trials": Count(0),
+            "n_ei_candidates": Count(1, 10_000),
+            "multivariate": Flag(),
+            "constant_liar": Flag(),
+        },
+        nested=True,
+    ),
+    "tpe-multivariate": Kind(
+        {"n_startup_trials": Count(0), "n_ei_candidates": Count(1, 10_000), "constant_liar": Flag()},
+        nested=True,
+    ),
+    "gp": Kind({"n_startup_trials": Count(1), "deterministic_objective": Flag()}),
+    "cma-es": Kind(
+        {
+            "n_startup_trials": Count(1),
+            "popsize": Count(5, 10_000),
+            "consider_pruned_trials": Flag(),
+            "use_separable_cma": Flag(),
+            "with_margin": Flag(),
+            "lr_adapt": Flag(),
+        },
+        types=EVERY_TYPE - {"choice"},
+        several=False,
+    ),
+    "nsga2": Kind(_GENETIC),
+    "nsga3": Kind({**_GENETIC, "dividing_parameter": Count(1, 100)}),
+    "evolution": Kind({"population_size": Count(2, 10_000), "mutation_prob": Part()}),
+    "qmc": Kind({"qmc_type": Word(("sobol", "halton")), "scramble": Flag()}, nested=True),
+}
+
+
+def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
+    """Finds why this tuner can't search this space: a JSON path and a message, or None if it can.
+
+    `own` are the names of tuners that are installed beside ours; their options are for them to judge.
+    """
+    fault = _space_fault(space)
+    if tuner.get("remote"):
+        return fault or remote_name_fault("$.tuner", tuner.get("name"))
+    if fault or (tuner.get("name") in own and tuner.get("name") not in TUNERS):
+        return fault
+    fault = choice_fault("tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, also=own)
+    if fault:
+        return fault
+    name, options = str(tuner["name"]), tuner.get("options") or {}
+    assert isinstance(options, Mapping)
+    return _type_fault(space, name) or _special_fault(space, name, options)
+
+
+def can_search(kind: Kind, parameter: Mapping[str, Any]) -> bool:
+    """Says whether a tuner can search a parameter; a choice of one value needs no searching."""
+    values: list[Any] = parameter.get("values") or []
+    return parameter["type"] in kind.types or (len(values) == 1 and not isinstance(values[0], Mapping))
+
+
+def _space_fault(space: Space) -> Fault | None:
+    found = list(parameters_of(space))
+    for path, parameter in found:
+        if parameter.get("type") not in TYPES:
+            wrong = parameter.get("type")
+            hint = nearest(wrong, TYPES) if isinstance(wrong, str) else ""
+            return f"{path}.type", f"unknown type {wrong!r}; expected one of {', '.join(TYPES)}{hint}"
+    if len(found) > PARAMETERS_MAX:
+        return (
+            "$.space",
+            f"{len(found):,} parameters with those of sub-spaces, the limit is {PARAMETERS_MAX:,}",
+        )
+    return None
+
+
+def _type_fault(space: Space, name: str) -> Fault | None:
+    kind = TUNERS[name]
+    for path, parameter in parameters_of(space):
+        if not can_search(kind, parameter):
+            others = [other for other, that in TUNERS.items() if can_search(that, parameter)]
+            return path, (
+                f"tuner {name} can't search type {parameter['type']}, only "
+                f"{', '.join(sorted(kind.types))}; these tuners can: {', '.join(sorted(others))}"
+            )
+        nested = parameter["type"] == "choice" and any(isinstance(v, Mapping) for v in parameter["values"])
+        if nested and not kind.nested:
+            others = [other for other, that in TUNERS.items() if that.nested]
+            return path, (
+                f"tuner {name} can't search a choice of sub-spaces; these tuners can: "
+                f"{', '.join(sorted(others))}"
+            )
+    return None
+
+
+def _special_fault(space: Space, name: str, options: Mapping[str, Any]) -> Fault | None:
+    match name:
+        case "grid":
+            points = size(axes_of(space))
+            if points is None or points > GRID_POINTS_MAX:
+                return "$.space", (
+                    f"a grid of more points than the limit of {GRID_POINTS_MAX:,}; use tpe or random"
+                )
+        case "batch":
+            return _sets_fault(space, options)
+        case "cma-es":
+            chosen = [o for o in ("lr_adapt", "use_separable_cma", "with_margin") if options.get(o)]
+            if len(chosen) > 1:
+                return f"$.tuner.options.{chosen[1]}", f"{chosen[0]} and {chosen[1]} exclude each other"
+        case "nsga2" | "nsga3":
+            if options.get("crossover") in _THREE_PARENTS and options.get("population_size", 50) < 3:
+                return "$.tuner.options.population_size", (
+                    f"crossover {options['crossover']} needs a population of at least 3"
+                )
+    return None
+
+
+def _sets_fault(space: Space, options: Mapping[str, Any]) -> Fault | None:
+    if "sets" not in options:
+        return (
+            "$.tuner.options.sets",
+            "missing option 'sets' of tuner batch: the parameter sets to try, in order",
+        )
+    axes = axes_of(space)
+    seen: dict[tuple[Any, ...], int] = {}
+    for place, parameters in enumerate(options["sets"]):
+        path = f"$.tuner.options.sets[{place}]"
+        fault = unfit(axes, parameters, path)
+        if fault:
+            return fault
+        first = seen.setdefault(tuple(inner(axes, parameters).values()), place)
+        if first != place and not options.get("repeats"):
+            return path, f"the same parameters as sets[{first}]; with option repeats both are tried"
+    return None

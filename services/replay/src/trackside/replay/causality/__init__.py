@@ -1,0 +1,1 @@
+"""Why something happened: the chain of causes of an event, a trial, a task."""

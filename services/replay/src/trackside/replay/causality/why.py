@@ -1,0 +1,115 @@
+"""The chain of causes from a command to one subject of a stream, and on to the subject's end."""
+
+import re
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.contracts.batches import BatchEnded
+from trackside.contracts.searches import SearchEnded
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.replay.causality.causes import Causes, Step
+from trackside.replay.history.errors import UnknownSubjectError
+from trackside.replay.history.history import History
+
+_ROOT_ENDS = frozenset({SearchEnded.__name__, BatchEnded.__name__})
+_ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is asked about: a command, or a task, or one attempt of it (`attempt` is 0 for all)."""
+
+    name: str
+    command: str = ""
+    task: str = ""
+    attempt: int = 0
+
+    def is_of(self, step: Step) -> bool:
+        """Says whether an event is about the subject itself."""
+        if self.command:
+            return step.command == self.command
+        return step.task == self.task and self.attempt in (0, step.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """`causes` lead to what happened to the subject, oldest first, `own` is that, `then` what followed."""
+
+    subject: Subject
+    causes: Sequence[Step]
+    own: Sequence[Step]
+    then: Sequence[Step]
+
+    def as_json(self) -> dict[str, Any]:
+        """Gives it for programs, whole."""
+        parts = {"causes": self.causes, "own": self.own, "then": self.then}
+        return {"subject": self.subject.name} | {
+            name: [step.as_json() for step in steps] for name, steps in parts.items()
+        }
+
+
+async def why(history: History, subject: str) -> Why:
+    """Reads a stream and gives the causes of a subject; raises UnknownSubjectError."""
+    causes = Causes(Stream(history.stream_id, history.partition))
+    async with aclosing(history.taken()) as records:
+        async for record, _ in records:
+            causes.take(record)
+    return explain(causes.steps, named(causes.steps, history.stream_id, subject))
+
+
+def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
+    """Finds what a person means: a trial's number, a task, an attempt `TASK/N`, a command's id.
+
+    Tasks may be called without the stream's id before them. Raises UnknownSubjectError.
+    """
+    commands = {step.command for step in steps if step.command}
+    attempts: dict[str, set[int]] = {}
+    for step in steps:
+        if step.task:
+            attempts.setdefault(step.task, set()).add(step.attempt)
+    if text in commands:
+        return Subject(f"command {text}", command=text)
+    for task in (text, f"{stream_id}.{text}"):
+        if task in attempts:
+            return Subject(f"task {task}", task=task)
+    split = _ATTEMPT.fullmatch(text)
+    if split is not None:
+        found = named(steps, stream_id, split[1])
+        number = int(split[2])
+        if found.task and number in attempts[found.task]:
+            return Subject(f"{found.name} attempt {number}", task=found.task, attempt=number)
+    raise UnknownSubjectError(_known(stream_id, text, commands, attempts))
+
+
+def _known(stream_id: str, text: str, commands: set[str], attempts: dict[str, set[int]]) -> str:
+    tasks = [task.removeprefix(f"{stream_id}.") for task in attempts]
+    shown = "no tasks"
+    if tasks:
+        shown = f"tasks {tasks[0]} to {tasks[-1]}" if len(tasks) > 1 else f"task {tasks[0]}"
+    return (
+        f"{stream_id} has nothing called {text!r}; it has {shown}, attempts such as {(tasks or ['0'])[0]}/1, "
+        f"and commands {', '.join(sorted(commands)[:5])}"
+    )
+
+
+def explain(steps: Sequence[Step], subject: Subject) -> Why:
+    """Gives the causes, the life and the consequences of a subject out of a stream's steps."""
+    own = [step for step in steps if subject.is_of(step)]
+    counted = [step for step in own if step.outcome is Outcome.APPLIED]
+    places = {step.offset: step for step in steps}
+    mine = {step.offset for step in own}
+    causes: dict[int, Step] = {}
+    for step in counted:
+        at = step.follows
+        while at >= 0 and at not in causes and at not in mine:
+            causes[at] = places[at]
+            at = places[at].follows
+    last = counted[-1].offset if counted else -1
+    then = [step for step in steps if step.follows >= 0 and step.follows == last and step.offset not in mine]
+    if subject.command and counted:
+        ends = [step for step in steps if step.what in _ROOT_ENDS and step.outcome is Outcome.APPLIED]
+        then = [step for step in ends if step.offset > last]
+    return Why(subject, [causes[at] for at in sorted(causes)], own, then)

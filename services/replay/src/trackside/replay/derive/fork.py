@@ -1,0 +1,132 @@
+"""A new search that goes on from the past of a recorded one. Pure."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.contracts.codec import command_of
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import StartSearch, TrialStatus
+from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.domain.search import Search
+from trackside.replay.derive.rerun import plain_spec
+from trackside.replay.history.errors import BadScenarioError
+
+MOST_UNFINISHED = 200
+_NOT_TO_SET = frozenset({"origin", "past", "first"})
+_WITH_OPTIONS = ("tuner", "assessor")
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The command of a fork; `ended` trials lie behind it, of which `told` are told to its tuner.
+
+    `again` had not ended, and are its first trials.
+    """
+
+    command: StartSearch
+    ended: int
+    told: int
+    again: int
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """Reads `max_trials=40,tuner.name=gp`, once or several times; raises BadScenarioError.
+
+    A value is JSON where it is, else text. A comma within brackets or quotes parts nothing.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        for part in _parts(text):
+            name, equals, value = part.partition("=")
+            name = name.strip()
+            if not equals or not name:
+                raise BadScenarioError(f"{part!r} sets nothing: expected NAME=VALUE, such as max_trials=40")
+            if name.partition(".")[0] in _NOT_TO_SET:
+                raise BadScenarioError(f"{name} is what the fork says itself; it can't be set")
+            try:
+                found[name] = json.loads(value)
+            except ValueError:
+                found[name] = value.strip()
+    return found
+
+
+def _parts(text: str) -> Iterator[str]:
+    part, depth, quoted = "", 0, False
+    for letter in text:
+        quoted ^= letter == '"'
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth <= 0 and not quoted:
+            yield part
+            part = ""
+        else:
+            part += letter
+    if part.strip():
+        yield part
+
+
+def fork_of(search: Search, stream: str, offset: int, changes: Mapping[str, Any]) -> Fork:
+    """Gives the command of a search that goes on from this one, with some fields changed.
+
+    `max_trials` counts what lies behind it too. Trials that ended with a value are its past, and the results
+    that the search had from elsewhere; those that had not ended are its first trials. The seed is the new
+    stream's own unless it is set. Raises BadScenarioError.
+    """
+    ended = [trial for trial in search.trials if trial.ended_at >= 0]
+    again = [trial.parameters for trial in search.trials if trial.ended_at < 0]
+    spec = _changed(plain_spec(search) | {"seed": None}, changes)
+    total = spec["max_trials"]
+    if isinstance(total, int):
+        if total <= len(ended):
+            raise BadScenarioError(
+                f"{len(ended)} trials of {stream} had ended, and max_trials is {total}: nothing is left; "
+                f"go on with --set max_trials={2 * len(ended)}"
+            )
+        spec["max_trials"] = total - len(ended)
+    if len(again) > MOST_UNFINISHED:
+        raise BadScenarioError(f"{len(again)} trials had not ended, the limit is {MOST_UNFINISHED}")
+    known = [(past.parameters, past.value) for past in search.imported]
+    known += [
+        (trial.parameters, trial.value)
+        for trial in ended
+        if trial.status is TrialStatus.SUCCEEDED
+        and trial.value is not None
+        and math.isfinite(trial.value)
+        and not trial.hidden
+    ]
+    past = _fitting(spec, known)
+    origin = {"kind": "fork", "stream": stream, "offset": offset}
+    command = command_of(StartSearch.wire_type(), spec | {"origin": origin, "past": past, "first": again})
+    if isinstance(command, Problem):
+        raise BadScenarioError(f"{command.path}: {command.message}")
+    assert isinstance(command, StartSearch)
+    return Fork(command, len(ended), len(command.past), len(again))
+
+
+def _changed(spec: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets fields by their dotted names; another tuner or assessor begins without options."""
+    for name in _WITH_OPTIONS:
+        if f"{name}.name" in changes:
+            spec[name] = {"name": changes[f"{name}.name"], "options": {}}
+    for name, value in changes.items():
+        *way, last = name.split(".")
+        within: Any = spec
+        for step in way:
+            if not isinstance(within, dict) or not isinstance(within.get(step), dict | None):
+                raise BadScenarioError(f"{name}: the search has no {step!r} with fields to set")
+            if within.get(step) is None:
+                within[step] = {}
+            within = within[step]
+        within[last] = value
+    return spec
+
+
+def _fitting(spec: Mapping[str, Any], known: Sequence[tuple[dict[str, Any], float]]) -> list[dict[str, Any]]:
+    """Leaves out results that the space doesn't have any more; an ill space is for the command to name."""
+    try:
+        axes = axes_of(spec["space"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return []
+    return [{"parameters": p, "value": value} for p, value in known if unfit(axes, p, "$") is None]

@@ -1,0 +1,175 @@
+"""The same trials again as a new search, and the two beside each other. Pure."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.contracts.searches import Origin, SearchSpec, StartSearch, TrialStatus
+from trackside.domain.search import Search, Trial
+from trackside.replay.history.errors import BadScenarioError, NotRecordedError
+
+MOST_TRIALS = 10_000
+_ENDS_A_SEARCH = ("max_duration_s", "goal")
+
+
+def plain_spec(search: Search) -> dict[str, Any]:
+    """Gives what defines a search, as JSON, without what would end it before its trials are over."""
+    spec = search.spec.model_dump(mode="json", include=set(SearchSpec.model_fields))
+    return {name: value for name, value in spec.items() if name not in _ENDS_A_SEARCH}
+
+
+def rerun_of(search: Search, stream: str, offset: int, *, judged: bool = True) -> StartSearch:
+    """Gives the command of a search that has the same trials: parameters, order, seed, concurrency.
+
+    No tuner is asked: they are a list to go through. Without `judged` it has no assessor, so every trial runs
+    to its end. Raises NotRecordedError if there are no trials, BadScenarioError if there are too many.
+    """
+    if not search.trials:
+        raise NotRecordedError(f"{stream} had no trials yet; there is nothing to run again")
+    if len(search.trials) > MOST_TRIALS:
+        raise BadScenarioError(f"{stream} has {len(search.trials):,} trials, the limit is {MOST_TRIALS:,}")
+    sets = [trial.parameters for trial in search.trials]
+    changed = {
+        "tuner": {"name": "batch", "options": {"sets": sets, "repeats": True}},
+        "max_trials": len(sets),
+        "seed": search.seed,
+        "origin": Origin(kind="rerun", stream=stream, offset=offset).model_dump(mode="json"),
+    }
+    kept = plain_spec(search) | changed
+    return StartSearch.model_validate(kept if judged else kept | {"assessor": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One trial in two searches; `difference` is new minus old where both have a value."""
+
+    number: int
+    old: Trial | None
+    new: Trial | None
+
+    @property
+    def same_parameters(self) -> bool:
+        """Says whether both have the trial, with the same parameters."""
+        return self.old is not None and self.new is not None and self.old.parameters == self.new.parameters
+
+    @property
+    def difference(self) -> float | None:
+        """New minus old, None where one of them has no value."""
+        old, new = _value(self.old), _value(self.new)
+        return None if old is None or new is None else new - old
+
+    @property
+    def alike(self) -> bool:
+        """Says whether both have the trial, with the same parameters, and it came as far in both."""
+        if self.old is None or self.new is None:
+            return False
+        far = [(trial.status, len(trial.reports)) for trial in (self.old, self.new)]
+        return self.same_parameters and far[0] == far[1]
+
+    @property
+    def steps(self) -> list[float]:
+        """New minus old at each step that both reported with a value, in the order of steps."""
+        if self.old is None or self.new is None or not self.same_parameters:
+            return []
+        old, new = _reported(self.old), _reported(self.new)
+        return [new[step] - old[step] for step in sorted(old.keys() & new.keys())]
+
+    def as_json(self) -> dict[str, Any]:
+        """Gives it for programs."""
+        steps = self.steps
+        return {
+            "trial": self.number,
+            "same_parameters": self.same_parameters,
+            "alike": self.alike,
+            "difference": self.difference,
+            "steps_compared": len(steps),
+            "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
+            "old": _trial(self.old),
+            "new": _trial(self.new),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Two searches, trial by trial."""
+
+    old: Search
+    new: Search
+    pairs: tuple[Pair, ...]
+
+    @property
+    def differences(self) -> list[float]:
+        """The differences of the trials that are the same in both, came as far in both, and have values."""
+        same = [pair.difference for pair in self.pairs if pair.alike]
+        return [difference for difference in same if difference is not None]
+
+    @property
+    def steps(self) -> list[float]:
+        """The differences at all steps that both reported of the same trials."""
+        return [difference for pair in self.pairs for difference in pair.steps]
+
+    def as_json(self) -> dict[str, Any]:
+        """Gives it for programs."""
+        found, steps = self.differences, self.steps
+        return {
+            "old": _search(self.old),
+            "new": _search(self.new),
+            "same_parameters": sum(pair.same_parameters for pair in self.pairs),
+            "compared": len(found),
+            "mean_difference": math.fsum(found) / len(found) if found else None,
+            "largest_difference": max(found, key=abs) if found else None,
+            "steps_compared": len(steps),
+            "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
+            "trials": [pair.as_json() for pair in self.pairs],
+        }
+
+
+def side_by_side(old: Search, new: Search) -> SideBySide:
+    """Puts two searches beside each other, trial n beside trial n."""
+    longest = max(len(old.trials), len(new.trials))
+    pairs = (Pair(number, _at(old, number), _at(new, number)) for number in range(longest))
+    return SideBySide(old, new, tuple(pairs))
+
+
+def _at(search: Search, number: int) -> Trial | None:
+    return search.trials[number] if number < len(search.trials) else None
+
+
+def _value(trial: Trial | None) -> float | None:
+    return None if trial is None or trial.value is None or not math.isfinite(trial.value) else trial.value
+
+
+def _reported(trial: Trial) -> dict[int, float]:
+    """Gives the finite values that a trial reported, by step; the last one of a step."""
+    return {step: value for step, value in trial.reports if value is not None and math.isfinite(value)}
+
+
+def status_of(trial: Trial | None) -> str | None:
+    """Gives a trial's state, `open` while it has not ended."""
+    if trial is None:
+        return None
+    return "open" if trial.status is None else trial.status.value
+
+
+def _trial(trial: Trial | None) -> dict[str, Any] | None:
+    if trial is None:
+        return None
+    return {
+        "status": status_of(trial),
+        "value": trial.value,
+        "parameters": trial.parameters,
+        "reports": [list(report) for report in trial.reports],
+    }
+
+
+def _search(search: Search) -> dict[str, Any]:
+    best = None if search.best is None else search.trials[search.best]
+    return {
+        "stream": search.search_id,
+        "status": search.status.value,
+        "trials": len(search.trials),
+        "succeeded": sum(trial.status is TrialStatus.SUCCEEDED for trial in search.trials),
+        "best_trial": None if best is None else best.number,
+        "best_value": None if best is None else best.value,
+        "duration_s": (search.ended_ms - search.started_ms) / 1000 if search.ended_ms else None,
+    }

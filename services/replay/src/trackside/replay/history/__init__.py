@@ -1,0 +1,1 @@
+"""The states of a stream, at any moment of its log."""

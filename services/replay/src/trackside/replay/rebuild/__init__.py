@@ -1,0 +1,1 @@
+"""Read models made again from the log, compared with the live ones, and put in their place."""

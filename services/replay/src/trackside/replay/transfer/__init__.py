@@ -1,0 +1,1 @@
+"""Streams to and from portable files."""

@@ -1,0 +1,1 @@
+"""All services over a log in memory and a virtual clock, with seeded faults."""

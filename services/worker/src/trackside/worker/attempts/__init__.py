@@ -1,0 +1,1 @@
+"""One attempt: its process, locks, limits, output and outcome."""

@@ -1,0 +1,253 @@
+"""The catalogue: which tasks this worker may run, by the word of its host and of nobody else.
+
+A command carries a task's type and parameters; code, folders and environment come from here. The file:
+
+    preload: [sklearn.datasets]          installed modules, imported once, before tasks are forked off
+    tasks:
+      digits:
+        entry: digits:Digits             module and class
+        path: .                          put on sys.path, relative to the file
+        environment: [HTTPS_PROXY]       variables of the host that the task may see
+      resnet:
+        program: [python, ./train.py, --parameters, "{parameters_file}", --device, "{device}"]
+        path: .                          where ./train.py is, relative to the file; put on PYTHONPATH
+        parameters: {type: object, required: [lr], properties: {lr: {type: number}}}
+        max_memory: 8GiB                 what one task may ask for at most; max_cuda_memory per GPU.
+                                         Where cgroups can be made, what uses more than max_memory is killed
+        runner: warm                     classes only: one process runs many tasks, one after another,
+        max_tasks: 100                   at most so many, 1,000 if not given,
+        max_growth: 512MiB               and until it has grown by so much, which is the default
+
+A program is started as it is listed, never by a shell. Within its items only `{parameters_file}`,
+`{workdir}` and `{device}` are replaced; an item that begins with `./` or `../` is found from `path`.
+`parameters` is a JSON Schema (2020-12) that is checked before anything runs.
+
+Installed packages add tasks by the entry-point group `trackside.tasks`; the file wins.
+"""
+
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.memory import Memory
+from trackside.contracts.message import Json
+from trackside.contracts.refusals import field_names, problem_of
+from trackside.worker.catalogue.parameter_schemas import BadSchemaError, check_schema, violation
+
+ENTRY_POINTS = "trackside.tasks"
+PLACEHOLDERS = ("parameters_file", "workdir", "device")
+MAX_ITEMS = 1_000
+WARM_TASKS = 1_000
+WARM_GROWTH_BYTES = 536_870_912
+_ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_SERVICE_VARIABLE = re.compile(r"(TRACKSIDE|PG|POSTGRES|KAFKA)_?.*|.*(SECRET|PASSWORD|TOKEN).*")
+
+
+class CatalogueError(Exception):
+    """The catalogue can't be obeyed: file, key and rule are in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskType:
+    """A task that may run here: a class `module:Class`, or a program as a list; one of them is empty.
+
+    `path` is the folder that either is found in, `environment` the variables of the host it may see.
+    `parameters` is the JSON Schema of what a command may give, None for anything. `max_memory_bytes` and
+    `max_cuda_memory_bytes` (per device) are what one task may ask for at most, None for no limit. A warm
+    process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
+    first task.
+    """
+
+    name: str
+    entry: str = ""
+    path: str = ""
+    environment: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+    parameters: Json | None = None
+    max_memory_bytes: int | None = None
+    max_cuda_memory_bytes: int | None = None
+    runner: Literal["process", "warm"] = "process"
+    max_tasks: int | None = None
+    max_growth_bytes: int | None = None
+
+    @property
+    def stays(self) -> Mapping[str, int] | None:
+        """Gives how many tasks a process may run, and by how many bytes it may grow; None if only one."""
+        if self.max_tasks is None or self.max_growth_bytes is None:
+            return None
+        return {"tasks": self.max_tasks, "growth_bytes": self.max_growth_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All tasks that may run here, and modules worth importing once for all of them."""
+
+    tasks: Mapping[str, TaskType] = field(default_factory=dict)
+    preload: tuple[str, ...] = ()
+
+    def violation_of(self, task_type: str, parameters: Json) -> str | None:
+        """Says in a sentence what a known type's schema has against these parameters; None if nothing."""
+        schema = self.tasks[task_type].parameters
+        return None if schema is None else violation(schema, parameters)
+
+
+class _Task(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    entry: str | None = None
+    program: list[str] | None = Field(default=None, min_length=1, max_length=MAX_ITEMS)
+    path: str = ""
+    environment: list[str] = Field(default=[], max_length=100)
+    parameters: dict[str, Any] | None = None
+    max_memory: Memory | None = None
+    max_cuda_memory: Memory | None = None
+    runner: Literal["process", "warm"] = "process"
+    max_tasks: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_growth: Memory | None = None
+
+    @field_validator("entry")
+    @classmethod
+    def _is_entry(cls, text: str | None) -> str | None:
+        if text is not None and _ENTRY.fullmatch(text) is None:
+            raise PydanticCustomError("bad_entry", "expected module:Class, such as digits:Digits")
+        return text
+
+    @field_validator("program")
+    @classmethod
+    def _is_program(cls, items: list[str] | None) -> list[str] | None:
+        for at, item in enumerate(items or []):
+            _check_item(at, item)
+        return items
+
+    @field_validator("environment")
+    @classmethod
+    def _is_harmless(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if _SERVICE_VARIABLE.fullmatch(name.upper()):
+                raise PydanticCustomError(
+                    "secret_variable", "{name} may hold a secret: name variables without one", {"name": name}
+                )
+        return names
+
+    @field_validator("parameters")
+    @classmethod
+    def _is_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            if schema is not None:
+                check_schema(schema)
+        except BadSchemaError as error:
+            raise PydanticCustomError("bad_schema", "{reason}", {"reason": str(error)}) from error
+        return schema
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> "_Task":
+        if (self.entry is None) == (self.program is None):
+            raise PydanticCustomError(
+                "entry_or_program",
+                "expected either entry (module:Class) or program (a list), and not both",
+            )
+        if self.runner == "warm" and self.program is not None:
+            raise PydanticCustomError(
+                "warm_program", "runner: warm is for classes (entry); a program gets a process each time"
+            )
+        if self.runner != "warm" and (self.max_tasks is not None or self.max_growth is not None):
+            raise PydanticCustomError("not_warm", "max_tasks and max_growth are for runner: warm")
+        return self
+
+
+def _check_item(at: int, item: str) -> None:
+    where = {"at": at, "known": ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)}
+    if not item:
+        raise PydanticCustomError("empty_item", "item {at} is empty; leave it out", where)
+    if "\x00" in item:
+        raise PydanticCustomError("nul_item", "item {at} holds a NUL character", where)
+    for name in _PLACEHOLDER.findall(item):
+        if name not in PLACEHOLDERS:
+            raise PydanticCustomError(
+                "unknown_placeholder",
+                "item {at}: nothing is known to replace {name} with; expected one of {known}",
+                {**where, "name": f"{{{name}}}"},
+            )
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    tasks: dict[str, _Task]
+    preload: list[str] = []
+
+
+def read(path: Path) -> Catalogue:
+    """Reads the catalogue file and the entry points; raises CatalogueError."""
+    try:
+        found = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise CatalogueError(
+            f"{path}: {error.strerror}; set TRACKSIDE_WORKER_CATALOGUE to the file that names the tasks"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CatalogueError(f"{path}: not YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise CatalogueError(f"{path}: $: expected a mapping with the key 'tasks'")
+    tasks = installed()
+    parsed = _parsed(path, found)
+    tasks.update({name: _task(path, name, task) for name, task in parsed.tasks.items()})
+    return Catalogue(tasks, tuple(parsed.preload))
+
+
+def installed() -> dict[str, TaskType]:
+    """Lists the tasks that installed packages name in the entry-point group `trackside.tasks`."""
+    return {
+        point.name: TaskType(point.name, point.value)
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS)
+        if _ENTRY.fullmatch(point.value)
+    }
+
+
+def _parsed(path: Path, found: dict[str, Any]) -> _File:
+    try:
+        return _File.model_validate(found)
+    except ValidationError as error:
+        problem = problem_of(error, field_names(_File), found)
+        raise CatalogueError(f"{path}: {problem.path}: {problem.message}") from error
+
+
+def _task(path: Path, name: str, task: _Task) -> TaskType:
+    where = f"{path}: $.tasks.{name}"
+    if not is_identifier(name):
+        raise CatalogueError(f"{where}: a task type is {IDENTIFIER_RULE}")
+    folder = ""
+    if task.path:
+        folder = str((path.parent / task.path).resolve())
+        if not Path(folder).is_dir():
+            raise CatalogueError(f"{where}.path: no folder at {folder}")
+    return TaskType(
+        name,
+        entry=task.entry or "",
+        path=folder,
+        environment=tuple(task.environment),
+        program=tuple(_located(where, folder, at, item) for at, item in enumerate(task.program or [])),
+        parameters=task.parameters,
+        max_memory_bytes=task.max_memory,
+        max_cuda_memory_bytes=task.max_cuda_memory,
+        runner=task.runner,
+        max_tasks=(task.max_tasks or WARM_TASKS) if task.runner == "warm" else None,
+        max_growth_bytes=(task.max_growth or WARM_GROWTH_BYTES) if task.runner == "warm" else None,
+    )
+
+
+def _located(where: str, folder: str, at: int, item: str) -> str:
+    """Gives an item of a program with `./` and `../` found from its folder; the first one with any slash."""
+    is_path = item.startswith(("./", "../")) or (at == 0 and "/" in item)
+    if not is_path or Path(item).is_absolute():
+        return item
+    if not folder:
+        raise CatalogueError(f"{where}.program: item {at} ({item}) is found from `path`, which isn't given")
+    return str(Path(folder) / item)

@@ -1,0 +1,91 @@
+"""What a task's process reports at its end: a result as plain JSON, an exception as an error's fields."""
+
+import json
+import math
+import sys
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from trackside.contracts.tasks import MAX_RESULT_BYTES
+from trackside.worker.child.out_of_memory import disk_is_full
+from trackside.worker.redaction import cut, printable, redact
+
+MAX_DEPTH = 32
+MAX_MESSAGE_CHARACTERS = 4_096
+OWN_MODULE = "trackside.worker.child.phases"
+
+
+class UnreportableError(Exception):
+    """A result that can't be kept: not JSON, too deep or too large."""
+
+
+def reportable(returned: Any) -> dict[str, Any]:
+    """Gives what `train` returned as plain JSON; what is no dict becomes an empty one (fedflow's rule).
+
+    Numbers of numpy and torch become plain ones, those that aren't finite become null. Raises
+    UnreportableError for what JSON can't hold, for nesting over 32 and for more than 64 KiB.
+    """
+    if not isinstance(returned, Mapping):
+        if returned is not None:
+            sys.stderr.write(f"train returned {type(returned).__name__}, not a dict: the result is empty\n")
+        return {}
+    plain: dict[str, Any] = _plain(returned, "$", MAX_DEPTH)
+    size = len(json.dumps(plain, ensure_ascii=False).encode())
+    if size > MAX_RESULT_BYTES:
+        raise UnreportableError(f"the result has {size} bytes, more than {MAX_RESULT_BYTES}; write a file")
+    return plain
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    if depth == 0:
+        raise UnreportableError(f"{path}: nested deeper than {MAX_DEPTH}")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, int):
+        if abs(value) >= 2**63:
+            raise UnreportableError(f"{path}: whole numbers end at 2^63")
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else _not_finite(value, path)
+    if isinstance(value, Mapping):
+        return {_key(key, path): _plain(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}[{at}]", depth - 1) for at, item in enumerate(value)]
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
+        return _plain(value.item(), path, depth - 1)
+    raise UnreportableError(
+        f"{path}: {type(value).__name__} is not JSON; return numbers, texts, lists or dicts"
+    )
+
+
+def _not_finite(value: float, path: str) -> None:
+    sys.stderr.write(f"result: {path} is {value}, which JSON can't hold: it becomes null\n")
+
+
+def _key(key: Any, path: str) -> str:
+    if not isinstance(key, str | int | float):
+        raise UnreportableError(f"{path}: a key is {type(key).__name__}; expected a text")
+    return printable(str(key))
+
+
+def described(stage: str, error: BaseException) -> dict[str, str]:
+    """Gives an exception as the fields of a TaskError, its traceback cut to 64 KiB at the front."""
+    lines = traceback.format_exception(type(error), error, _of_the_task(error.__traceback__))
+    message = f"the disk is full: {error}" if disk_is_full(error) else str(error)
+    return {
+        "stage": stage,
+        "type": type(error).__qualname__,
+        "message": redact(printable(message))[:MAX_MESSAGE_CHARACTERS],
+        "traceback": cut(redact(printable("".join(lines))), MAX_RESULT_BYTES),
+    }
+
+
+def _of_the_task(trace: TracebackType | None) -> TracebackType | None:
+    """Leaves out the first frames, which are ours and say nothing to the task's author."""
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in (OWN_MODULE, __name__):
+        trace = trace.tb_next
+    return trace

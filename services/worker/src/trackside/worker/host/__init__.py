@@ -1,0 +1,1 @@
+"""The devices of the host, and what is used of them."""

@@ -1,0 +1,261 @@
+"""What a host and the tasks on it use: memory, CPU, device memory. Reads /proc and the limits of cgroups.
+
+Sources: proc(5); the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst. The functions
+that read take the folder they read below, so that a test may show them another host.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trackside.worker.host.nvml import GpuProcess, Reading
+
+ROOT = Path("/")
+_KIB = 1024
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_LIMIT, _USED, _INACTIVE = 0, 1, 2
+_CGROUP_FILES = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a task uses: bytes on the host, bytes per device id, CPU in percent of one core.
+
+    A device on which the driver doesn't tell how much the task has is left out.
+    """
+
+    memory_bytes: int = 0
+    cuda_memory_bytes_by_device: Mapping[str, int] = field(default_factory=dict)
+    cpu_percent: float = 0.0
+
+    @property
+    def cuda_memory_bytes(self) -> int:
+        """What it has of the device that it has most of."""
+        return max(self.cuda_memory_bytes_by_device.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Bytes that the processes of this host, or of this container, may have in all, and could still get."""
+
+    memory_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Time that the cores of the host have been busy, and have been there, in ticks since it started."""
+
+    busy: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A session of processes now: memory, the most its first process ever had, CPU time since its start."""
+
+    pids: frozenset[int] = frozenset()
+    memory_bytes: int = 0
+    peak_bytes: int = 0
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """The part of /proc/PID/stat that is needed here; `cpu_s` includes children that have ended."""
+
+    pid: int
+    group: int
+    session: int
+    cpu_s: float
+    resident_bytes: int
+
+
+def read_host(root: Path = ROOT) -> HostMemory:
+    """Reads the memory of the host, or of the cgroup that this process is in where that is less."""
+    meminfo = _numbers(root / "proc/meminfo", scale=_KIB)
+    total, available = meminfo.get("MemTotal", 0), meminfo.get("MemAvailable", 0)
+    for limit, used in _cgroup_limits(root):
+        total = min(total, limit)
+        available = min(available, max(0, limit - used))
+    return HostMemory(total, available)
+
+
+def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
+    """Gives limit and use of this process's memory cgroup and those above; cache that can go isn't use."""
+    paths = _cgroup_paths(root)
+    for controller, files in _CGROUP_FILES.items():
+        if controller not in paths:
+            continue
+        mount, folder = paths[controller]
+        # Inside a container the path may be one of the host's: what is there is read, up to the mount.
+        while folder.is_relative_to(mount):
+            limit, used = _text(folder / files[_LIMIT]).strip(), _text(folder / files[_USED]).strip()
+            if limit.isdigit() and used.isdigit():
+                cache = _numbers(folder / "memory.stat").get(files[_INACTIVE], 0)
+                yield int(limit), max(0, int(used) - cache)
+            folder = folder.parent
+
+
+def own_cgroups(root: Path = ROOT) -> dict[str, Path]:
+    """Gives the folder of the cgroup that this process is in, by controller; version 2 has the empty name.
+
+    Inside a container the path may be one of the host's: then it is what is mounted.
+    """
+    found = _cgroup_paths(root).items()
+    return {controller: folder if folder.is_dir() else mount for controller, (mount, folder) in found}
+
+
+def _cgroup_paths(root: Path) -> dict[str, tuple[Path, Path]]:
+    """Gives by controller where it is mounted, and the folder below that is said to be this process's."""
+    found = {}
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controller
+            found[controller] = mount, mount / path.strip("/")
+    return found
+
+
+def read_cpu(root: Path = ROOT) -> CpuTime:
+    """Reads how busy the cores have been since the host started."""
+    line = _text(root / "proc/stat").partition("\n")[0].split()
+    ticks = [int(part) for part in line[1:9]]  # user nice system idle iowait irq softirq steal
+    return CpuTime(busy=sum(ticks) - sum(ticks[3:5]), total=sum(ticks)) if len(ticks) >= 5 else CpuTime()
+
+
+def host_cpu_percent(before: CpuTime, now: CpuTime) -> float:
+    """Gives how busy the cores were between two readings, 100 for all of them."""
+    total = now.total - before.total
+    return min(100.0, max(0.0, 100.0 * (now.busy - before.busy) / total)) if total > 0 else 0.0
+
+
+def read_groups(leaders: Collection[int], root: Path = ROOT) -> dict[int, Group]:
+    """Reads the processes whose group or session is a leader's; nothing where all have ended."""
+    members: dict[int, list[ProcessStat]] = defaultdict(list)
+    wanted = frozenset(leaders)
+    proc = root / "proc"
+    for name in os.listdir(proc) if wanted else ():  # noqa: PTH208 - as in _text
+        stat = parse_stat(_text(f"{proc}/{name}/stat")) if name.isdigit() else None
+        if stat is not None:
+            leader = stat.session if stat.session in wanted else stat.group
+            if leader in wanted:
+                members[leader].append(stat)
+    return {leader: _group(stats, root) for leader, stats in members.items()}
+
+
+def parse_stat(text: str) -> ProcessStat | None:
+    """Parses /proc/PID/stat, whose second field may hold any character; None if the process has ended."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    if len(fields) < 22 or fields[0] in "ZX":
+        return None
+    return ProcessStat(
+        pid=int(head.partition(" ")[0]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        cpu_s=sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S,
+        resident_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
+
+
+def _group(stats: list[ProcessStat], root: Path) -> Group:
+    memory = [_memory(stat, len(stats) > 1, root) for stat in stats]
+    peak = sum(memory)
+    if len(stats) == 1:
+        peak = max(peak, _numbers(root / f"proc/{stats[0].pid}/status", scale=_KIB).get("VmHWM", 0))
+    return Group(
+        pids=frozenset(stat.pid for stat in stats),
+        memory_bytes=sum(memory),
+        peak_bytes=peak,
+        cpu_s=sum(stat.cpu_s for stat in stats),
+    )
+
+
+def _memory(stat: ProcessStat, has_others: bool, root: Path) -> int:
+    """Gives a process's memory; of pages that several have, such as loaders of one data set, its share."""
+    if has_others:
+        share = _numbers(root / f"proc/{stat.pid}/smaps_rollup", scale=_KIB).get("Pss")
+        if share is not None:
+            return share
+    return stat.resident_bytes
+
+
+def cpu_percent(before: Group | None, now: Group, elapsed_s: float) -> float:
+    """Gives the CPU that a group used between two readings, 100 for one core; 0 without an earlier one."""
+    if before is None or elapsed_s <= 0:
+        return 0.0
+    return max(0.0, 100.0 * (now.cpu_s - before.cpu_s) / elapsed_s)
+
+
+def usage_of(group: Group, percent: float, readings: Mapping[str, Reading]) -> Usage:
+    """Gives what a group uses of host and devices; `readings` are those of the devices, by their ids."""
+    on_devices = {}
+    for device_id, reading in readings.items():
+        own = [process for process in reading.processes if process.pid in group.pids]
+        if own and all(process.memory_bytes is not None for process in own):
+            on_devices[device_id] = known_bytes(own)
+    return Usage(group.memory_bytes, on_devices, percent)
+
+
+def peak(before: Usage | None, now: Usage) -> Usage:
+    """Gives the most of each quantity."""
+    if before is None:
+        return now
+    earlier, later = before.cuda_memory_bytes_by_device, now.cuda_memory_bytes_by_device
+    return Usage(
+        memory_bytes=max(before.memory_bytes, now.memory_bytes),
+        cuda_memory_bytes_by_device={
+            device: max(earlier.get(device, 0), later.get(device, 0))
+            for device in earlier.keys() | later.keys()
+        },
+        cpu_percent=max(before.cpu_percent, now.cpu_percent),
+    )
+
+
+def foreign(reading: Reading, own_pids: Collection[int], claimed_bytes: int = 0) -> int:
+    """Gives the bytes of a device that are not ours to give: what the driver and other processes have.
+
+    Where the driver doesn't tell how much a process has, or names none, it is what remains without what ours
+    have: as far as that is known, and no less than `claimed_bytes`, which was promised to them.
+    """
+    others = [process for process in reading.processes if process.pid not in own_pids]
+    if reading.processes and all(process.memory_bytes is not None for process in reading.processes):
+        return reading.reserved_bytes + known_bytes(others)
+    own = [process for process in reading.processes if process.pid in own_pids]
+    return max(0, reading.used_bytes - max(known_bytes(own), claimed_bytes))
+
+
+def foreign_on_host(host: HostMemory, own: Iterable[Usage]) -> int:
+    """Gives the bytes of the host that others use, the worker itself among them."""
+    used = host.memory_bytes - host.available_bytes
+    return max(0, used - sum(usage.memory_bytes for usage in own))
+
+
+def known_bytes(processes: Iterable[GpuProcess]) -> int:
+    """Sums up what processes are known to have."""
+    return sum(process.memory_bytes or 0 for process in processes)
+
+
+def _numbers(path: Path, scale: int = 1) -> dict[str, int]:
+    """Reads a file of lines `name: 123 kB` or `name 123`; empty if it can't be read."""
+    found = {}
+    for line in _text(path).splitlines():
+        parts = line.split()
+        if len(parts) > 1 and parts[1].isdigit():
+            found[parts[0].rstrip(":")] = int(parts[1]) * scale
+    return found
+
+
+def _text(path: Path | str) -> str:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - there may be thousands of processes
+            return file.read().decode("utf-8", "replace")
+    except OSError:  # a process that has ended, a limit that isn't set, a host without cgroups
+        return ""

@@ -1,0 +1,1 @@
+"""The placements that are here: admitted, begun, interrupted, given back, ended."""

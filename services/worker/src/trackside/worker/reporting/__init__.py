@@ -1,0 +1,1 @@
+"""What the worker writes: events, points, heartbeats, and the journal that outlives it."""
