@@ -13,9 +13,9 @@ from trackside.contracts.search_space import Uniform
 from trackside.contracts.searches import SearchEnded, StartSearch, StopSearch, Tuner
 from trackside.contracts.tasks import TaskStatus, TaskStatusChanged
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk.publication import outgoing
 
 FIRST = 20
@@ -46,7 +46,7 @@ async def appends(log: Log, count: int) -> list[float]:
     """Gives how long an append takes until a reader of 12 partitions has it, in ms, one after another."""
     topics = Topics("bench-raw.")
     await log.ensure([topics.events])
-    author = Author("dispatcher", "bench")
+    writer = RecordWriter("dispatcher", "bench")
     found = []
     async with watched(log, topics.events) as watch:
         for number in range(count + FIRST):
@@ -54,7 +54,7 @@ async def appends(log: Log, count: int) -> list[float]:
             source = {"topic": "commands", "partition": 0, "offset": number}
             event = CommandAccepted.model_validate({"command_id": new_id(), "source": source})
             began, start = monotonic_s(), len(watch.seen)
-            record = author.single(stream_id, event)
+            record = writer.single(stream_id, event)
             await log.append(topics.events.name, partition_of(stream_id, topics.events.partitions), [record])
             seen = await watch.until(_of(stream_id), start=start)
             found.append((seen.at_s - began) * 1000)

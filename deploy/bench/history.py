@@ -1,4 +1,4 @@
-"""A log like those that searches leave, written with the product's own author: the input of a rebuild."""
+"""A log like those that searches leave, written with the product's own writer: the input of a rebuild."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import MAX_BATCH_BYTES, Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry import context
 
 TRIALS = 200
@@ -43,7 +43,9 @@ EVENTS_PER_SEARCH = 4
 INCARNATION = new_id()
 PAUSE_BYTES = 600
 
-DISPATCHER, SCHEDULER, WORKER = (Author(role, "bench") for role in ("dispatcher", "scheduler", "worker"))
+DISPATCHER, SCHEDULER, WORKER = (
+    RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")
+)
 
 
 def events_of(searches: int) -> int:
@@ -103,8 +105,8 @@ async def write(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -
         partition = partition_of(stream_id, topics.events.partitions)
         lane = lanes.setdefault(partition, Lane(topics.events.name, partition))
         trace = context.new_traceparent()
-        for author, messages in _search(stream_id, topics, number, trials, command()):
-            await lane.add(log, author.decision(stream_id, messages, traceparent=trace))
+        for writer, messages in _search(stream_id, topics, number, trials, command()):
+            await lane.add(log, writer.decision(stream_id, messages, traceparent=trace))
     for lane in lanes.values():
         await lane.flush(log)
     return searches * (trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH) + 1
@@ -114,8 +116,8 @@ async def write_unended(log: Log, topics: Topics, stream_id: str, trials: int, w
     """Writes one search whose trials so far have all ended, and that goes on; gives its number of events."""
     lane = Lane(topics.events.name, partition_of(stream_id, topics.events.partitions))
     written = 0
-    for author, messages in _search(stream_id, topics, 0, trials, wanted, over=False):
-        await lane.add(log, author.decision(stream_id, messages))
+    for writer, messages in _search(stream_id, topics, 0, trials, wanted, over=False):
+        await lane.add(log, writer.decision(stream_id, messages))
         written += len(messages)
     await lane.flush(log)
     return written
@@ -140,11 +142,11 @@ async def end_trial(log: Log, topics: Topics, stream_id: str, trial: int) -> Non
     """Runs a trial that the dispatcher has suggested, to its end but for the dispatcher's word."""
     partition = partition_of(stream_id, topics.events.partitions)
     steps = [*list(_begun(stream_id, trial))[1:], *list(_done(stream_id, trial))[:-1]]
-    for author, messages in steps:
-        await log.append(topics.events.name, partition, author.decision(stream_id, messages))
+    for writer, messages in steps:
+        await log.append(topics.events.name, partition, writer.decision(stream_id, messages))
 
 
-Step = tuple[Author, list[Message]]
+Step = tuple[RecordWriter, list[Message]]
 
 
 def _search(

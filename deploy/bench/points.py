@@ -10,9 +10,9 @@ from bench.figures import Figure, Findings, Goal, MissingError, equal
 from bench.place import TOPICS
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.metrics import metric_rows
 from trackside.projections.projection import Row
 
@@ -54,11 +54,11 @@ def batches(count: int) -> list[MetricPointsReported]:
 
 def _requests(messages: Sequence[MetricPointsReported]) -> list[tuple[int, list[Outgoing]]]:
     """Encodes batches, and gathers what goes to one partition into requests, the partitions in turn."""
-    author, topic = Author("worker", "bench"), TOPICS.metrics
+    writer, topic = RecordWriter("worker", "bench"), TOPICS.metrics
     open_: dict[int, tuple[int, list[Outgoing]]] = {}
     full: list[tuple[int, list[Outgoing]]] = []
     for message in messages:
-        record = replace(author.single(message.stream, message), key=message.task_id.encode())
+        record = replace(writer.single(message.stream, message), key=message.task_id.encode())
         partition = partition_of(message.task_id, topic.partitions)
         size, records = open_.get(partition, (0, []))
         weight = len(record.value or b"") + 600

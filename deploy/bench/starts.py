@@ -14,9 +14,9 @@ from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, RunTask
 from trackside.contracts.topics import Topics
 from trackside.embedded.stack import Stack
-from trackside.eventlog.author import Author
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
 
 DEVICE = "cpu-0"
 FIRST = 10
@@ -57,7 +57,7 @@ async def _start(
         parameters={},
         device_ids=[DEVICE],
     )
-    record = Author("scheduler", "bench").single(command.stream, command)
+    record = RecordWriter("scheduler", "bench").single(command.stream, command)
     start = len(watch.seen)
     began_s = monotonic_s()
     await log.append(topics.device(WORKER, DEVICE).name, 0, [record])

@@ -29,18 +29,18 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import Lane
 from trackside.dispatcher.advice.assessments import Judging
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics("bench-verdicts.")
 ENDED, LIVE, STEPS = 20, 100, 200
 LIMIT_S = 120.0
 OPTUNA_JOURNAL_PER_S = 523
 """Optuna's journal file with as many live trials on a machine like this one: quoted, not run here."""
-_AUTHORS = {role: Author(role, "bench") for role in ("dispatcher", "scheduler", "worker")}
+_AUTHORS = {role: RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")}
 
 
 async def measured(log: Log) -> Findings:

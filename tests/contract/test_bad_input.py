@@ -37,9 +37,9 @@ from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.intake.intake import Intake
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import TombstoneError, decode
 from trackside.eventlog.log import Entry
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.summary_indexer.poison import points_of
 
 ROOT = Path(__file__).parents[2]
@@ -222,7 +222,7 @@ def test_bi_49_bytes_that_look_like_a_secret_are_not_kept_in_a_dead_letter_eithe
 
 def points(tag: str) -> Entry:
     series = [Series(tag=tag, steps=[1], times_ms=[1], values=[0.5])]
-    record = Author("worker", "w1").single(
+    record = RecordWriter("worker", "w1").single(
         "s-1", MetricPointsReported(stream="s-1", task_id="s-1.0", attempt=1, series=series)
     )
     return Entry("trackside.metrics", 0, 0, 1, record.key, record.value, record.headers)

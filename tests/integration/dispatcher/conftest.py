@@ -13,8 +13,8 @@ from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ids import new_id
-from trackside.eventlog.author import Author
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 
 
@@ -30,7 +30,7 @@ async def _furnished(settings: StackSettings) -> None:
         after={},
     )
     async with KafkaLog(settings.kafka_bootstrap, "test") as log:
-        await log.append(settings.topics.fleet.name, 0, [Author("worker", "w1").single("w1", joined)])
+        await log.append(settings.topics.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
 
 
 @pytest.fixture(scope="module")

@@ -29,10 +29,10 @@ from trackside.contracts.tasks import (
     TaskAssigned,
 )
 from trackside.contracts.topics import Topic, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk.signing import Signer
 
 TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
@@ -192,7 +192,7 @@ class AssessorElsewhere(Process):
         return message
 
     async def _tell(self, role: str, event: Event) -> None:
-        record = Author(role, "test").single(self.search, event)
+        record = RecordWriter(role, "test").single(self.search, event)
         events = self.publisher.place.topics.events
         await self.log.append(events.name, partition_of(self.search, events.partitions), [record])
 

@@ -16,8 +16,8 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json, Record
 from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
 
 SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
 
@@ -36,7 +36,7 @@ async def finish(place: Place, stream: str, task_id: str) -> None:
         ("worker", AttemptEnded.model_validate({**token, "end": "finished"})),
     ]
     events = place.topics.events
-    records = [Author(role, "t").single(stream, event) for role, event in life]
+    records = [RecordWriter(role, "t").single(stream, event) for role, event in life]
     async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
         await log.append(events.name, partition_of(stream, events.partitions), records)
 

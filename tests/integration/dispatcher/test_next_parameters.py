@@ -24,9 +24,9 @@ from trackside.dispatcher.advisor.open_tuner import opened
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 from trackside.verify.log import examine
 
@@ -95,7 +95,7 @@ class Installation:
         await reader.close()
         wanted = {"task_type": "several", "space": SPACE, "max_trials": 4, "seed": 7, **changed}
         command = StartSearch.model_validate(wanted)
-        record = Author("publisher", "test").single(STREAM, command, message_id="c-1")
+        record = RecordWriter("publisher", "test").single(STREAM, command, message_id="c-1")
         await self.log.publish(topics.commands.name, 1, record)
 
     async def until(self, true: Callable[[Stream], bool]) -> Stream:

@@ -9,9 +9,9 @@ from tests.integration.projections.following import TOPICS, query, running
 from tests.unit.projections.histories import History, small
 from trackside.contracts.fleet import DeviceUnhealthy
 from trackside.domain.streams import Streams, dump, load
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
@@ -130,9 +130,9 @@ async def test_a_device_says_what_runs_there_and_what_that_reserves(history: His
     failed = DeviceUnhealthy(
         worker_id="w2", incarnation="i2", device_id="cpu1", reason="fell off the bus\x00"
     )
-    author = Author("worker", "w2")
+    writer = RecordWriter("worker", "w2")
     async with running(history.log, rows, "scheduler") as following:
-        await history.log.append(TOPICS.fleet.name, 0, [author.single("w2", failed)])
+        await history.log.append(TOPICS.fleet.name, 0, [writer.single("w2", failed)])
         await following.caught_up()
     found = await query(rows, statement)
     assert [(row[1], row[4]) for row in found] == [("busy", None), ("failed", "fell off the bus\ufffd")]

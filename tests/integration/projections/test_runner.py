@@ -10,9 +10,9 @@ from tests.integration.projections.server import new_server, remove
 from tests.unit.projections.histories import History, decisions, small
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.domain.streams import Streams, dump
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.rebuild.rebuild import rebuild
 
@@ -224,13 +224,13 @@ class ForgetfulLog(MemoryLog):
 async def test_dead_letters_that_are_gone_stop_nothing(database: str) -> None:
     log = ForgetfulLog()
     await log.ensure(TOPICS.shared)
-    author = Author("dispatcher", "1")
+    writer = RecordWriter("dispatcher", "1")
     for offset in range(3):
         source = Source(topic="trackside.commands", partition=0, offset=offset)
         letter = RecordDeadLettered(
             source=source, code="not_json", message="no", reader="dispatcher", sha256="", head_base64=""
         )
-        await log.publish(TOPICS.dead_letters.name, 0, author.single("x", letter))
+        await log.publish(TOPICS.dead_letters.name, 0, writer.single("x", letter))
     async with running(log, database, "summary-indexer") as rows:
         await rows.caught_up()
     found = await query(database, 'SELECT topic, "offset", code FROM dashboards.dead_letters ORDER BY 2')

@@ -17,10 +17,10 @@ from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.services import dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker
@@ -115,7 +115,7 @@ async def test_a_real_run_has_no_findings_and_what_is_planted_is_found(
     async with KafkaLog(stack.kafka_bootstrap, client_id="verify-test") as log:
         await log.ensure(topics.shared)
         command = search()
-        publisher = Author("publisher", "test")
+        publisher = RecordWriter("publisher", "test")
         async with services(log, topics, random.Random(seed)):
             await until_joined(log, topics, WORKERS)
             await log.publish(topics.commands.name, 1, publisher.single(STREAM, command, message_id="c-1"))

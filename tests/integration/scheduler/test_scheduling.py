@@ -32,9 +32,9 @@ from trackside.contracts.tasks import (
     TimeLimitReached,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 
 Kind = TypeVar("Kind", bound=Message)
@@ -72,7 +72,7 @@ class Hall:
             queues=["default"],
             after={},
         )
-        record = Author("worker", worker).single(worker, joined)
+        record = RecordWriter("worker", worker).single(worker, joined)
         await self.log.append(self.topics.fleet.name, 0, [record])
         return incarnation
 
@@ -93,8 +93,8 @@ class Hall:
         await self.say("dispatcher", received, *tasks)
 
     async def say(self, role: str, *messages: Message) -> None:
-        author = Author(role, "test")
-        batch = [author.single(STREAM, message) for message in messages]
+        writer = RecordWriter(role, "test")
+        batch = [writer.single(STREAM, message) for message in messages]
         events = self.topics.events
         await self.log.append(events.name, partition_of(STREAM, events.partitions), batch)
 
@@ -108,7 +108,7 @@ class Hall:
         heartbeat = WorkerHeartbeat(
             worker_id=worker, incarnation=incarnation, running=list(running), devices=devices
         )
-        record = Author("worker", worker).single(worker, heartbeat)
+        record = RecordWriter("worker", worker).single(worker, heartbeat)
         await self.log.publish(self.topics.heartbeats.name, 0, record)
 
     async def until(

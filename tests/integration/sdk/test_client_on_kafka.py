@@ -15,14 +15,14 @@ from trackside.contracts.searches import (
     StartSearch,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, Publication
 
 START = StartSearch(task_type="t", max_trials=2, space={"x": Choice(type="choice", values=[1])})
-DISPATCHER = Author("dispatcher", "1")
+DISPATCHER = RecordWriter("dispatcher", "1")
 
 
 async def answered(log: KafkaLog, topics: Topics, publication: Publication) -> None:

@@ -17,12 +17,12 @@ from tests.waiting import until
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Appended, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 
-WORKER = Author("worker", "w1")
+WORKER = RecordWriter("worker", "w1")
 POINTS = 20
 Point = tuple[str, int, str, int]
 

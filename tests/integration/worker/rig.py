@@ -21,9 +21,9 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topic, Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
 from trackside.worker.app import Worker, live_until
 from trackside.worker.catalogue import catalogue
@@ -44,7 +44,7 @@ class Rig:
         self.topics = topics
         self.worker_id = worker_id
         self.leaving = asyncio.Event()
-        self.scheduler = Author("scheduler", "test")
+        self.scheduler = RecordWriter("scheduler", "test")
 
     async def send(
         self, command: RunTask | StopTask | RecallTask, device: str = "cpu-0", traceparent: str = ""

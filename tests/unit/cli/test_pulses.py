@@ -7,8 +7,8 @@ import pytest
 from trackside.cli.runtime.heartbeats import BEATS_EACH, newest_beats, read_beats, with_use
 from trackside.contracts.fleet import DeviceReading, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.topics import Topics
-from trackside.eventlog.author import Author
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics("t.")
 
@@ -30,9 +30,9 @@ async def log_of(*beats: WorkerHeartbeat | SchedulerHeartbeat) -> MemoryLog:
     await log.ensure(TOPICS.shared)
     for each in beats:
         if isinstance(each, WorkerHeartbeat):
-            record = Author("worker", each.worker_id).single(each.worker_id, each)
+            record = RecordWriter("worker", each.worker_id).single(each.worker_id, each)
         else:
-            record = Author("scheduler", "1").single("1", each)
+            record = RecordWriter("scheduler", "1").single("1", each)
         await log.append(TOPICS.heartbeats.name, 0, [record])
     return log
 

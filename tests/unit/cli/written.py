@@ -8,11 +8,11 @@ from trackside.contracts.message import Event
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
 
 TASK = given.task_id(0)
-WORKER = Author("worker", "w1")
+WORKER = RecordWriter("worker", "w1")
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Written:
 
     async def tell(self, *messages: Event) -> None:
         """Appends events of the search as one decision."""
-        author = Author(max(messages[0].written_by), "test")
+        writer = RecordWriter(max(messages[0].written_by), "test")
         place = (self.topics.events.name, partition_of(given.STREAM, self.topics.events.partitions))
-        await self.log.append(*place, author.decision(given.STREAM, messages))
+        await self.log.append(*place, writer.decision(given.STREAM, messages))
 
     async def queued(self) -> None:
         """Tells the search up to its first task."""

@@ -26,19 +26,19 @@ from trackside.dispatcher.advice.suggestions import Advice
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.serving import from_start
 from trackside.telemetry.health import Health
 
 TOPICS = Topics(event_partitions=1)
 EVENTS = (TOPICS.events.name, 0)
 LIMIT_S = 60.0
-SCHEDULER, WORKER = Author("scheduler", "1"), Author("worker", "w1")
+SCHEDULER, WORKER = RecordWriter("scheduler", "1"), RecordWriter("worker", "w1")
 Result = Callable[[dict[str, Any]], float]
 
 
@@ -88,25 +88,25 @@ async def publish(log: MemoryLog, search: str, **fields: Any) -> None:
 async def say(log: MemoryLog, search: str, command: Command, command_id: str = "c-2") -> None:
     """Publishes a command about a search."""
     partition = partition_of(search, TOPICS.commands.partitions)
-    record = Author("publisher", "test").single(search, command, message_id=command_id)
+    record = RecordWriter("publisher", "test").single(search, command, message_id=command_id)
     await log.append(TOPICS.commands.name, partition, [record])
 
 
-async def append(log: MemoryLog, author: Author, stream: str, *events: Event) -> None:
+async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Event) -> None:
     """Appends events one by one, each a decision of its own."""
     for event in events:
-        await log.append(*EVENTS, [author.single(stream, event)])
+        await log.append(*EVENTS, [writer.single(stream, event)])
 
 
 @asynccontextmanager
 async def dispatcher(log: MemoryLog, own: Lane | None = None) -> AsyncIterator[None]:
     """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
-    background, author, stop = Background(), Author("dispatcher", "1"), asyncio.Event()
+    background, writer, stop = Background(), RecordWriter("dispatcher", "1"), asyncio.Event()
     advice = Advice(LocalLane(), LocalLane(), background, own)
-    service = Dispatcher(log, TOPICS, author, Streams(), advice, background)
+    service = Dispatcher(log, TOPICS, writer, Streams(), advice, background)
     reactor = Reactor(
         log,
-        author,
+        writer,
         service,
         starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
         raw=await from_start(log, TOPICS.commands),

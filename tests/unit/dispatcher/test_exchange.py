@@ -10,9 +10,9 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import LaneTimeout
 from trackside.dispatcher.advice.remote_exchange import Exchange
 from trackside.dispatcher.intake.signatures import Signatures
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics()
 EXAMPLE = EXAMPLES[SuggestionRequested.wire_type()]
@@ -37,8 +37,8 @@ async def test_the_time_of_a_request_begins_when_it_is_in_the_log() -> None:
     await log.ensure([requests])
     assert isinstance(EXAMPLE, SuggestionRequested)
     request = EXAMPLE.model_copy(update={"time_limit_s": 0.01})
-    author = Author("dispatcher", "1")
-    exchange = Exchange(log, author, Signatures(), requests, TOPICS.suggestions, AnswerSuggestion)
+    writer = RecordWriter("dispatcher", "1")
+    exchange = Exchange(log, writer, Signatures(), requests, TOPICS.suggestions, AnswerSuggestion)
     asking = asyncio.create_task(exchange.ask(request, "a tuner"))
     await log.asked.wait()
     over, _ = await asyncio.wait({asking}, timeout=20 * request.time_limit_s)

@@ -9,9 +9,9 @@ from trackside.contracts.topics import Topics
 from trackside.dispatcher.intake.receipt_positions import earliest
 from trackside.dispatcher.intake.receipts import Receipts, Wanted, answer_in
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 
 COMMANDS = Topics().commands.name
 
@@ -34,7 +34,7 @@ def test_a_receipt_after_a_start_says_what_the_log_says() -> None:
 
 
 def test_reading_begins_again_at_the_first_receipt_that_is_lacking() -> None:
-    receipts = Receipts(MemoryLog(), Author("dispatcher", "1"), Background(), {"inbox"})
+    receipts = Receipts(MemoryLog(), RecordWriter("dispatcher", "1"), Background(), {"inbox"})
     receipts.read(0, 4)
     assert receipts.positions() == {0: 5}
     receipts.want(wanted(7))

@@ -14,13 +14,13 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain.streams import AWAKE, Streams
-from trackside.eventlog.asleep import OnDisk
-from trackside.eventlog.author import Author
+from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
 from trackside.eventlog.background import Background
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.spill import SpillStore
 
 FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)
 SETTLED = 40_000
@@ -33,10 +33,10 @@ class Loop:
     """A dispatcher and a log that takes at once what it decides."""
 
     def __init__(self) -> None:
-        self.streams = Streams(asleep=OnDisk())
-        self._author = Author("dispatcher", "1")
+        self.streams = Streams(spilled=SpillStore())
+        self._writer = RecordWriter("dispatcher", "1")
         self.dispatcher = Dispatcher(
-            MemoryLog(), TOPICS, self._author, self.streams, Listening(), Background()
+            MemoryLog(), TOPICS, self._writer, self.streams, Listening(), Background()
         )
         self._read = 0
         self._ends = [0] * TOPICS.events.partitions
@@ -62,7 +62,7 @@ class Loop:
 
     def _fold(self, stream: str, messages: Sequence[Message]) -> list[Event]:
         partition = partition_of(stream, TOPICS.events.partitions)
-        for record, message in zip(self._author.decision(stream, messages), messages, strict=True):
+        for record, message in zip(self._writer.decision(stream, messages), messages, strict=True):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
             at = self._ends[partition]
             self._ends[partition] += 1
@@ -86,31 +86,31 @@ def codes(events: Sequence[Event]) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_a_stream_that_was_laid_aside_is_answered_as_if_it_had_not_been() -> None:
+def test_a_stream_that_was_spilled_is_answered_as_if_it_had_not_been() -> None:
     loop = Loop()
     loop.say("s-1", "c-1")
     assert codes(loop.turn()) == ["unknown_task_type"]
-    flooded(loop, 2 * AWAKE)
+    flooded(loop, 2 * MAX_IDLE_IN_MEMORY)
     assert "s-1" not in loop.streams.by_id
-    assert len(loop.streams.by_id) == AWAKE
-    assert loop.streams.asleep is not None and len(loop.streams.asleep) == AWAKE + 1
+    assert len(loop.streams.by_id) == MAX_IDLE_IN_MEMORY
+    assert loop.streams.spilled is not None and len(loop.streams.spilled) == MAX_IDLE_IN_MEMORY + 1
     loop.say("s-1", "c-1")
     assert codes(loop.turn()) == ["unknown_task_type"], "BI-21: the first answer again"
-    flooded(loop, 2 * AWAKE)
+    flooded(loop, 2 * MAX_IDLE_IN_MEMORY)
     loop.say("s-1", "c-1", max_trials=2)
     assert codes(loop.turn()) == ["idempotency_conflict"], "BI-22, for ever"
-    flooded(loop, 2 * AWAKE)
+    flooded(loop, 2 * MAX_IDLE_IN_MEMORY)
     loop.say("s-1", "c-1", again=0)
-    assert loop.turn() == [], "what is read twice is in its stream, asleep or not"
+    assert loop.turn() == [], "what is read twice is in its stream, spilled or not"
 
 
 @pytest.mark.thorough
-def test_a_zombie_s_repeat_of_a_sleeping_stream_counts_as_little_as_any() -> None:
+def test_a_zombie_s_repeat_of_a_spilled_stream_counts_as_little_as_any() -> None:
     loop = Loop()
     loop.say("s-1", "c-1")
     (received, *_) = loop.turn()
     assert isinstance(received, CommandReceived)
-    flooded(loop, 2 * AWAKE)
+    flooded(loop, 2 * MAX_IDLE_IN_MEMORY)
     overtaken = loop.streams.overtaken
     loop._fold("s-1", [received])
     assert loop.streams.overtaken == overtaken + 1
@@ -123,7 +123,7 @@ def test_the_memory_is_flat_after_100_000_refused_streams() -> None:
     flooded(loop, SETTLED)
     before = _resident_bytes()
     flooded(loop, FLOOD - SETTLED)
-    assert len(loop.streams.by_id) == AWAKE
+    assert len(loop.streams.by_id) == MAX_IDLE_IN_MEMORY
     assert _resident_bytes() - before < GROWTH_BYTES
 
 

@@ -268,7 +268,7 @@ class Chance:
         return [ended(end, trial, **where)]
 
     def _stray(self, told: Told, stream: Stream | None) -> None:
-        """Tells something that is late, doubled, of a wrong author, or out of its place."""
+        """Tells something that is late, doubled, of a wrong writer, or out of its place."""
         kind = self.random.randrange(4)
         if kind == 0 and told.records:
             told.fold(_copied(self.random.choice(told.records[-12:])))

@@ -8,13 +8,13 @@ import pytest
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Decision, Facts, Reactor
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
 
 TOPIC = Topics(event_partitions=2).events
@@ -78,7 +78,7 @@ class Faulty(MemoryLog):
 def reactor(log: MemoryLog, decider: CountingUp, instance: str, background: Background) -> Reactor:
     return Reactor(
         log,
-        Author("dispatcher", instance),
+        RecordWriter("dispatcher", instance),
         decider,
         starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
         raw={},

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog import asking, serving
-from trackside.eventlog.author import Author
+from trackside.eventlog import retry, serving
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.recovery import Recovered, recover
 from trackside.eventlog.serving import Service, from_end, from_start, until_fit
 from trackside.eventlog.settings import StackSettings
@@ -64,7 +64,7 @@ class Kept:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the log asked again at once."""
     monkeypatch.setattr(serving, "RETRY_S", 0.0)
-    monkeypatch.setattr(asking, "RETRY_S", 0.0)
+    monkeypatch.setattr(retry, "RETRY_S", 0.0)
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ async def log() -> Faltering:
 
 
 def service(log: MemoryLog) -> Service:
-    health, author = Health("dispatcher"), Author("dispatcher", "1")
-    return Service(log, author, StackSettings(), health, Background(), asyncio.Event())
+    health, writer = Health("dispatcher"), RecordWriter("dispatcher", "1")
+    return Service(log, writer, StackSettings(), health, Background(), asyncio.Event())
 
 
 async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> None:
@@ -90,7 +90,7 @@ async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> 
 async def test_a_log_that_stays_silent_ends_the_start(
     log: Faltering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(retry, "TIMEOUT_S", 0.0)
     with pytest.raises(TransientError):
         await from_start(log, TOPIC)
 

@@ -30,11 +30,11 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TaskUnschedulable,
 )
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 
 Decision = list[Outgoing]
-AUTHORS = {role: Author(role, "1") for role in ("dispatcher", "scheduler", "worker")}
+WRITERS = {role: RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker")}
 ERROR: Json = {"stage": "TRAIN", "type": "OutOfMemoryError", "message": "CUDA out of memory\x00"}
 SPEC = BatchSpec.model_validate(
     {
@@ -66,7 +66,7 @@ class Life:
 
     def said(self, role: str, *messages: Message) -> Decision:
         """Gives a decision."""
-        return AUTHORS[role].decision(self.batch_id, messages)
+        return WRITERS[role].decision(self.batch_id, messages)
 
     def begun(self) -> Iterator[Decision]:
         """Gives the command and the start."""

@@ -32,10 +32,10 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 
-DISPATCHER, SCHEDULER, WORKER = (Author(role, "1") for role in ("dispatcher", "scheduler", "worker"))
+DISPATCHER, SCHEDULER, WORKER = (RecordWriter(role, "1") for role in ("dispatcher", "scheduler", "worker"))
 SPACE: Space = SearchSpec.model_validate_json(
     '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
 ).space
@@ -189,7 +189,7 @@ def _report(token: dict[str, object], kind: str, step: int, value: float) -> Mes
     return MetricReported.model_validate({**token, "kind": kind, "step": step, "value": value})
 
 
-def _ended(author: Author, search: str, task: str, attempt: int, end: AttemptEnd) -> Outgoing:
+def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: AttemptEnd) -> Outgoing:
     error = None
     if end is AttemptEnd.FAILED:
         error = TaskError(stage="TRAIN", type="ValueError", message="bad\x00value", traceback="Traceback")
@@ -205,7 +205,7 @@ def _ended(author: Author, search: str, task: str, attempt: int, end: AttemptEnd
         train_time_ms=345,
         exit_code=0 if end is AttemptEnd.FINISHED else 1,
     )
-    return author.single(search, ended)
+    return writer.single(search, ended)
 
 
 async def small(log: Log, topics: Topics) -> History:

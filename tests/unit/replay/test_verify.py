@@ -215,8 +215,8 @@ async def test_attempts_that_are_not_in_line_are_found(
     log: MemoryLog, event: TaskAccepted | TaskAssigned, lost: str
 ) -> None:
     planned = list(decisions("s", trials=1))
-    author = WORKER if isinstance(event, TaskAccepted) else SCHEDULER
-    await plant(log, "s", [*planned[:5], [author.single("s", event)]])
+    writer = WORKER if isinstance(event, TaskAccepted) else SCHEDULER
+    await plant(log, "s", [*planned[:5], [writer.single("s", event)]])
     (found,) = await verify(log, TOPICS, lax(type(event)))
     assert found.invariant == "INV-3"
     assert lost in found.message

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.eventlog.test_reactor import TOPIC, CountingUp
 from trackside.contracts.searches import SearchExhausted
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import Moment, forward, monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.virtual.log import VirtualLog, Weather
 from trackside.simulation.virtual.loop import EPOCH_MS, Process, VirtualLoop
 from trackside.telemetry.health import Health
@@ -82,7 +82,7 @@ def test_something_strikes_at_the_step_that_was_said() -> None:
 def test_what_nobody_was_told_of_may_land_nevertheless(loop: VirtualLoop) -> None:
     log = VirtualLog(loop, Random(1), Weather(late=1.0))
     log.create([TOPIC])
-    record = Author("dispatcher", "0").single("s", SearchExhausted(trials=0))
+    record = RecordWriter("dispatcher", "0").single("s", SearchExhausted(trials=0))
     with pytest.raises(TransientError, match="late"):
         loop.run_until_complete(log.append(TOPIC.name, 0, [record]))
     assert loop.run_until_complete(log.ends(TOPIC.name)) == {0: 0, 1: 0}
@@ -110,7 +110,7 @@ def turns_beside_a_busy_log(loop: VirtualLoop, standby: bool) -> int:
     async def run() -> None:
         reactor = Reactor(
             log,
-            Author("scheduler", "1"),
+            RecordWriter("scheduler", "1"),
             decider,
             starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
             raw={},
@@ -124,7 +124,7 @@ def turns_beside_a_busy_log(loop: VirtualLoop, standby: bool) -> int:
     async def write() -> None:
         for number in range(100):
             await log.append(
-                TOPIC.name, 1, [Author("dispatcher", "0").single("s", SearchExhausted(trials=number))]
+                TOPIC.name, 1, [RecordWriter("dispatcher", "0").single("s", SearchExhausted(trials=number))]
             )
             await asyncio.sleep(0.1)
 

@@ -17,11 +17,11 @@ from trackside.contracts.message import Event, Message
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -35,9 +35,9 @@ class Driven:
     def __init__(self) -> None:
         self.log = MemoryLog()
         self.background = Background()
-        author = Author("scheduler", "1")
+        writer = RecordWriter("scheduler", "1")
         settings = SchedulerSettings()
-        self.scheduler = Scheduler(self.log, TOPICS, author, Streams(), self.background, settings)
+        self.scheduler = Scheduler(self.log, TOPICS, writer, Streams(), self.background, settings)
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event) -> None:

@@ -5,8 +5,8 @@ import pytest
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.searches import StopSearch
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted, Publication, Refused
 
@@ -25,7 +25,7 @@ async def answer(log: MemoryLog, publication: Publication, code: str = "", role:
     refused = CommandRefused(**said, code=code, path="$", message="no")
     event = refused if code else CommandAccepted(**said)
     place = (TOPICS.events.name, partition_of(publication.stream_id, TOPICS.events.partitions))
-    await log.append(*place, [Author(role, "1").single(publication.stream_id, event)])
+    await log.append(*place, [RecordWriter(role, "1").single(publication.stream_id, event)])
 
 
 async def test_answers_come_as_they_are_given_each_to_its_publication(log: MemoryLog) -> None:

@@ -20,15 +20,15 @@ from trackside.contracts.searches import (
     StopSearch,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import Accepted, Publication, Refused
 
 TOPICS = Topics()
-DISPATCHER = Author("dispatcher", "1")
+DISPATCHER = RecordWriter("dispatcher", "1")
 TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 SPACE: Space = {"x": Choice(type="choice", values=[1, 2])}
 START = StartSearch(task_type="digits", max_trials=2, space=SPACE)
@@ -132,7 +132,7 @@ async def test_a_refusal_says_code_path_and_message(log: MemoryLog) -> None:
 async def test_an_answer_of_anyone_but_a_dispatcher_does_not_count(log: MemoryLog) -> None:
     async with Client("", log=log) as client:
         publication = await client.publish(START, "s1", "c1")
-        forged = Author("worker", "1").single("s1", accepted(publication))
+        forged = RecordWriter("worker", "1").single("s1", accepted(publication))
         await log.append(TOPICS.events.name, partition_of("s1", 12), [forged])
         with pytest.raises(UnansweredError, match=r"c1.*is a dispatcher running"):
             await client.answer(publication, 0.05)
@@ -193,7 +193,7 @@ async def test_the_fleet_is_folded_to_its_end(log: MemoryLog) -> None:
         worker_id="w1", incarnation="i1", host="h", devices=[device], task_types=[], queues=[], after={}
     )
     assert (await Client("", log=log).fleet()).workers == {}
-    await log.append(TOPICS.fleet.name, 0, [Author("worker", "w1").single("w1", joined)])
+    await log.append(TOPICS.fleet.name, 0, [RecordWriter("worker", "w1").single("w1", joined)])
     assert list((await Client("", log=log).fleet()).workers) == ["w1"]
 
 

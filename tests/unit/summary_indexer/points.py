@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Entry, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.metrics import rows_of
 from trackside.projections.positions import OvertakenError
 from trackside.summary_indexer.store import Move
 
 TOPICS = Topics()
-AUTHOR = Author("worker", "w1")
+WRITER = RecordWriter("worker", "w1")
 
 
 def batch(task: str = "s.1", first: int = 0, count: int = 3, attempt: int = 1) -> MetricPointsReported:
@@ -24,7 +24,7 @@ def batch(task: str = "s.1", first: int = 0, count: int = 3, attempt: int = 1) -
 
 
 def outgoing(message: Message) -> Outgoing:
-    return AUTHOR.single("s", message)
+    return WRITER.single("s", message)
 
 
 def entry(offset: int, record: Outgoing, partition: int = 0) -> Entry:

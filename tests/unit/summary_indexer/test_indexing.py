@@ -4,13 +4,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.unit.summary_indexer.points import AUTHOR, TOPICS, PointsInMemory, batch, entry, outgoing
+from tests.unit.summary_indexer.points import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
 from trackside.contracts.codec import CODEC
 from trackside.contracts.commands import RecordDeadLettered
-from trackside.eventlog.author import Author
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.positions import OvertakenError
 from trackside.summary_indexer.indexing import GapError, Indexer
 from trackside.summary_indexer.source import Source
@@ -27,7 +27,7 @@ async def filled(records: Sequence[Outgoing]) -> MemoryLog:
 
 
 def indexer_of(log: MemoryLog, store: PointsInMemory, batch_points: int = 100) -> Indexer:
-    source = Source(log, TOPICS, Author("summary-indexer", "1"))
+    source = Source(log, TOPICS, RecordWriter("summary-indexer", "1"))
     return Indexer(store, source, batch_points=batch_points, buffer_points=30)
 
 
@@ -144,7 +144,7 @@ async def test_an_undecodable_record_is_dead_lettered_and_the_next_one_indexed(
 
 
 async def test_a_message_of_another_kind_is_dead_lettered() -> None:
-    stray = AUTHOR.single("s", (await _letter()))
+    stray = WRITER.single("s", (await _letter()))
     log = await filled([stray])
     indexer = indexer_of(log, PointsInMemory())
     await indexer.begin({PARTITION})

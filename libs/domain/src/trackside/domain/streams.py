@@ -10,39 +10,39 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import ANSWERS, Stream, fold
 
 STATE = TypeAdapter(Stream)
-AWAKE = 1_000
-"""How many streams that hold nothing but refused commands stay in memory: those heard of last."""
+MAX_IDLE_IN_MEMORY = 1_000
+"""How many streams that hold only refused commands stay in memory: the most recently written ones."""
 
 
 @dataclass(slots=True)
 class Streams:
     """Streams by id; `positions[partition]` is the next offset to fold.
 
-    With a place to lay them (`asleep`), streams that hold only refused commands leave the memory when
-    `settle` is called, and come back unchanged when a record or `find` asks for them.
+    With a store to spill to (`spilled`), streams that hold only refused commands leave the memory when
+    `spill_idle` is called, and come back unchanged when a record or `find` needs them.
     """
 
     by_id: dict[str, Stream] = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     overtaken: int = 0
-    asleep: MutableMapping[str, bytes] | None = None
+    spilled: MutableMapping[str, bytes] | None = None
     _idle: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Lists the streams to begin with that may sleep."""
-        self._idle = {name: None for name, stream in self.by_id.items() if _may_sleep(stream)}
+        """Lists the initial streams that may be spilled."""
+        self._idle = {name: None for name, stream in self.by_id.items() if _is_idle(stream)}
 
     def adopt(self, stream: Stream) -> None:
         """Takes over a stream from a snapshot."""
         self.by_id[stream.stream_id] = stream
-        if _may_sleep(stream):
+        if _is_idle(stream):
             self._idle[stream.stream_id] = None
 
     def find(self, stream_id: str) -> Stream | None:
-        """Gives a stream, woken if it was asleep; None if there is none."""
+        """Returns a stream, loaded if it was spilled; None if there is none."""
         stream = self.by_id.get(stream_id)
-        if stream is None and self.asleep:
-            state = self.asleep.pop(stream_id, None)
+        if stream is None and self.spilled:
+            state = self.spilled.pop(stream_id, None)
             if state is not None:
                 stream = load(state)
                 self.adopt(stream)
@@ -61,26 +61,26 @@ class Streams:
             self.overtaken += 1
             if stream.rules == 0:
                 del self.by_id[stream_id]
-        elif type(record.message) in ANSWERS and _may_sleep(stream):
+        elif type(record.message) in ANSWERS and _is_idle(stream):
             self._idle.pop(stream_id, None)
             self._idle[stream_id] = None
         return stream, outcome
 
-    def settle(self) -> None:
-        """Lays all but the newest streams that may sleep aside; nobody may hold one of them meanwhile."""
-        if self.asleep is None:
+    def spill_idle(self) -> None:
+        """Spills all but the newest idle streams; no caller may hold one of them meanwhile."""
+        if self.spilled is None:
             return
-        while len(self._idle) > AWAKE:
+        while len(self._idle) > MAX_IDLE_IN_MEMORY:
             stream_id = next(iter(self._idle))
             del self._idle[stream_id]
             stream = self.by_id.get(stream_id)
-            if stream is not None and _may_sleep(stream):
-                self.asleep[stream_id] = pack(stream)
+            if stream is not None and _is_idle(stream):
+                self.spilled[stream_id] = pack(stream)
                 del self.by_id[stream_id]
 
 
-def _may_sleep(stream: Stream) -> bool:
-    """Says whether a stream has no root and nothing to answer: it waits until somebody speaks to it."""
+def _is_idle(stream: Stream) -> bool:
+    """Returns whether a stream has no root and no unanswered command, so only a new record changes it."""
     return stream.search is None and stream.batch is None and not stream.unanswered
 
 

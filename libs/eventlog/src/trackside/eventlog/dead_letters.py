@@ -10,9 +10,9 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import looks_secret
 from trackside.contracts.topics import Topic
-from trackside.eventlog.asking import until_answered
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import retry_until_reachable
 from trackside.telemetry.metrics import counter
 
 log = structlog.get_logger("trackside.eventlog")
@@ -47,12 +47,12 @@ def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDea
     )
 
 
-async def bury(into: Log, topic: Topic, author: Author, letter: RecordDeadLettered) -> None:
+async def bury(into: Log, topic: Topic, writer: RecordWriter, letter: RecordDeadLettered) -> None:
     """Appends a dead letter; tries until the log has it."""
     key = place_of(letter.source)
     counter("trackside.eventlog.dead_letters.records").labels(letter.source.topic, letter.code).inc()
-    record = author.single(key, letter, message_id=key)
-    await until_answered(
+    record = writer.single(key, letter, message_id=key)
+    await retry_until_reachable(
         partial(into.publish, topic.name, 0, record),
         lambda reason: log.warning("a dead letter waits for the log", reason=reason),
     )

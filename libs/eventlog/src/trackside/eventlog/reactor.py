@@ -17,14 +17,14 @@ import structlog
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
 from trackside.eventlog import clock
-from trackside.eventlog.asking import until_answered
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.inbox import Inbox
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader, TopicPartition
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import retry_until_reachable
 from trackside.telemetry import context
 from trackside.telemetry.health import Health
 from trackside.telemetry.metrics import counter, histogram
@@ -92,8 +92,8 @@ class Decider(Protocol):
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One partition that is written to: what waits, what is in flight, how far it must be folded."""
+class _PartitionWriter:
+    """Writes one partition: decisions that wait, the batch in flight, how far it must be folded."""
 
     waiting: deque[Decision] = field(default_factory=deque)
     sent: list[Decision] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Reactor:
     def __init__(
         self,
         log: Log,
-        author: Author,
+        writer: RecordWriter,
         decider: Decider,
         *,
         starts: Mapping[TopicPartition, int],
@@ -141,7 +141,7 @@ class Reactor:
     ) -> None:
         self._log = log
         self._decoded = decoded
-        self._author = author
+        self._writer = writer
         self._decider = decider
         self._positions = {**starts, **raw}
         self._raw = frozenset(place[0] for place in raw)
@@ -150,7 +150,7 @@ class Reactor:
         self._standby = standby
         self.ready = asyncio.Event()
         self._goals: dict[TopicPartition, int] | None = None
-        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._partition_writers: dict[TopicPartition, _PartitionWriter] = {}
         self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
         background.alarm = self.wake
         self._background = background
@@ -191,10 +191,10 @@ class Reactor:
         if not self._standby or monotonic_s() - self._last_record_s >= STANDBY_SILENCE_S:
             for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
-                self._lane((decision.topic, partition)).waiting.append(decision)
-            for place, lane in self._lanes.items():
-                if lane.waiting:
-                    self._send(place, lane)
+                self._partition_writer((decision.topic, partition)).waiting.append(decision)
+            for place, partition_writer in self._partition_writers.items():
+                if partition_writer.waiting:
+                    self._send(place, partition_writer)
         self._decider.act(facts)
 
     async def _take_in(self) -> bool:
@@ -219,10 +219,10 @@ class Reactor:
         if isinstance(item, _Landed):
             self._fold_own(item)
         elif isinstance(item, _Unknown):
-            lane = self._lane(item.place)
-            lane.flying = False
-            lane.fold_to = item.end
-            for decision in lane.sent:
+            partition_writer = self._partition_writer(item.place)
+            partition_writer.flying = False
+            partition_writer.fold_to = item.end
+            for decision in partition_writer.sent:
                 self._decider.reconsider(decision.stream)
         return True
 
@@ -253,14 +253,14 @@ class Reactor:
 
     def _fold_own(self, landed: _Landed) -> None:
         """Folds an acknowledged batch at once, if nobody else's records lie before it."""
-        lane = self._lane(landed.place)
-        lane.flying = False
+        partition_writer = self._partition_writer(landed.place)
+        partition_writer.flying = False
         first = landed.appended.offset
-        lane.fold_to = first + len(landed.records)
+        partition_writer.fold_to = first + len(landed.records)
         if self._positions[landed.place] != first:
             return
         topic, partition = landed.place
-        self._positions[landed.place] = lane.fold_to
+        self._positions[landed.place] = partition_writer.fold_to
         self._time = clock.not_before(self._time, landed.appended.append_time_ms)
         for at, (record, message) in enumerate(zip(landed.records, landed.messages, strict=True)):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
@@ -277,40 +277,44 @@ class Reactor:
 
     def _busy(self, topic: str, stream: str) -> bool:
         place = (topic, partition_of(stream, self._partitions[topic]))
-        lane = self._lanes.get(place)
-        return lane is not None and self._is_busy(place, lane)
+        partition_writer = self._partition_writers.get(place)
+        return partition_writer is not None and self._is_busy(place, partition_writer)
 
-    def _is_busy(self, place: TopicPartition, lane: _Lane) -> bool:
-        return lane.flying or bool(lane.waiting) or self._positions[place] < lane.fold_to
+    def _is_busy(self, place: TopicPartition, partition_writer: _PartitionWriter) -> bool:
+        return (
+            partition_writer.flying
+            or bool(partition_writer.waiting)
+            or self._positions[place] < partition_writer.fold_to
+        )
 
-    def _lane(self, place: TopicPartition) -> _Lane:
-        return self._lanes.setdefault(place, _Lane())
+    def _partition_writer(self, place: TopicPartition) -> _PartitionWriter:
+        return self._partition_writers.setdefault(place, _PartitionWriter())
 
-    def _send(self, place: TopicPartition, lane: _Lane) -> None:
+    def _send(self, place: TopicPartition, partition_writer: _PartitionWriter) -> None:
         """Sends as many whole decisions as fit one batch, if nothing of the partition is in flight."""
-        if lane.flying or self._positions[place] < lane.fold_to:
+        if partition_writer.flying or self._positions[place] < partition_writer.fold_to:
             return
         records: list[Outgoing] = []
         messages: list[Message] = []
-        lane.sent = []
+        partition_writer.sent = []
         size = 0
-        while lane.waiting:
-            made = self._records(lane.waiting[0])
+        while partition_writer.waiting:
+            made = self._records(partition_writer.waiting[0])
             weight = sum(len(record.value or b"") + _ENTRY_OVERHEAD for record in made)
             if records and size + weight > MAX_BATCH_BYTES:
                 break
-            decision = lane.waiting.popleft()
+            decision = partition_writer.waiting.popleft()
             records += made
             messages += decision.messages
-            lane.sent.append(decision)
+            partition_writer.sent.append(decision)
             size += weight
-        lane.flying = True
+        partition_writer.flying = True
         self._background.spawn(self._append(place, records, messages))
 
     def _records(self, decision: Decision) -> list[Outgoing]:
         parent = decision.traceparent or None
         with context.start(decision.what, parent, {"stream": decision.stream}) as traceparent:
-            return self._author.decision(
+            return self._writer.decision(
                 decision.stream, decision.messages, cause=decision.cause, traceparent=traceparent
             )
 
@@ -332,7 +336,7 @@ class Reactor:
         """Asks until the broker answers where the partition ends; health says why we wait."""
         topic, partition = place
         log.warning("append has an unknown fate", topic=topic, partition=partition, reason=reason)
-        ends = await until_answered(partial(self._log.ends, topic), self._silent)
+        ends = await retry_until_reachable(partial(self._log.ends, topic), self._silent)
         self._health.waiting(None)
         return ends[partition]
 
@@ -340,7 +344,7 @@ class Reactor:
         """Gives where our own topics end now; what others write needn't be read before deciding."""
         goals: dict[TopicPartition, int] = {}
         for topic in dict.fromkeys(topic for topic, _ in self._positions if topic not in self._raw):
-            ends = await until_answered(partial(self._log.ends, topic), self._silent)
+            ends = await retry_until_reachable(partial(self._log.ends, topic), self._silent)
             goals.update({(topic, partition): end for partition, end in ends.items()})
         self._health.waiting(None)
         return goals

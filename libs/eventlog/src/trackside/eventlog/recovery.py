@@ -10,10 +10,10 @@ import structlog
 from trackside.contracts.topics import Topic
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.eventlog.asking import answer
-from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.serving import from_start
+from trackside.eventlog.spill import SpillStore
 
 logger = structlog.get_logger("trackside.eventlog")
 
@@ -43,12 +43,12 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     starts = await from_start(log, events)
     recovered = await store.load()
     if recovered is None:
-        return Streams(asleep=OnDisk()), starts
-    ends = await answer(partial(log.ends, events.name), events.name)
+        return Streams(spilled=SpillStore()), starts
+    ends = await retry_with_timeout(partial(log.ends, events.name), events.name)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
-        return Streams(asleep=OnDisk()), starts
+        return Streams(spilled=SpillStore()), starts
     for partition, position in recovered.positions.items():
         starts[events.name, partition] = position
     by_id = {stream.stream_id: stream for stream in recovered.streams}
-    return Streams(by_id, dict(recovered.positions), asleep=OnDisk()), starts
+    return Streams(by_id, dict(recovered.positions), spilled=SpillStore()), starts

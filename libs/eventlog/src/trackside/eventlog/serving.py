@@ -9,12 +9,12 @@ from functools import partial
 import structlog
 
 from trackside.contracts.topics import Topic
-from trackside.eventlog.asking import answer
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings
 from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
@@ -29,7 +29,7 @@ class Service:
     """What a running service process has: its log, its name in what it writes, and when to stop."""
 
     log: Log
-    author: Author
+    writer: RecordWriter
     settings: StackSettings
     health: Health
     background: Background
@@ -62,9 +62,9 @@ async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awai
         serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)
-        author = Author(role, settings.instance)
+        writer = RecordWriter(role, settings.instance)
         try:
-            await run(Service(log, author, settings, health, background, stop))
+            await run(Service(log, writer, settings, health, background, stop))
         finally:
             await background.close()
 
@@ -90,7 +90,7 @@ async def until_fit(service: Service, topics: list[Topic]) -> bool:
 
 async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position of the first record of each partition; raises PreflightError if some are gone."""
-    beginnings = await answer(partial(log.beginnings, topic.name), topic.name)
+    beginnings = await retry_with_timeout(partial(log.beginnings, topic.name), topic.name)
     for partition, offset in beginnings.items():
         if offset and topic.retention_ms < 0:
             raise PreflightError(f"{topic.name}-{partition} starts at {offset}, need 0: the log was cut")
@@ -99,5 +99,5 @@ async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
 
 async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
     """Gives the position behind the last record of each partition."""
-    ends = await answer(partial(log.ends, topic.name), topic.name)
+    ends = await retry_with_timeout(partial(log.ends, topic.name), topic.name)
     return {(topic.name, partition): offset for partition, offset in ends.items()}

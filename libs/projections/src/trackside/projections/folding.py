@@ -10,10 +10,10 @@ from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
-from trackside.eventlog.asleep import OnDisk
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.eventlog.recovery import Recovered
+from trackside.eventlog.spill import SpillStore
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.owners import Owner
 from trackside.projections.pending import Pending
@@ -30,7 +30,7 @@ class Folding:
     owner: Owner
     topics: Topics
     written: dict[TopicPartition, int]
-    streams: Streams = field(default_factory=lambda: Streams(asleep=OnDisk()))
+    streams: Streams = field(default_factory=lambda: Streams(spilled=SpillStore()))
     fleet: Fleet = field(default_factory=Fleet)
     folded: dict[TopicPartition, int] = field(default_factory=dict)
     pending: dict[TopicPartition, Pending] = field(default_factory=dict)
@@ -116,4 +116,4 @@ class Folding:
         for place in held:
             self.written[place] = max(found.get(place, 0), self.folded.get(place, 0))
         self.pending.clear()
-        self.streams.settle()
+        self.streams.spill_idle()

@@ -10,11 +10,11 @@ from trackside.projections.batches import Batches, Groups
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import Devices, Workers
+from trackside.projections.ignored_reports import IgnoredReports
 from trackside.projections.metrics import POINTS, SERIES
 from trackside.projections.projection import Projection, RecordProjection, Table
 from trackside.projections.searches import Searches, Trials
 from trackside.projections.tasks import Attempts, Placements, Tasks
-from trackside.projections.uncounted import UncountedMetrics
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
 
@@ -53,7 +53,7 @@ OWNERS: Mapping[str, Owner] = {
         DISPATCHER,
         of_streams=(Searches(), Trials(), Batches(), Groups(), StreamRows()),
         of_records=(CommandRows(),),
-        of_ignored=(UncountedMetrics(),),
+        of_ignored=(IgnoredReports(),),
         keeps_snapshots=True,
     ),
     SCHEDULER: Owner(

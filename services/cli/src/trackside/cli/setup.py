@@ -4,9 +4,9 @@ import asyncio
 import sys
 from functools import partial
 
-from trackside.eventlog.asking import answer
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.migrate import migrate
@@ -22,7 +22,7 @@ async def prepare(settings: StackSettings) -> None:
     """
     async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
         # Again for a while: a broker that stood still for a moment makes no topics in the next.
-        await answer(partial(_topics, log, settings), "all", PATIENCE_S)
+        await retry_with_timeout(partial(_topics, log, settings), "all", PATIENCE_S)
     async with database(settings.postgres_dsn, LIVE_SCHEMA) as opened:
         await opened.transaction(migrate)
 

@@ -17,7 +17,7 @@ from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.beside import project
+from trackside.projections.background import project
 from trackside.projections.snapshots import PostgresSnapshots
 
 PROJECTED_WITHIN_S = 5.0
@@ -54,7 +54,7 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
         return
     limit_s = settings.tuner_time_limit_s
     lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
-    remote = Remote(service.log, service.author, topics, signatures, limit_s)
+    remote = Remote(service.log, service.writer, topics, signatures, limit_s)
     advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
     service.background.spawn(advice.start())
     try:
@@ -74,11 +74,11 @@ async def _decide(
     for answers in (topics.suggestions, topics.assessments):
         raw |= await from_end(service.log, answers)
     dispatcher = Dispatcher(
-        service.log, topics, service.author, streams, advice, service.background, receipts, signatures
+        service.log, topics, service.writer, streams, advice, service.background, receipts, signatures
     )
     reactor = Reactor(
         service.log,
-        service.author,
+        service.writer,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
         raw=raw,
@@ -111,7 +111,7 @@ async def _receipts(
     starts = next_commands(streams, first)
     if not topics:
         return None, starts
-    receipts = Receipts(service.log, service.author, service.background, topics)
+    receipts = Receipts(service.log, service.writer, service.background, topics)
     kept = ReceiptPositions(service.settings.postgres_dsn, service.settings.topics.commands.name)
     known = await kept.load()
     starts = {place: earliest(place, start, first[place], known) for place, start in starts.items()}

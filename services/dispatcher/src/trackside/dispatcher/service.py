@@ -28,12 +28,12 @@ from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import bury, dead_letter
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
-from trackside.projections.uncounted import reason_of
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.projections.ignored_reports import ignored_reason
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
@@ -49,7 +49,7 @@ class Dispatcher:
         self,
         log: Log,
         topics: Topics,
-        author: Author,
+        writer: RecordWriter,
         streams: Streams,
         advice: Advice,
         background: Background,
@@ -59,7 +59,7 @@ class Dispatcher:
         self._log = log
         self._topics = topics
         self._answers = frozenset({topics.suggestions.name, topics.assessments.name})
-        self._author = author
+        self._writer = writer
         self._streams = streams
         self._fleet = fleet.Fleet()
         self._offer: Offer | None = None
@@ -68,7 +68,7 @@ class Dispatcher:
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
-        self._backlog = Backlog(author.instance, new_id(), advice.lanes)
+        self._backlog = Backlog(writer.instance, new_id(), advice.lanes)
         self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
@@ -94,9 +94,9 @@ class Dispatcher:
                 counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
-            uncounted = reason_of(stream, record)
-            if uncounted is not None:
-                counter("trackside.dispatcher.uncounted.metrics").labels(uncounted).inc()
+            reason = ignored_reason(stream, record)
+            if reason is not None:
+                counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
         self._look_at(stream.stream_id)
 
     def reconsider(self, stream: str) -> None:
@@ -154,10 +154,10 @@ class Dispatcher:
         self._unasked.clear()
         if self._receipts is not None:
             self._receipts.look_up(self._streams)
-        self._streams.settle()
+        self._streams.spill_idle()
         letters = self._topics.dead_letters
         while self._intake.dead:
-            self._background.spawn(bury(self._log, letters, self._author, self._intake.dead.pop()))
+            self._background.spawn(bury(self._log, letters, self._writer, self._intake.dead.pop()))
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:

@@ -4,7 +4,7 @@ from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
-from trackside.projections.beside import project
+from trackside.projections.background import project
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.estimates import KEPT_ATTEMPTS, Peaks
@@ -25,10 +25,10 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
-    scheduler = Scheduler(service.log, topics, service.author, streams, service.background, settings, peaks)
+    scheduler = Scheduler(service.log, topics, service.writer, streams, service.background, settings, peaks)
     reactor = Reactor(
         service.log,
-        service.author,
+        service.writer,
         scheduler,
         starts=starts
         | await from_start(service.log, topics.fleet)

@@ -16,12 +16,12 @@ from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.scheduler import decide
 from trackside.scheduler.asks import asks_of
 from trackside.scheduler.board import Board
@@ -51,7 +51,7 @@ class Scheduler:
         self,
         log: Log,
         topics: Topics,
-        author: Author,
+        writer: RecordWriter,
         streams: Streams,
         background: Background,
         settings: SchedulerSettings,
@@ -59,7 +59,7 @@ class Scheduler:
     ) -> None:
         self._log = log
         self._topics = topics
-        self._author = author
+        self._writer = writer
         self._streams = streams
         self._background = background
         self._settings = settings
@@ -210,7 +210,7 @@ class Scheduler:
             self._follow_fleet()
         if outcome is not Outcome.APPLIED:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
-            if type(message) is TaskAssigned and record.envelope.source == self._author.source:
+            if type(message) is TaskAssigned and record.envelope.source == self._writer.source:
                 self._come_back_later(stream.tasks.get(message.task_id))
             return
         if type(message) is MetricReported:
@@ -244,7 +244,7 @@ class Scheduler:
     def _heard(self, record: Record) -> None:
         message = record.message
         if isinstance(message, SchedulerHeartbeat):
-            if message.instance == self._author.instance:
+            if message.instance == self._writer.instance:
                 self._leases.own(record.append_time_ms)
                 self._aged = True
         elif isinstance(message, WorkerHeartbeat):
@@ -272,7 +272,7 @@ class Scheduler:
     async def _send(self, due: DeviceCommand, command: Command) -> None:
         topic = self._topics.device(due.worker_id, due.device_id)
         with context.start("command device", due.traceparent or None) as traceparent:
-            record = self._author.single(command.task_id, command, traceparent=traceparent)
+            record = self._writer.single(command.task_id, command, traceparent=traceparent)
         try:
             await self._log.publish(topic.name, 0, record)
         except TransientError as error:
@@ -280,9 +280,9 @@ class Scheduler:
             log.warning("a device command is sent again later", task=command.task_id, reason=str(error))
 
     async def _beat(self) -> None:
-        beat = SchedulerHeartbeat(instance=self._author.instance)
+        beat = SchedulerHeartbeat(instance=self._writer.instance)
         try:
-            record = self._author.single(self._author.instance, beat)
+            record = self._writer.single(self._writer.instance, beat)
             await self._log.publish(self._topics.heartbeats.name, 0, record)
         except TransientError as error:
             log.warning("no heartbeat: the log does not answer", reason=str(error))
@@ -293,5 +293,5 @@ class Scheduler:
         gauge("trackside.scheduler.queue.tasks").set(len(self._board.waiting))
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
-        self._streams.settle()
+        self._streams.spill_idle()
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))

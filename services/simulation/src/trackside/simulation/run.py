@@ -21,9 +21,9 @@ from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump
-from trackside.eventlog.author import Author
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.scenario import Outcomes, Scene
 from trackside.simulation.services import dispatcher, drawn, scheduler, shipped_settings
 from trackside.simulation.statistics import Figures, Times, figures_of
@@ -159,8 +159,8 @@ class Simulation:
 
     def _publish(self) -> None:
         """Publishes the command twice, on two partitions."""
-        author = Author("publisher", "simulation")
-        record = author.single(STREAM, self._command(), message_id="c")
+        writer = RecordWriter("publisher", "simulation")
+        record = writer.single(STREAM, self._command(), message_id="c")
         for partition in (2, 0):
             self.log._land((self.topics.commands.name, partition), [record], None)
 

@@ -14,11 +14,11 @@ from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Reactor
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
@@ -81,15 +81,15 @@ def dispatcher(
     """Runs a dispatcher from an empty memory, for ever."""
 
     async def run() -> None:
-        background, streams, author = Background(), Streams(), Author("dispatcher", instance)
+        background, streams, writer = Background(), Streams(), RecordWriter("dispatcher", instance)
         held(streams)
         advice = Advice(
             SimulatedLane("tuner", chance, 0.005), SimulatedLane("assessor", chance, 0.002), background
         )
-        service = Dispatcher(log, topics, author, streams, advice, background)
+        service = Dispatcher(log, topics, writer, streams, advice, background)
         reactor = Reactor(
             log,
-            author,
+            writer,
             service,
             starts=await from_start(log, topics.events) | await from_start(log, topics.fleet),
             raw=await from_start(log, topics.commands),
@@ -118,13 +118,13 @@ def scheduler(
     """Runs a scheduler from an empty memory, for ever."""
 
     async def run() -> None:
-        background, streams, author = Background(), Streams(), Author("scheduler", instance)
+        background, streams, writer = Background(), Streams(), RecordWriter("scheduler", instance)
         held(streams)
-        service = Scheduler(log, topics, author, streams, background, settings)
+        service = Scheduler(log, topics, writer, streams, background, settings)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
         reactor = Reactor(
             log,
-            author,
+            writer,
             service,
             starts=starts | await from_end(log, topics.heartbeats),
             raw={},

@@ -28,11 +28,11 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import HOST, Topics, partition_of
-from trackside.eventlog.author import Author
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.worker_disk import (
     TASK_TYPE,
     Disk,
@@ -67,7 +67,7 @@ class SimulatedWorker:
         self.topics = topics
         self.devices = list(devices)
         self.work = work
-        self.author = Author("worker", worker_id)
+        self.writer = RecordWriter("worker", worker_id)
         self.heartbeat_s = 1.0
 
     async def run(self, chance: Random, _held: object = None) -> None:
@@ -157,7 +157,7 @@ class _Incarnation:
             after=after,
             memory_bytes=sum(device.memory_bytes for device in worker.devices),
         )
-        self._outbox.say(worker.topics.fleet, 0, worker.author.single(worker.worker_id, joined), heard)
+        self._outbox.say(worker.topics.fleet, 0, worker.writer.single(worker.worker_id, joined), heard)
         await heard.wait()
 
     async def _beat(self) -> None:
@@ -170,7 +170,7 @@ class _Incarnation:
                 for placement in self._here.values()
             ]
             beat = WorkerHeartbeat(worker_id=worker.worker_id, incarnation=self._id, running=running)
-            record = worker.author.single(worker.worker_id, beat)
+            record = worker.writer.single(worker.worker_id, beat)
             with suppress(TransientError):
                 await worker.log.publish(topic, 0, record)
             await asyncio.sleep(worker.heartbeat_s)
@@ -345,7 +345,7 @@ class _Incarnation:
             points = MetricPointsReported(
                 stream=placement.stream, task_id=task_id, attempt=placement.key[1], series=[series]
             )
-            record = self._worker.author.single(placement.stream, points)
+            record = self._worker.writer.single(placement.stream, points)
             self._outbox.say(topic, partition_of(task_id, topic.partitions), record)
 
     def _ended(self, placement: Placement, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
@@ -356,5 +356,5 @@ class _Incarnation:
     def _say(self, placement: Placement, event: Event, then: Placement | asyncio.Event | None = None) -> int:
         topic = self._worker.topics.events
         partition = partition_of(placement.stream, topic.partitions)
-        self._outbox.say(topic, partition, self._worker.author.single(placement.stream, event), then)
+        self._outbox.say(topic, partition, self._worker.writer.single(placement.stream, event), then)
         return partition

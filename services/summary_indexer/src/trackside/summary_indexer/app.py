@@ -24,7 +24,7 @@ async def _run(service: Service, settings: SummaryIndexerSettings) -> None:
     if not await until_fit(service, [topics.metrics, topics.dead_letters]):
         return
     waits = Waits(service.health)
-    source = Source(service.log, topics, service.author)
+    source = Source(service.log, topics, service.writer)
     async with database(dsn) as opened:
         indexer = Indexer(
             PointsStore(opened, topics.metrics, waits.teller("points")),

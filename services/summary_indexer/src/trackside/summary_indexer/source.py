@@ -7,11 +7,11 @@ import structlog
 
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.topics import Topics
-from trackside.eventlog.asking import until_answered
-from trackside.eventlog.author import Author
 from trackside.eventlog.dead_letters import bury
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import retry_until_reachable
 
 log = structlog.get_logger("trackside.summary_indexer")
 
@@ -21,13 +21,13 @@ READ_S = 5.0
 class Source:
     """The log of metrics and of dead letters."""
 
-    def __init__(self, source: Log, topics: Topics, author: Author) -> None:
-        self._log, self._topics, self._author = source, topics, author
+    def __init__(self, source: Log, topics: Topics, writer: RecordWriter) -> None:
+        self._log, self._topics, self._writer = source, topics, writer
 
     async def check(self, positions: Mapping[int, int]) -> None:
         """Raises OffsetGoneError if the log doesn't reach from one of these positions to its end."""
         name = self._topics.metrics.name
-        begins, ends = await until_answered(
+        begins, ends = await retry_until_reachable(
             partial(self._reach, name), lambda reason: log.debug("no log yet", reason=reason)
         )
         for partition, position in positions.items():
@@ -53,4 +53,4 @@ class Source:
 
     async def bury(self, letter: RecordDeadLettered) -> None:
         """Appends a dead letter; tries until the log has it."""
-        await bury(self._log, self._topics.dead_letters, self._author, letter)
+        await bury(self._log, self._topics.dead_letters, self._writer, letter)

@@ -13,9 +13,9 @@ import structlog
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import HOST, Topics
-from trackside.eventlog.asking import Answer, until_answered
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Appended, Log, TopicPartition
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.serving import Service, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
@@ -134,7 +134,7 @@ class Worker:
         leaving: asyncio.Event,
     ) -> None:
         outbox = Outbox(self._log, self._health, group)
-        voice = Voice(outbox, Author("worker", self.id), self._topics)
+        voice = Voice(outbox, RecordWriter("worker", self.id), self._topics)
         while not leaving.is_set():
             await self._live_once(places, shop, nvml, voice, group, leaving)
         outbox.close()
@@ -226,7 +226,7 @@ class Worker:
             max_tasks=self._settings.max_tasks,
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        voice.outbox.event(self._topics.fleet, voice.author.single(self.id, joined), in_log.set_result)
+        voice.outbox.event(self._topics.fleet, voice.writer.single(self.id, joined), in_log.set_result)
         await in_log
         log.info("joined", worker=self.id, incarnation=incarnation.id, devices=len(places))
 
@@ -238,7 +238,7 @@ class Worker:
         grace_s = self._settings.stop_grace_s
         await incarnation.placements.end_all(max(grace_s - 1, grace_s / 2))
         left = WorkerLeft(worker_id=self.id, incarnation=incarnation.id)
-        voice.outbox.event(self._topics.fleet, voice.author.single(self.id, left))
+        voice.outbox.event(self._topics.fleet, voice.writer.single(self.id, left))
         try:
             async with asyncio.timeout(LEAVE_S):
                 await voice.outbox.drained()
@@ -256,10 +256,10 @@ class Worker:
         self._health.waiting(None)
         return descriptor
 
-    async def _patiently(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await until_answered(ask, self._silent, ASK_AGAIN_S)
+    async def _patiently(self, request: Callable[[], Awaitable[Response]]) -> Response:
+        response = await retry_until_reachable(request, self._silent, ASK_AGAIN_S)
         self._health.waiting(None)
-        return answer
+        return response
 
     def _silent(self, reason: str) -> None:
         self._health.waiting("waiting for the log")

@@ -70,13 +70,13 @@ class Incarnation:
         while True:
             began_s, beat = monotonic_s(), seen(self._heartbeat())
             with contextlib.suppress(TransientError):
-                await log_.publish(topic, 0, self._voice.author.single(beat.worker_id, beat))
+                await log_.publish(topic, 0, self._voice.writer.single(beat.worker_id, beat))
                 self._heard_s = began_s
             await asyncio.sleep(every_s)
 
     def _heartbeat(self) -> WorkerHeartbeat:
         return WorkerHeartbeat(
-            worker_id=self._voice.author.instance,
+            worker_id=self._voice.writer.instance,
             incarnation=self.id,
             running=self.placements.running(),
         )
@@ -121,11 +121,11 @@ class Incarnation:
     def device_failed(self, device_id: str, reason: str) -> None:
         """Says that a device has failed; what runs there is lost, what waits for it is given back."""
         self.placements.ledger.failed[device_id] = reason
-        worker_id = self._voice.author.instance
+        worker_id = self._voice.writer.instance
         failed = DeviceUnhealthy(
             worker_id=worker_id, incarnation=self.id, device_id=device_id, reason=reason[:1_000]
         )
-        self._voice.outbox.event(self._voice.topics.fleet, self._voice.author.single(worker_id, failed))
+        self._voice.outbox.event(self._voice.topics.fleet, self._voice.writer.single(worker_id, failed))
         self.placements.give_back(device_id)
         self.placements.warm.end_on(device_id)
         for held in list(self.placements.here.values()):

@@ -21,9 +21,9 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topic, partition_of
 from trackside.dispatcher.advice.advisor_process import LaneTimeout
 from trackside.dispatcher.intake.signatures import Signatures
-from trackside.eventlog.asking import until_answered
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.retry import retry_until_reachable
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -39,7 +39,7 @@ class Exchange(Generic[A]):
     def __init__(
         self,
         into: Log,
-        author: Author,
+        writer: RecordWriter,
         signatures: Signatures,
         requests: Topic,
         answers: Topic,
@@ -47,7 +47,7 @@ class Exchange(Generic[A]):
     ) -> None:
         self.answers = answers
         self._log = into
-        self._author = author
+        self._writer = writer
         self._signatures = signatures
         self._requests = requests
         self._kind = kind
@@ -89,9 +89,9 @@ class Exchange(Generic[A]):
         waiting.set_result(read)
 
     async def _send(self, request: SuggestionRequested | AssessmentRequested) -> None:
-        record = self._author.single(request.search_id, request, message_id=request.request_id)
+        record = self._writer.single(request.search_id, request, message_id=request.request_id)
         partition = partition_of(request.search_id, self._requests.partitions)
-        await until_answered(
+        await retry_until_reachable(
             partial(self._log.publish, self._requests.name, partition, record),
             lambda reason: log.warning("a request waits", stream=request.search_id, reason=reason),
             RETRY_S,

@@ -16,8 +16,8 @@ from trackside.dispatcher.intake.signatures import Signatures
 from trackside.dispatcher.tuners.axes import axes_of, unfit
 from trackside.dispatcher.tuners.tuner import Known, TunerWaits, suggestion_seed
 from trackside.domain.search import Search
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.record_writer import RecordWriter
 
 PAST_MAX = 5_000
 """So many trials at most a request tells of."""
@@ -27,13 +27,13 @@ class Remote:
     """Both kinds, and what they are asked; `limit_s` is how long they may take unless a search says so."""
 
     def __init__(
-        self, into: Log, author: Author, topics: Topics, signatures: Signatures, limit_s: float
+        self, into: Log, writer: RecordWriter, topics: Topics, signatures: Signatures, limit_s: float
     ) -> None:
         self._suggestions = Exchange(
-            into, author, signatures, topics.suggestion_requests, topics.suggestions, AnswerSuggestion
+            into, writer, signatures, topics.suggestion_requests, topics.suggestions, AnswerSuggestion
         )
         self._assessments = Exchange(
-            into, author, signatures, topics.assessment_requests, topics.assessments, AnswerAssessment
+            into, writer, signatures, topics.assessment_requests, topics.assessments, AnswerAssessment
         )
         self.tuners = RemoteTuners(self._suggestions, limit_s)
         self.assessors = RemoteAssessors(self._assessments, limit_s)

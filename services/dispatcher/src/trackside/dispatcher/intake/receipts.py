@@ -16,11 +16,11 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import partition_of
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.streams import Streams
-from trackside.eventlog.author import Author
 from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import place_of
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
 
 log = structlog.get_logger("trackside.dispatcher")
 
@@ -64,10 +64,12 @@ def conflict(command: ReceivedCommand) -> Problem:
 class Receipts:
     """Receipts that are wanted, by the place of their command; each topic has a queue of its own."""
 
-    def __init__(self, into: Log, author: Author, background: Background, topics: Collection[str]) -> None:
+    def __init__(
+        self, into: Log, writer: RecordWriter, background: Background, topics: Collection[str]
+    ) -> None:
         self.topics = topics
         self._log = into
-        self._author = author
+        self._writer = writer
         self._background = background
         self._wanted: dict[Place, Wanted] = {}
         self._unseen: dict[Place, Wanted] = {}
@@ -123,7 +125,7 @@ class Receipts:
             self._wanted.pop((wanted.source.partition, wanted.source.offset), None)
 
     async def _sent(self, topic: str, wanted: Wanted, answer: Answer) -> bool:
-        record = self._author.single(
+        record = self._writer.single(
             wanted.stream, answer, traceparent=wanted.traceparent, message_id=place_of(wanted.source)
         )
         try:

@@ -15,8 +15,8 @@ from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.stream import Stream, UnsupportedRulesError, fold
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Log, Outgoing
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import fold_name
 from trackside.replay.history.errors import (
     AlreadyImportedError,
@@ -79,7 +79,7 @@ async def import_file(
         await log.ensure([topics.imports])
         compared = read.tail.fold == fold_name()
         file.seek(0)
-        done = await _append(log, topics, file, read, stream_id, Author("replay", instance), told)
+        done = await _append(log, topics, file, read, stream_id, RecordWriter("replay", instance), told)
     winner = await find_imported(log, topics, stream_id)
     if winner is None or winner.begin != done:
         raise AlreadyImportedError(f"{stream_id!r} was imported by someone else meanwhile; theirs counts")
@@ -159,7 +159,13 @@ async def _check_target(log: Log, topics: Topics, stream_id: str) -> None:
 
 
 async def _append(
-    log: Log, topics: Topics, file: BinaryIO, read: _Read, stream_id: str, author: Author, told: Progress
+    log: Log,
+    topics: Topics,
+    file: BinaryIO,
+    read: _Read,
+    stream_id: str,
+    writer: RecordWriter,
+    told: Progress,
 ) -> int:
     """Appends the records, then the one that completes them; gives the offset of the first."""
     topic, import_id = topics.imports, new_id()
@@ -183,7 +189,7 @@ async def _append(
     if done != read.head.records:
         raise DamagedFileError(f"the file changed while it was imported: it has {done} records now")
     complete = _complete(read, stream_id, import_id, begin)
-    await log.append(topic.name, partition, [author.single(stream_id, complete)])
+    await log.append(topic.name, partition, [writer.single(stream_id, complete)])
     return begin
 
 

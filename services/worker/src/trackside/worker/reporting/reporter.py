@@ -21,8 +21,8 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog.author import Author
 from trackside.eventlog.log import Appended
+from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.redaction import printable, redact
 from trackside.worker.reporting.journal import Placement
 from trackside.worker.reporting.outbox import Outbox
@@ -46,7 +46,7 @@ class Voice:
     """What every placement of a worker speaks with."""
 
     outbox: Outbox
-    author: Author
+    writer: RecordWriter
     topics: Topics
 
 
@@ -263,11 +263,11 @@ class Reporter:
         return event
 
     def _send(self, event: Event, heard: Callable[[Appended], None] | None, patient: bool = False) -> int:
-        record = self._voice.author.single(self._placement.stream, event, traceparent=self._traceparent)
+        record = self._voice.writer.single(self._placement.stream, event, traceparent=self._traceparent)
         return self._voice.outbox.event(self._voice.topics.events, record, heard, patient)
 
     def _summary(self, topic: Topic, event: Event) -> None:
-        record = self._voice.author.single(self._placement.stream, event, traceparent=self._traceparent)
+        record = self._voice.writer.single(self._placement.stream, event, traceparent=self._traceparent)
         self._voice.outbox.summary(topic, replace(record, key=self._placement.task_id.encode()))
 
 

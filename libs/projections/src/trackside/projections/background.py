@@ -1,4 +1,4 @@
-"""Runs an owner's read models beside its service: Postgres may be down, deciding goes on."""
+"""Keeps an owner's read models in the background of its service, which goes on while Postgres is down."""
 
 import structlog
 
@@ -11,15 +11,15 @@ log = structlog.get_logger("trackside.projections")
 async def project(owner: str, service: Service) -> None:
     """Keeps the read models of `owner` at the end of the log until the service stops."""
 
-    said = ""
+    logged = ""
 
     def waiting(reason: str | None) -> None:
-        nonlocal said
-        if reason is not None and not said:
+        nonlocal logged
+        if reason is not None and not logged:
             log.warning("read models wait", owner=owner, reason=reason)
-        elif reason is None and said:
-            log.info("read models go on", owner=owner)
-        said = reason or ""
+        elif reason is None and logged:
+            log.info("read models continue", owner=owner)
+        logged = reason or ""
 
     await run_projection(
         owner,

@@ -1,4 +1,4 @@
-"""Rows of reported values that had no effect: late, repeated, of what is unknown. None is lost silently."""
+"""Rows of reported values that had no effect: late, repeated, of an unknown task. None is lost silently."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -13,13 +13,13 @@ from trackside.projections.projection import Row, Table
 Reason = Literal["foreign", "late", "orphan", "stale", "repeat"]
 
 
-def reason_of(stream: Stream, record: Record) -> Reason | None:
-    """Says why the report of a record had no effect on its stream; None for what is no report.
+def ignored_reason(stream: Stream, record: Record) -> Reason | None:
+    """Returns why a report had no effect on its stream; None if the record is not a report.
 
     `orphan`: there is no such task; `late`: its task or the whole stream is over; `stale`: it is of an
     attempt, a placement or a training that is over; `repeat`: a FINAL value after the first, or a step that
-    doesn't rise; `foreign`: no worker wrote it. The same for all readers, at any time: a stream that is over
-    may have been shrunk.
+    doesn't rise; `foreign`: no worker wrote it. All readers get the same reason at any time: the state of an
+    ended stream may have been reduced.
     """
     event = record.message
     if not isinstance(event, MetricReported):
@@ -34,13 +34,13 @@ def reason_of(stream: Stream, record: Record) -> Reason | None:
     if task.state is TaskState.ENDED or task.idle:
         return "late"
     attempt = task.attempt
-    said = (event.attempt, event.placement, event.interrupts, event.requests)
-    is_current = said == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
+    reported = (event.attempt, event.placement, event.interrupts, event.requests)
+    is_current = reported == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
     return "repeat" if is_current and task.state is TaskState.ACTIVE else "stale"
 
 
-class UncountedMetrics:
-    """One row a report that had no effect, by its place in the log."""
+class IgnoredReports:
+    """One row per report that had no effect, keyed by its partition and offset."""
 
     table = Table(
         "uncounted_metrics",
@@ -63,8 +63,8 @@ class UncountedMetrics:
     )
 
     def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
-        """Gives the row of a record that was not applied, if it is a report."""
-        event, reason = record.message, reason_of(stream, record)
+        """Returns the row of a record that was not applied, if it is a report."""
+        event, reason = record.message, ignored_reason(stream, record)
         if reason is None or not isinstance(event, MetricReported):
             return ()
         row = (

@@ -1,4 +1,4 @@
-"""Writes messages as records: who says it, in which stream, because of what."""
+"""Encodes messages as records with their envelope: writer, stream and cause."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ SUBJECTS = ("task_id", "trial", "worker_id", "command_id")
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
-    """A service instance that writes; its role decides which events it may write."""
+class RecordWriter:
+    """Encodes the messages of one service instance; its role decides which events it may write."""
 
     role: str
     instance: str
@@ -33,7 +33,7 @@ class Author:
         cause: str = "",
         traceparent: str = "",
     ) -> list[Outgoing]:
-        """Gives the records of one decision: they count together or not at all."""
+        """Returns the records of one decision: readers apply all of them or none."""
         decision, time, count = new_id(), rfc3339(now_ms()), len(messages)
         drafts = (
             Draft(
@@ -57,7 +57,7 @@ class Author:
     def single(
         self, stream: str, message: Message, *, cause: str = "", traceparent: str = "", message_id: str = ""
     ) -> Outgoing:
-        """Gives the record of one message that stands alone; `message_id` is made up if it isn't given."""
+        """Returns the record of a message on its own; `message_id` is generated if it isn't given."""
         draft = Draft(
             message=message,
             id=message_id or new_id(),
@@ -82,5 +82,5 @@ def _subject(message: Message) -> str:
 
 @cache
 def _subjects(kind: type[Message]) -> tuple[str, ...]:
-    """Gives the fields that may name what a message is about; to ask a message for one it lacks is slow."""
+    """Returns the fields that may name a message's subject; looking up a missing attribute is slow."""
     return tuple(name for name in SUBJECTS if name in kind.model_fields)
