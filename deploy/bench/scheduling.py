@@ -22,8 +22,8 @@ from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task
 from trackside.eventlog.clock import monotonic_s
 from trackside.scheduler import decide
-from trackside.scheduler.board import Board, Policy
-from trackside.scheduler.moves import Assign, Recall
+from trackside.scheduler.actions import Assign, Recall
+from trackside.scheduler.cluster_state import ClusterState, Policy
 from trackside.scheduler.planner import Planner
 
 GIB = 1024**3
@@ -37,8 +37,8 @@ class Hall:
     """A fleet of GPUs and CPU slots, tasks of all kinds, and the scheduler's pure parts on top."""
 
     def __init__(self, devices: int, look_ahead: int) -> None:
-        self.board = Board(Policy(look_ahead=look_ahead))
-        self.planner = Planner(self.board)
+        self.cluster = ClusterState(Policy(look_ahead=look_ahead))
+        self.planner = Planner(self.cluster)
         self.now_ms = START_MS
         self.seconds = 0.0
         self.running: dict[str, Task] = {}
@@ -48,7 +48,7 @@ class Hall:
         self.submitted = self.ended = self.moved = 0
         for number in range(devices // DEVICES_EACH):
             fleet.evolve(self._fleet, self._record(_worker(number), "worker"))
-        self.board.hosts.follow(self._fleet, lambda worker: not worker.gone, [])
+        self.cluster.hosts.follow(self._fleet, lambda worker: not worker.gone, [])
 
     def submit(self, count: int) -> None:
         """Has tasks wait: 20 streams, 4 types, 10 priorities, five ways to ask for memory and devices."""
@@ -63,26 +63,26 @@ class Hall:
             )
             task = task_events.submitted(event, self._record(event, "dispatcher"))
             began = monotonic_s()
-            self.board.update(f"stream-{number % 20}", task)
+            self.cluster.update(f"stream-{number % 20}", task)
             self.seconds += monotonic_s() - began
 
     def turn(self) -> list[tuple[Task, Event]]:
         """Lets the scheduler decide: gives what it places, with the events; what it asks back comes back."""
         self.now_ms += 1
         began = monotonic_s()
-        moves = [(move, decide.event_of(move, 0)) for move in self.planner.plan(self.now_ms, _never)]
+        actions = [(action, decide.event_of(action, 0)) for action in self.planner.plan(self.now_ms, _never)]
         self.seconds += monotonic_s() - began
-        self.moved = len(moves)
-        for move, event in moves:
-            if isinstance(move, Recall):
-                self.fold(move.task, event, "scheduler")
-                self.fold(move.task, TaskReturned(**_token(move.task)), "worker")
-                del self.running[move.task.task_id]
-        return [(move.task, event) for move, event in moves if isinstance(move, Assign)]
+        self.moved = len(actions)
+        for action, event in actions:
+            if isinstance(action, Recall):
+                self.fold(action.task, event, "scheduler")
+                self.fold(action.task, TaskReturned(**_token(action.task)), "worker")
+                del self.running[action.task.task_id]
+        return [(action.task, event) for action, event in actions if isinstance(action, Assign)]
 
-    def take(self, moves: list[tuple[Task, Event]]) -> None:
+    def take(self, actions: list[tuple[Task, Event]]) -> None:
         """Folds what was decided."""
-        for task, event in moves:
+        for task, event in actions:
             self.fold(task, event, "scheduler")
             self.running[task.task_id] = task
 
@@ -90,7 +90,7 @@ class Hall:
         """Folds an event of a task."""
         task_events.evolve(task, self._record(event, role))
         began = monotonic_s()
-        self.board.update(self.board.stream_of[task.task_id], task)
+        self.cluster.update(self.cluster.stream_of[task.task_id], task)
         self.seconds += monotonic_s() - began
 
     def end(self, task: Task) -> None:
@@ -134,8 +134,8 @@ def measured(devices: int, queued: int, decisions: int) -> Findings:
 
 def _conserved(hall: Hall) -> str:
     """Gives the count of tasks that were submitted: each waits, has a place, or has ended."""
-    board = hall.board
-    there = len(board.waiting) + len(board.placed) + hall.ended
+    cluster = hall.cluster
+    there = len(cluster.waiting) + len(cluster.placed) + hall.ended
     return equal("tasks waiting, placed or ended", there, hall.submitted)
 
 
@@ -143,9 +143,9 @@ def _fill(hall: Hall, queued: int) -> None:
     """Fills all devices, and has that many tasks wait for one."""
     hall.submit(queued)
     while True:
-        moves = hall.turn()
-        hall.take(moves)
-        hall.submit(queued - len(hall.board.waiting))
+        actions = hall.turn()
+        hall.take(actions)
+        hall.submit(queued - len(hall.cluster.waiting))
         if not hall.moved:
             return
 
@@ -169,12 +169,12 @@ def _seconds(hall: Hall, queued: int, decisions: int) -> float:
     while placed < decisions:
         for task_id in list(itertools.islice(hall.running, ENDS_A_TURN)):
             hall.end(hall.running.pop(task_id))
-        moves = hall.turn()
-        hall.take(moves)
-        hall.submit(queued - len(hall.board.waiting))
-        if not (moves or hall.running):
-            raise MissingError(f"{len(hall.board.waiting)} tasks wait, nothing runs, none was placed")
-        placed += len(moves)
+        actions = hall.turn()
+        hall.take(actions)
+        hall.submit(queued - len(hall.cluster.waiting))
+        if not (actions or hall.running):
+            raise MissingError(f"{len(hall.cluster.waiting)} tasks wait, nothing runs, none was placed")
+        placed += len(actions)
     return hall.seconds * decisions / placed
 
 

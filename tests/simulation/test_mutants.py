@@ -16,7 +16,7 @@ from trackside.domain.search import Search, Trial
 from trackside.domain.task import Task
 from trackside.eventlog.reactor import Facts, Reactor
 from trackside.scheduler import decide, service
-from trackside.scheduler.owed import DeviceCommand, owed
+from trackside.scheduler.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.run import simulate
@@ -73,14 +73,14 @@ def commands_are_sent_once(patch: pytest.MonkeyPatch) -> None:
     def act(self: Scheduler, facts: Facts) -> None:
         sent = self.__dict__.setdefault("_once", set())
 
-        def unsent(*state: object) -> Iterable[DeviceCommand]:
-            for due in owed(*state):  # type: ignore[arg-type]
+        def unsent(*state: object) -> Iterable[PendingCommand]:
+            for due in pending_commands(*state):  # type: ignore[arg-type]
                 if due.key not in sent:
                     sent.add(due.key)
                     yield due
 
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(service, "owed", unsent)
+            inner.setattr(service, "pending_commands", unsent)
             send(self, facts)
 
     patch.setattr(Scheduler, "act", act)

@@ -51,7 +51,7 @@ async def learned_by(history: History) -> Peaks:
         record = decode(entry)
         assert record is not None
         read.fold(record)
-    return read._board.peaks
+    return read._cluster.peaks
 
 
 async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_before_it(
@@ -64,8 +64,8 @@ async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_b
     )
     streams, _ = await recover(PostgresSnapshots(rows), history.log, TOPICS.events)
     assert streams.positions, "no snapshots were used"
-    assert scheduler(history, streams)._board.peaks.learned_memory("digits") == 0
-    after = scheduler(history, streams, await recovered_peaks(rows))._board.peaks
+    assert scheduler(history, streams)._cluster.peaks.learned_memory("digits") == 0
+    after = scheduler(history, streams, await recovered_peaks(rows))._cluster.peaks
     for task_type in {*before.memory, *before.cuda}:
         assert after.learned_memory(task_type) == before.learned_memory(task_type)
         assert after.learned_cuda(task_type) == before.learned_cuda(task_type)

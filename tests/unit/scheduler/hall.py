@@ -26,8 +26,8 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task
 from trackside.scheduler import decide
-from trackside.scheduler.board import Board, Policy
-from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
+from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
+from trackside.scheduler.cluster_state import ClusterState, Policy
 from trackside.scheduler.occupancy import Gates
 from trackside.scheduler.placement import Rules
 from trackside.scheduler.planner import Planner
@@ -60,10 +60,10 @@ class Hall:
     def __init__(self, chosen: Policy | None = None) -> None:
         self.streams = Streams()
         self.fleet = Fleet()
-        self.board = Board(chosen or policy())
-        self.planner = Planner(self.board)
+        self.cluster = ClusterState(chosen or policy())
+        self.planner = Planner(self.cluster)
         self.now_ms = FIRST_MS
-        self.moves: list[Move] = []
+        self.actions: list[Action] = []
         self.busy: set[str] = set()
         self.over: set[str] = set()
         self._offset = 0
@@ -74,7 +74,7 @@ class Hall:
         self._offset += 1
         found, outcome = self.streams.fold(record)
         if outcome is Outcome.APPLIED:
-            self.board.update(stream, found.tasks[getattr(event, "task_id")])  # noqa: B009
+            self.cluster.update(stream, found.tasks[getattr(event, "task_id")])  # noqa: B009
         return outcome
 
     def tell_fleet(self, event: Event) -> None:
@@ -82,8 +82,8 @@ class Hall:
         record = replace(record_of(event, self._offset), append_time_ms=self.now_ms)
         self._offset += 1
         assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
-        bookings = list(self.board.bookings.values())
-        self.board.hosts.follow(self.fleet, lambda worker: not worker.gone, bookings)
+        bookings = list(self.cluster.bookings.values())
+        self.cluster.hosts.follow(self.fleet, lambda worker: not worker.gone, bookings)
 
     def join(
         self,
@@ -155,49 +155,53 @@ class Hall:
         """Gives the stream of a task."""
         return next(name for name, stream in self.streams.by_id.items() if task_id in stream.tasks)
 
-    def turn(self, after_s: float = 0.0, write: bool = True) -> list[Move]:
+    def turn(self, after_s: float = 0.0, write: bool = True) -> list[Action]:
         """Lets time pass and the scheduler decide; what it decides is in the log then."""
         self.now_ms += int(after_s * 1000)
-        self.moves = self.planner.plan(self.now_ms, lambda stream: stream in self.busy)
+        self.actions = self.planner.plan(self.now_ms, lambda stream: stream in self.busy)
         if write:
-            for move in self.moves:
-                event = decide.event_of(move, self.fleet.position)
-                stream = self.stream_of(move.task.task_id)
+            for action in self.actions:
+                event = decide.event_of(action, self.fleet.position)
+                stream = self.stream_of(action.task.task_id)
                 assert self.tell(event, stream, "scheduler") is Outcome.APPLIED, event
-        return self.moves
+        return self.actions
 
     def placed(self, after_s: float = 0.0) -> list[tuple[str, str]]:
         """Gives who got which devices in one turn, as (task, "worker/device+device"), in order."""
         return [
-            (move.task.task_id, self.where(move))
-            for move in self.turn(after_s)
-            if isinstance(move, Assign) and not move.behind
+            (action.task.task_id, self.where(action))
+            for action in self.turn(after_s)
+            if isinstance(action, Assign) and not action.behind
         ]
 
     @staticmethod
-    def where(move: Assign) -> str:
+    def where(action: Assign) -> str:
         """Names the devices of a move."""
-        return f"{move.spot.host.worker.worker_id}/{'+'.join(move.spot.device_ids)}"
+        return f"{action.candidate.host.worker.worker_id}/{'+'.join(action.candidate.device_ids)}"
 
     def behind(self) -> list[tuple[str, str]]:
         """Gives who was placed behind whom in the last turn."""
         return [
-            (move.task.task_id, self.where(move))
-            for move in self.moves
-            if isinstance(move, Assign) and move.behind
+            (action.task.task_id, self.where(action))
+            for action in self.actions
+            if isinstance(action, Assign) and action.behind
         ]
 
     def pushed(self) -> list[tuple[str, str]]:
         """Gives who was pushed aside in the last turn, and for whom."""
-        return [(move.task.task_id, move.by) for move in self.moves if isinstance(move, PushAside)]
+        return [(action.task.task_id, action.by) for action in self.actions if isinstance(action, Preempt)]
 
     def recalled(self) -> list[str]:
         """Gives who was asked back in the last turn."""
-        return [move.task.task_id for move in self.moves if isinstance(move, Recall)]
+        return [action.task.task_id for action in self.actions if isinstance(action, Recall)]
 
     def said(self) -> dict[str, str]:
         """Gives what was said of tasks that can't run, in the last turn."""
-        return {move.task.task_id: move.message for move in self.moves if isinstance(move, SayNever)}
+        return {
+            action.task.task_id: action.message
+            for action in self.actions
+            if isinstance(action, MarkUnschedulable)
+        }
 
     def token(self, task_id: str) -> dict[str, Any]:
         """Gives the fields that name the placement of a task."""
@@ -274,4 +278,4 @@ class Hall:
             available_bytes=None if available is None else int(available * GIB),
             cpu_percent=cpu_percent,
         )
-        self.board.hosts.heard(beat)
+        self.cluster.hosts.heard(beat)

@@ -6,7 +6,7 @@ from tests.unit.scheduler.hall import Hall, policy
 from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import RecallTask, RunTask, TaskStatus
 from trackside.scheduler import decide
-from trackside.scheduler.owed import DeviceCommand, owed
+from trackside.scheduler.device_commands import PendingCommand, pending_commands
 
 
 def hall_with(cpus: int = 1, running: int = 1) -> Hall:
@@ -21,9 +21,9 @@ def hall_with(cpus: int = 1, running: int = 1) -> Hall:
     return hall
 
 
-def due(hall: Hall) -> list[DeviceCommand]:
+def due(hall: Hall) -> list[PendingCommand]:
     """Gives what is owed to devices."""
-    return list(owed(hall.board, hall.fleet))
+    return list(pending_commands(hall.cluster, hall.fleet))
 
 
 def test_one_task_and_no_more_waits_behind_a_running_one() -> None:
@@ -148,7 +148,7 @@ def test_a_gpu_has_a_task_behind_that_does_not_fit_beside_the_others_yet() -> No
     hall.submit("b", kind="gpu", cuda=16)
     hall.submit("c", kind="gpu", cuda=4)
     hall.turn()
-    assert [move.task.task_id for move in hall.moves] == ["a", "c", "b"]
+    assert [action.task.task_id for action in hall.actions] == ["a", "c", "b"]
     assert hall.behind() == [("b", "w1/gpu-0")]
     hall.submit("d", kind="gpu", cuda=6)
     assert hall.placed() == []
@@ -162,7 +162,7 @@ def test_fm_14_a_task_behind_a_lost_worker_comes_back_as_those_that_ran() -> Non
     hall.turn()
     incarnation = hall.fleet.workers["w1"].incarnation
     hall.tell_fleet(WorkerLost(worker_id="w1", incarnation=incarnation, silent_ms=11_000))
-    lost = [ended for _, ended in decide.lost_attempts(hall.board, hall.fleet, {})]
+    lost = [ended for _, ended in decide.lost_attempts(hall.cluster, hall.fleet, {})]
     assert {ended.task_id for ended in lost} == {"t0", "a"}
     for ended in lost:
         hall.tell(ended, role="scheduler")

@@ -4,11 +4,11 @@ from tests.unit.scheduler.hall import GIB, Hall, policy
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerLost
 from trackside.contracts.tasks import AttemptEnd, TimeLimitReached
 from trackside.scheduler import decide
-from trackside.scheduler.asks import asks_of
 from trackside.scheduler.hosts import GONE_MS
 from trackside.scheduler.occupancy import Slot
-from trackside.scheduler.placement import free_places
+from trackside.scheduler.placement import scan_free
 from trackside.scheduler.planner import NOTE_MS
+from trackside.scheduler.requirements import requirements_of
 
 
 def run_all(hall: Hall) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit()
 
 def limits(hall: Hall) -> list[tuple[object, TimeLimitReached]]:
     """Says and folds which limits are reached."""
-    found = list(decide.limits_reached(hall.board, hall.now_ms, lambda _: False))
+    found = list(decide.limits_reached(hall.cluster, hall.now_ms, lambda _: False))
     for task, reached in found:
         hall.tell(reached, hall.stream_of(task.task_id))
     return [*found]
@@ -139,14 +139,14 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
         assert hall.placed() == [("a", "w1/cpu-0")]
         hall.refuse("a", "device_broken", "no such file")
     assert hall.placed() == []
-    (task,) = hall.board.given_up.values()
+    (task,) = hall.cluster.given_up.values()
     ended = decide.given_up(task)
     assert ended.error is not None
     assert (ended.end, ended.error.stage, ended.error.type) == (AttemptEnd.REFUSED, "START", "Refused")
     assert ended.error.message == "refused 10 times, last by w1: device_broken: no such file"
     hall.tell(ended, role="scheduler")
     assert hall.task("a").end is AttemptEnd.REFUSED
-    assert hall.board.given_up == {}
+    assert hall.cluster.given_up == {}
 
 
 def test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is() -> None:
@@ -214,10 +214,10 @@ def test_fm_19_a_device_that_failed_gets_nothing_more() -> None:
 def test_what_a_refusal_for_memory_says_keeps_only_such_tasks_from_the_device() -> None:
     hall = Hall()
     hall.join(gpus=(24,))
-    line = hall.submit("a", kind="gpu", cuda=20)
+    task = hall.submit("a", kind="gpu", cuda=20)
     hall.turn()
     hall.refuse("a")
-    hall.board.hosts.avoid("w1", ["gpu-0"], asks_of(line), hall.now_ms + 1_000)
+    hall.cluster.hosts.avoid("w1", ["gpu-0"], requirements_of(task), hall.now_ms + 1_000)
     hall.submit("b", kind="gpu", cuda=4)
     assert hall.placed() == [("b", "w1/gpu-0")]
     assert hall.placed(after_s=1) == [("a", "w1/gpu-0")]
@@ -228,19 +228,19 @@ def test_the_first_device_that_fits_is_found_without_a_look_at_the_rest() -> Non
     hall = Hall()
     for number in range(3):
         hall.join(f"w{number}", cpus=2)
-    line = asks_of(hall.submit("a"))
-    want, looked = hall.board.want(hall.board.waiting.by_asks[line]), []
+    requirements = requirements_of(hall.submit("a"))
+    want, looked = hall.cluster.want(hall.cluster.waiting.classes[requirements]), []
 
     def usable(slot: Slot) -> bool:
         looked.append(slot)
         return True
 
-    search = free_places(hall.board.hosts.open[::-1], line, want, hall.board.policy.rules, usable)
-    found = search.best()
+    scan = scan_free(hall.cluster.hosts.open[::-1], requirements, want, hall.cluster.policy.rules, usable)
+    found = scan.best()
     assert found is not None
     assert (found.host.worker.worker_id, found.device_ids) == ("w0", ["cpu-0"])
     assert looked == list(found.host.slots.values())
-    found.host.book(found.booking("b", line))
-    after = search.best()
+    found.host.book(found.booking("b", requirements))
+    after = scan.best()
     assert after is not None
     assert (after.host.worker.worker_id, after.device_ids) == ("w0", ["cpu-1"])

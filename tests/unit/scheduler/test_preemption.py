@@ -2,7 +2,7 @@
 
 from tests.unit.scheduler.hall import Hall, policy
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskStopRequested
-from trackside.scheduler.owed import owed
+from trackside.scheduler.device_commands import pending_commands
 
 URGENT = {"priority": 9, "preempt": True}
 
@@ -20,7 +20,7 @@ def full(look_ahead: int = 0) -> Hall:
 
 def stops(hall: Hall) -> list[tuple[str, str]]:
     """Gives the stops that are owed, as (task, end)."""
-    due = [command.make() for command in owed(hall.board, hall.fleet)]
+    due = [command.make() for command in pending_commands(hall.cluster, hall.fleet)]
     return [(stop.task_id, stop.end) for stop in due if isinstance(stop, StopTask)]
 
 

@@ -14,7 +14,7 @@ from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler import decide
-from trackside.scheduler.placement import free_places
+from trackside.scheduler.placement import scan_free
 
 pytestmark = pytest.mark.thorough
 
@@ -45,7 +45,7 @@ class Floor:
         for name in [name for name, until in self.down.items() if until <= self.tick]:
             del self.down[name]
             hall.join(name, **self.crews[name])
-        for task, lost in list(decide.lost_attempts(hall.board, hall.fleet, {})):
+        for task, lost in list(decide.lost_attempts(hall.cluster, hall.fleet, {})):
             hall.tell(lost, hall.stream_of(task.task_id), "scheduler")
 
     def tasks(self) -> Iterator[Task]:
@@ -61,7 +61,7 @@ class Floor:
             if self.chance.random() < 0.5:
                 hall.end(task.task_id, AttemptEnd.PREEMPTED)
         elif task.state is TaskState.PLACED:
-            if attempt.behind and hall.board.is_waiting(task.task_id):
+            if attempt.behind and hall.cluster.is_waiting(task.task_id):
                 if attempt.recalled:
                     hall.give_back(task.task_id)
                 elif self.chance.random() < 0.1:
@@ -70,7 +70,7 @@ class Floor:
                 hall.accept(task.task_id, TaskStatus.TRAINING)
                 self.ends_at[task.task_id] = self.tick + self.chance.randint(0, 8)
         elif attempt.status < TaskStatus.TRAINING:
-            if not hall.board.is_waiting(task.task_id):
+            if not hall.cluster.is_waiting(task.task_id):
                 hall.status(task.task_id, TaskStatus.TRAINING)
                 self.ends_at[task.task_id] = self.tick + self.chance.randint(0, 8)
         elif self.tick >= self.ends_at[task.task_id]:
@@ -95,7 +95,7 @@ def never_over_capacity(hall: Hall) -> None:
     for worker in hall.fleet.workers.values():
         here = [
             task
-            for task in hall.board.placed.values()
+            for task in hall.cluster.placed.values()
             if task.place is not None
             and (task.place.worker_id, task.place.incarnation) == (worker.worker_id, worker.incarnation)
         ]
@@ -104,7 +104,7 @@ def never_over_capacity(hall: Hall) -> None:
         assert not worker.max_tasks or len(here) <= worker.max_tasks
         for device in worker.devices.values():
             on = [task for task in here if device.device_id in task.attempt.device_ids]
-            waiting = [task for task in on if hall.board.is_waiting(task.task_id)]
+            waiting = [task for task in on if hall.cluster.is_waiting(task.task_id)]
             running = [task for task in on if task not in waiting]
             assert len(waiting) <= 1
             if device.kind == "cpu" or any(task.needs.resources.whole_device for task in running):
@@ -116,18 +116,29 @@ def never_over_capacity(hall: Hall) -> None:
 
 def never_idle(hall: Hall) -> None:
     """Looks at every host for every line: nothing may fit, unless a place is kept for someone."""
-    board = hall.board
-    kept = any(line.held for line in board.waiting.by_asks.values()) or hall.planner._kept
-    if kept or hall.moves:
+    cluster = hall.cluster
+    kept = (
+        any(scheduling_class.held for scheduling_class in cluster.waiting.classes.values())
+        or hall.planner._recall_nominations
+    )
+    if kept or hall.actions:
         return
-    for line in board.waiting.by_asks.values():
-        limit = board.policy.queue_limits.get(line.asks.queue)
-        if not line.size or line.never or (limit is not None and board.running[line.asks.queue] >= limit):
+    for scheduling_class in cluster.waiting.classes.values():
+        limit = cluster.policy.queue_limits.get(scheduling_class.requirements.queue)
+        if (
+            not scheduling_class.size
+            or scheduling_class.never
+            or (limit is not None and cluster.running[scheduling_class.requirements.queue] >= limit)
+        ):
             continue
-        search = free_places(
-            board.hosts.open, line.asks, board.want(line), board.policy.rules, lambda slot: True
+        scan = scan_free(
+            cluster.hosts.open,
+            scheduling_class.requirements,
+            cluster.want(scheduling_class),
+            cluster.policy.rules,
+            lambda slot: True,
         )
-        assert search.best() is None, line.asks
+        assert scan.best() is None, scheduling_class.requirements
 
 
 def plausible(crew: dict[str, Any]) -> dict[str, Any]:
@@ -229,8 +240,11 @@ def turn(floor: Floor) -> None:
 
 def is_quiet(hall: Hall) -> bool:
     """Says whether nothing runs, and nothing that could ever run waits."""
-    waits = any(line.size and not line.never for line in hall.board.waiting.by_asks.values())
-    return not hall.board.placed and not waits and not hall.board.later.at and not hall.moves
+    waits = any(
+        scheduling_class.size and not scheduling_class.never
+        for scheduling_class in hall.cluster.waiting.classes.values()
+    )
+    return not hall.cluster.placed and not waits and not hall.cluster.later.at and not hall.actions
 
 
 def lose_one(floor: Floor) -> None:

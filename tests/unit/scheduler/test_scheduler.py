@@ -29,10 +29,10 @@ from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
 from trackside.scheduler import decide
-from trackside.scheduler.board import Board
+from trackside.scheduler.cluster_state import ClusterState
+from trackside.scheduler.device_commands import commands_for_orphans
+from trackside.scheduler.device_commands import pending_commands as owed_of
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.owed import owed as owed_of
-from trackside.scheduler.owed import strays
 
 
 def workers(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
@@ -64,34 +64,34 @@ def worker(
     )
 
 
-def board_of(told: Told) -> Board:
-    board = Board()
+def board_of(told: Told) -> ClusterState:
+    cluster = ClusterState()
     for task in told.stream.tasks.values():
-        board.update(STREAM, task)
-    return board
+        cluster.update(STREAM, task)
+    return cluster
 
 
 def test_the_board_follows_a_task_through_its_life() -> None:
     told = task_queued()
-    board = board_of(told)
-    board.hosts.follow(workers(worker()), lambda _: True, [])
-    slot = board.hosts.by_id["w1"].slots["cpu-0"]
+    cluster = board_of(told)
+    cluster.hosts.follow(workers(worker()), lambda _: True, [])
+    slot = cluster.hosts.by_id["w1"].slots["cpu-0"]
     task = told.task()
-    assert task_id(0) in board.waiting
+    assert task_id(0) in cluster.waiting
     told.tell(assigned())
     for _ in range(2):
-        board.update(STREAM, task)
-        assert (len(board.waiting), list(board.placed)) == (0, [task_id(0)])
+        cluster.update(STREAM, task)
+        assert (len(cluster.waiting), list(cluster.placed)) == (0, [task_id(0)])
         assert list(slot.bookings) == [task_id(0)]
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
-    board.update(STREAM, task)
-    board.advance(task.not_before_ms)
-    assert (task_id(0) in board.waiting, dict(slot.bookings)) == (True, {})
+    cluster.update(STREAM, task)
+    cluster.advance(task.not_before_ms)
+    assert (task_id(0) in cluster.waiting, dict(slot.bookings)) == (True, {})
     told.tell(assigned(attempt=2))
     told.tell(ended(attempt=2))
-    board.update(STREAM, task)
-    kept = (board.tasks, board.placed, board.owing, board.on, board.bookings, board.stream_of)
-    assert (len(board.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
+    cluster.update(STREAM, task)
+    kept = (cluster.tasks, cluster.placed, cluster.owing, cluster.on, cluster.bookings, cluster.stream_of)
+    assert (len(cluster.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
 
 
 BEAT_MS, LEASE_MS = 1_000, 10_000
@@ -201,13 +201,13 @@ def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
     assert lost(told, Fleet()) == []
 
 
-def owed(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
+def pending_commands(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
     return [due.make() for due in owed_of(board_of(told), there)]
 
 
 def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
     told, there = task_queued(), workers(worker())
-    assert owed(told, there) == []
+    assert pending_commands(told, there) == []
     told.tell(assigned())
     (due,) = owed_of(board_of(told), there)
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
@@ -222,29 +222,29 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
     )
     assert due.make() == run
     told.tell(begun())
-    assert owed(told, there) == []
+    assert pending_commands(told, there) == []
 
 
 def test_a_device_is_owed_a_stop_until_the_attempt_has_ended() -> None:
     told, there = task_active(), workers(worker())
     told.tell(TaskStopRequested(task_id=task_id(0), reason="assessor"))
-    assert owed(told, there) == [StopTask(stream=STREAM, **token(), reason="assessor")]
+    assert pending_commands(told, there) == [StopTask(stream=STREAM, **token(), reason="assessor")]
     told.tell(ended(AttemptEnd.CANCELLED))
-    assert owed(told, there) == []
+    assert pending_commands(told, there) == []
 
 
 def test_a_task_stopped_before_it_started_is_owed_a_stop_and_no_start() -> None:
     told, there = task_queued(), workers(worker())
     told.tell(assigned())
     told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
-    assert [type(command) for command in owed(told, there)] == [StopTask]
+    assert [type(command) for command in pending_commands(told, there)] == [StopTask]
 
 
 def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
     told = task_queued()
     told.tell(assigned())
-    assert owed(told, workers(worker("w1", "i-2"))) == []
-    assert owed(told, workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))) == []
+    assert pending_commands(told, workers(worker("w1", "i-2"))) == []
+    assert pending_commands(told, workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))) == []
 
 
 def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
@@ -252,6 +252,6 @@ def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
         RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_ids=["cpu-0"])
         for trial in (0, 1)
     ]
-    (due,) = strays(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
+    (due,) = commands_for_orphans(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
     assert due.make() == StopTask(stream=STREAM, **token(1), reason="stray")

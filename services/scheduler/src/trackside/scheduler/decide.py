@@ -16,9 +16,9 @@ from trackside.contracts.tasks import (
 )
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler.board import Board
+from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
+from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.moves import Assign, Move, PushAside, Recall, SayNever
 
 AGAIN_MS = 250
 """After how long a time limit is said again that the log found too early: its clock is behind ours."""
@@ -41,7 +41,7 @@ def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[WorkerLost
 
 
 def lost_attempts(
-    board: Board,
+    cluster: ClusterState,
     fleet: Fleet,
     positions: Mapping[int, int],
     there: frozenset[tuple[str, str]] = frozenset(),
@@ -53,9 +53,9 @@ def lost_attempts(
     their incarnations of which the fleet is known to say that they are there: where they have all, it is
     not looked at each of a thousand.
     """
-    if there.issuperset(board.on):
+    if there.issuperset(cluster.on):
         return
-    for (worker_id, incarnation), task_ids in board.on.items():
+    for (worker_id, incarnation), task_ids in cluster.on.items():
         if fleet.current(worker_id, incarnation):
             continue
         worker = fleet.workers.get(worker_id)
@@ -64,7 +64,7 @@ def lost_attempts(
         if any(positions.get(partition, 0) < offset for partition, offset in worker.after.items()):
             continue
         for task_id in task_ids:
-            task = board.placed[task_id]
+            task = cluster.placed[task_id]
             yield task, _ended(task, AttemptEnd.LOST, incarnation)
 
 
@@ -89,20 +89,20 @@ def _ended(task: Task, end: AttemptEnd, incarnation: str, error: TaskError | Non
 
 
 def limits_reached(
-    board: Board, now_ms: int, busy: Callable[[str], bool]
+    cluster: ClusterState, now_ms: int, is_busy: Callable[[str], bool]
 ) -> Iterable[tuple[Task, TimeLimitReached]]:
     """Gives the tasks that have waited or run for as long as they may."""
-    for task_id in list(board.limits.pop_due(now_ms)):
-        task = board.tasks.get(task_id)
+    for task_id in list(cluster.limits.pop_due(now_ms)):
+        task = cluster.tasks.get(task_id)
         due_ms = None if task is None else task.due_ms
         if task is None or due_ms is None:
             continue
         if due_ms > now_ms:
-            board.limits.set(task_id, due_ms)
-        elif busy(board.stream_of[task_id]):
-            board.limits.set(task_id, now_ms + BUSY_MS)
+            cluster.limits.set(task_id, due_ms)
+        elif is_busy(cluster.stream_of[task_id]):
+            cluster.limits.set(task_id, now_ms + BUSY_MS)
         else:
-            board.limits.set(task_id, now_ms + AGAIN_MS)
+            cluster.limits.set(task_id, now_ms + AGAIN_MS)
             yield (
                 task,
                 TimeLimitReached(
@@ -114,14 +114,14 @@ def limits_reached(
             )
 
 
-def event_of(move: Move, seen: int) -> Event:
-    """Gives the event of a move; `seen` is the position in the fleet topic that it rests on."""
-    task = move.task
+def event_of(action: Action, seen: int) -> Event:
+    """Gives the event of an action; `seen` is the position in the fleet topic that it rests on."""
+    task = action.task
     attempt = task.attempt
-    match move:
+    match action:
         case Assign():
-            return assigned(move, seen)
-        case PushAside(by=by):
+            return assigned(action, seen)
+        case Preempt(by=by):
             return TaskPreemptionRequested(
                 task_id=task.task_id, attempt=attempt.number, placement=attempt.placement, by=by
             )
@@ -129,7 +129,7 @@ def event_of(move: Move, seen: int) -> Event:
             return TaskRecallRequested(
                 task_id=task.task_id, attempt=attempt.number, placement=attempt.placement, reason=reason
             )
-        case SayNever(message=message):
+        case MarkUnschedulable(message=message):
             return TaskUnschedulable(
                 task_id=task.task_id,
                 attempt=attempt.number,
@@ -138,17 +138,17 @@ def event_of(move: Move, seen: int) -> Event:
             )
 
 
-def assigned(move: Assign, seen: int) -> TaskAssigned:
+def assigned(action: Assign, seen: int) -> TaskAssigned:
     """Gives the event of a placement; it follows the placement before it, or loses."""
-    task, spot = move.task, move.spot
+    task, candidate = action.task, action.candidate
     return TaskAssigned(
         task_id=task.task_id,
         attempt=task.attempt.number,
         placement=task.attempt.placement + 1,
-        worker_id=spot.host.worker.worker_id,
-        incarnation=spot.host.worker.incarnation,
-        device_ids=spot.device_ids,
-        reserved=spot.reserved,
-        behind=move.behind,
+        worker_id=candidate.host.worker.worker_id,
+        incarnation=candidate.host.worker.incarnation,
+        device_ids=candidate.device_ids,
+        reserved=candidate.reserved,
+        behind=action.behind,
         seen=seen,
     )

@@ -7,7 +7,7 @@ from typing import Literal
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.memory import HEADROOM
 from trackside.domain.task import Attempt
-from trackside.scheduler.asks import Asks
+from trackside.scheduler.requirements import Requirements
 
 By = Literal["task", "group", "learned", "default", "raised"]
 KEPT_ATTEMPTS = 20
@@ -80,21 +80,32 @@ class Most:
     cuda: int = 0
 
 
-def want_of(asks: Asks, peaks: Peaks, defaults: tuple[int, int], most: Most) -> Want:
+def want_of(requirements: Requirements, peaks: Peaks, defaults: tuple[int, int], most: Most) -> Want:
     """Gives what a task wants; `defaults` are bytes on the host and on a GPU.
 
     What the user didn't say is cut to the largest there is: there the task runs alone.
     """
-    learned = (peaks.learned_memory(asks.task_type), peaks.learned_cuda(asks.task_type))
+    learned = (peaks.learned_memory(requirements.task_type), peaks.learned_cuda(requirements.task_type))
     return Want(
-        memory=_amount(asks, asks.memory, learned[0], defaults[0], asks.raised_memory, most.memory),
-        cuda=_amount(asks, asks.cuda, learned[1], defaults[1], asks.raised_cuda, most.cuda),
+        memory=_amount(
+            requirements,
+            requirements.memory,
+            learned[0],
+            defaults[0],
+            requirements.raised_memory,
+            most.memory,
+        ),
+        cuda=_amount(
+            requirements, requirements.cuda, learned[1], defaults[1], requirements.raised_cuda, most.cuda
+        ),
     )
 
 
-def _amount(asks: Asks, own: int | None, learned: int, default: int, raised: int, most: int) -> Amount:
+def _amount(
+    requirements: Requirements, own: int | None, learned: int, default: int, raised: int, most: int
+) -> Amount:
     if own is not None:
-        found = Amount(own, asks.estimated_by)
+        found = Amount(own, requirements.estimated_by)
     else:
         found = Amount(learned, "learned") if learned else Amount(default, "default")
     if raised > found.size_bytes:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
-from trackside.scheduler.asks import Asks
 from trackside.scheduler.occupancy import Booking, Gates, Host, host_of
+from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.timers import Timers
 
 GONE_MS = 30_000
@@ -87,13 +87,15 @@ class Hosts:
             host.recount(booking)
             self.gained[worker_id] = None
 
-    def avoid(self, worker_id: str, device_ids: Sequence[str], asks: Asks | None, until_ms: int) -> None:
+    def avoid(
+        self, worker_id: str, device_ids: Sequence[str], requirements: Requirements | None, until_ms: int
+    ) -> None:
         """Leaves devices alone for a while: for such tasks, or for all."""
         host = self.by_id.get(worker_id)
         for device_id in device_ids:
             slot = None if host is None else host.slots.get(device_id)
             if slot is not None:
-                slot.avoided[asks] = until_ms
+                slot.avoided[requirements] = until_ms
                 self.avoided.set(f"{worker_id} {device_id} {until_ms}", until_ms)
 
     def advance(self, now_ms: int) -> None:
@@ -103,7 +105,9 @@ class Hosts:
             host = self.by_id.get(worker_id)
             slot = None if host is None else host.slots.get(device_id)
             if slot is not None:
-                slot.avoided = {asks: until for asks, until in slot.avoided.items() if until > now_ms}
+                slot.avoided = {
+                    requirements: until for requirements, until in slot.avoided.items() if until > now_ms
+                }
                 self.gained[worker_id] = None
 
     def judged(self, now_ms: int) -> list[Host]:

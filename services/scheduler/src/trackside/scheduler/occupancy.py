@@ -8,7 +8,7 @@ from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import TaskStatus
 from trackside.domain.fleet import Worker
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler.asks import Asks, level_of, waiting_since_ms
+from trackside.scheduler.requirements import Requirements, level_of, waiting_since_ms
 
 ABOVE_ALL = 10
 """A number above any priority."""
@@ -33,7 +33,7 @@ class Gates:
 class Booking:
     """A task's place as it counts: memory on the host, and `cuda` on each of its devices, bytes.
 
-    `behind`: it waits for others on its device, unless it fits beside them. `shadow`: nothing is there
+    `behind`: it waits for others on its device, unless it fits beside them. `nominated`: nothing is there
     yet, but the place is kept. `level` is its priority as it counted when it was placed.
     """
 
@@ -43,7 +43,7 @@ class Booking:
     cuda: int
     whole: bool = False
     behind: bool = False
-    shadow: bool = False
+    nominated: bool = False
     token: tuple[int, int] = (0, 0)
     accepted: bool = False
     training: bool = False
@@ -114,7 +114,7 @@ class Slot:
     utilisation: float = 0.0
     bookings: dict[str, Booking] = field(default_factory=dict)
     waiting: Booking | None = None
-    avoided: dict[Asks | None, int] = field(default_factory=dict)
+    avoided: dict[Requirements | None, int] = field(default_factory=dict)
     """Until when, ms since 1970, it gets no task that asks for that; None stands for every task."""
 
     is_gpu: bool = False
@@ -137,14 +137,14 @@ class Slot:
             self.is_whole, self.waiting = False, None
             self.free, self.room = self.device.memory_bytes - self.foreign, MAX_BYTES
             return
-        shadows: list[Booking] = []
+        nominated: list[Booking] = []
         late: list[Booking] = []
         real: list[Booking] = []
         self.is_whole = False
         for booking in self.bookings.values():
             self.is_whole = self.is_whole or booking.whole
             is_late = booking.behind and not booking.training
-            (shadows if booking.shadow else late if is_late else real).append(booking)
+            (nominated if booking.nominated else late if is_late else real).append(booking)
         self.waiting = None
         free = self.device.memory_bytes - self.foreign - sum([booking.cuda for booking in real])
         if len(late) > 1:
@@ -155,7 +155,7 @@ class Slot:
                 real.append(booking)
             else:
                 self.waiting = booking
-        self.free = free - sum([booking.cuda for booking in shadows])
+        self.free = free - sum([booking.cuda for booking in nominated])
         total = self.device.memory_bytes
         all_free = total == 0 or self.free >= total
         self.room = -1 if self.is_whole else MAX_BYTES if all_free else self.free
@@ -166,7 +166,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """The devices of a host that may take one more task: found once after each change, read by all lines.
+    """The devices of a host that may take one more task: found once after each change, read by all classes.
 
     `idle` (CPU slots) and `gpus` may take it at once; `taken` have somebody, and nobody behind.
     `room` is the most that a GPU has, `lowest` the lowest priority of those who wait behind others,
@@ -180,27 +180,29 @@ class Openings:
     lowest: int
     taken_kinds: frozenset[str]
 
-    def may_suit(self, asks: Asks, least: int, look_ahead: int) -> bool:
+    def may_suit(self, requirements: Requirements, least: int, look_ahead: int) -> bool:
         """Says whether a task that needs at least so much of a GPU could find a place, free or behind."""
-        if asks.preempts >= 0 or (asks.kind != "gpu" and self.idle):
+        if requirements.preempts >= 0 or (requirements.kind != "gpu" and self.idle):
             return True
-        if asks.kind != "cpu" and self.room >= least:
+        if requirements.kind != "cpu" and self.room >= least:
             return True
-        return asks.may_wait and look_ahead > 0 and not self.taken_kinds.isdisjoint(asks.kinds)
+        return (
+            requirements.may_wait and look_ahead > 0 and not self.taken_kinds.isdisjoint(requirements.kinds)
+        )
 
-    def free(self, asks: Asks, least: int) -> list[Slot]:
+    def free(self, requirements: Requirements, least: int) -> list[Slot]:
         """Gives the devices that may have room for a task that needs at least so much of a GPU."""
         found: list[Slot] = []
-        if asks.kind != "cpu" and self.room >= least:
+        if requirements.kind != "cpu" and self.room >= least:
             found += [slot for slot in self.gpus if slot.room >= least]
-        if asks.kind != "gpu":
+        if requirements.kind != "gpu":
             found += self.idle
-        return _only(asks.device_id, found)
+        return _only(requirements.device_id, found)
 
-    def behind(self, asks: Asks) -> list[Slot]:
+    def behind(self, requirements: Requirements) -> list[Slot]:
         """Gives the devices where a task may wait behind those who are there."""
-        kinds = asks.kinds
-        return _only(asks.device_id, [slot for slot in self.taken if slot.device.kind in kinds])
+        kinds = requirements.kinds
+        return _only(requirements.device_id, [slot for slot in self.taken if slot.device.kind in kinds])
 
 
 def _only(device_id: str, slots: list[Slot]) -> list[Slot]:
@@ -244,13 +246,13 @@ class Host:
         """Bytes of the host that nobody has; only meant where its memory is known."""
         return self.worker.memory_bytes - self.foreign - self.used
 
-    def serves(self, asks: Asks) -> bool:
+    def serves(self, requirements: Requirements) -> bool:
         """Says whether this worker takes such tasks at all."""
         worker = self.worker
         return (
-            asks.task_type in worker.task_types
-            and asks.queue in worker.queues
-            and asks.worker_id in ("", worker.worker_id)
+            requirements.task_type in worker.task_types
+            and requirements.queue in worker.queues
+            and requirements.worker_id in ("", worker.worker_id)
         )
 
     @property
@@ -266,14 +268,14 @@ class Host:
             slot.healthy = device_id not in unhealthy
         self._openings = None
 
-    def candidates(self, asks: Asks) -> Iterator[Slot]:
+    def matching_devices(self, requirements: Requirements) -> Iterator[Slot]:
         """Gives the devices of the right kind that work."""
-        if asks.device_id:
-            slot = self.slots.get(asks.device_id)
-            if slot is not None and slot.healthy and slot.device.kind in asks.kinds:
+        if requirements.device_id:
+            slot = self.slots.get(requirements.device_id)
+            if slot is not None and slot.healthy and slot.device.kind in requirements.kinds:
                 yield slot
             return
-        kinds = asks.kinds
+        kinds = requirements.kinds
         for slot in self.slots.values():
             if slot.healthy and slot.device.kind in kinds:
                 yield slot

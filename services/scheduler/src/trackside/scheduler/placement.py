@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
-from trackside.scheduler.asks import Asks
 from trackside.scheduler.estimates import Amount, Want
 from trackside.scheduler.occupancy import Booking, Gates, Host, Slot
+from trackside.scheduler.requirements import Requirements
 
 ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Candidate:
     """Devices of one host on which a task fits, and what is reserved for it there."""
 
     host: Host
@@ -26,16 +26,18 @@ class Spot:
         """The ids of the devices."""
         return [slot.device.device_id for slot in self.slots]
 
-    def booking(self, task_id: str, asks: Asks, *, behind: bool = False, shadow: bool = False) -> Booking:
+    def booking(
+        self, task_id: str, requirements: Requirements, *, behind: bool = False, nominated: bool = False
+    ) -> Booking:
         """Gives the booking of a task that gets this place."""
         return Booking(
             task_id=task_id,
             device_ids=tuple(self.device_ids),
             memory=self.reserved.memory_bytes,
             cuda=self.reserved.cuda_memory_bytes,
-            whole=asks.whole,
+            whole=requirements.whole,
             behind=behind,
-            shadow=shadow,
+            nominated=nominated,
         )
 
 
@@ -61,10 +63,10 @@ class Rules:
         return -found if reverse else found
 
 
-def device_bytes(slot: Slot, asks: Asks, amount: Amount, gates: Gates) -> int | None:
+def device_bytes(slot: Slot, requirements: Requirements, amount: Amount, gates: Gates) -> int | None:
     """Gives what a task gets on a GPU, bytes, or None if it doesn't fit beside those who are there."""
     others = slot.bookings
-    if others and (asks.whole or slot.is_whole):
+    if others and (requirements.whole or slot.is_whole):
         return None
     total = slot.device.memory_bytes
     if total == 0:
@@ -115,7 +117,9 @@ def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) 
     return None
 
 
-def spot_on(host: Host, slots: tuple[Slot, ...], asks: Asks, want: Want, gates: Gates) -> Spot | None:
+def candidate_on(
+    host: Host, slots: tuple[Slot, ...], requirements: Requirements, want: Want, gates: Gates
+) -> Candidate | None:
     """Gives the place that a task has on these free devices, if it fits."""
     cuda = 0
     for slot in slots:
@@ -123,14 +127,14 @@ def spot_on(host: Host, slots: tuple[Slot, ...], asks: Asks, want: Want, gates: 
             if slot.bookings:
                 return None
             continue
-        found = device_bytes(slot, asks, want.cuda, gates)
+        found = device_bytes(slot, requirements, want.cuda, gates)
         if found is None:
             return None
         cuda = max(cuda, found)
     memory = host_bytes(host, slots, want.memory, gates)
     if memory is None or not host.has_room(gates):
         return None
-    return Spot(host, slots, _reservation(memory, cuda, want, slots[0].is_gpu))
+    return Candidate(host, slots, _reservation(memory, cuda, want, slots[0].is_gpu))
 
 
 def _reservation(memory: int, cuda: int, want: Want, with_cuda: bool) -> Reservation:
@@ -139,34 +143,38 @@ def _reservation(memory: int, cuda: int, want: Want, with_cuda: bool) -> Reserva
     )
 
 
-def several_on(
-    host: Host, asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
-) -> Spot | None:
+def multi_device_candidate(
+    host: Host, requirements: Requirements, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+) -> Candidate | None:
     """Gives n devices of one kind of a host on which a task fits: the first n in order."""
     for kind in ("gpu", "cpu"):
         fitting = [
             slot
-            for slot in host.candidates(asks)
-            if slot.device.kind == kind and usable(slot) and _fits_alone(slot, asks, want, rules.gates)
+            for slot in host.matching_devices(requirements)
+            if slot.device.kind == kind
+            and usable(slot)
+            and _fits_alone(slot, requirements, want, rules.gates)
         ]
-        if len(fitting) >= asks.devices:
+        if len(fitting) >= requirements.devices:
             fitting.sort(key=lambda slot: (rules.key(slot), slot.rank))
-            spot = spot_on(host, tuple(fitting[: asks.devices]), asks, want, rules.gates)
-            if spot is not None:
-                return spot
+            candidate = candidate_on(
+                host, tuple(fitting[: requirements.devices]), requirements, want, rules.gates
+            )
+            if candidate is not None:
+                return candidate
     return None
 
 
-def _fits_alone(slot: Slot, asks: Asks, want: Want, gates: Gates) -> bool:
+def _fits_alone(slot: Slot, requirements: Requirements, want: Want, gates: Gates) -> bool:
     if slot.is_gpu:
-        return device_bytes(slot, asks, want.cuda, gates) is not None
+        return device_bytes(slot, requirements, want.cuda, gates) is not None
     return not slot.bookings
 
 
-def behind_on(host: Host, slot: Slot, want: Want, gates: Gates) -> Spot | None:
+def candidate_behind(host: Host, slot: Slot, want: Want, gates: Gates) -> Candidate | None:
     """Gives the place behind those who have a device now: one task may wait there, not more."""
     bookings = slot.bookings.values()
-    if not bookings or slot.waiting is not None or any(other.shadow for other in bookings):
+    if not bookings or slot.waiting is not None or any(other.nominated for other in bookings):
         return None
     if all(other.stopping for other in bookings) or not host.has_room(gates):
         return None
@@ -183,10 +191,10 @@ def behind_on(host: Host, slot: Slot, want: Want, gates: Gates) -> Spot | None:
     memory = host_bytes(host, (slot,), want.memory, gates)
     if memory is None:
         return None
-    return Spot(host, (slot,), _reservation(memory, cuda, want, slot.is_gpu))
+    return Candidate(host, (slot,), _reservation(memory, cuda, want, slot.is_gpu))
 
 
-class Search:
+class CandidateScan:
     """The places for tasks that ask for the same, best first; what doesn't fit isn't looked at again.
 
     That is right as long as places only fill up while it is used. `key` orders devices, `fit` gives the
@@ -197,14 +205,14 @@ class Search:
         self,
         units: Iterable[tuple[Host, Slot]],
         key: Callable[[Slot], float],
-        fit: Callable[[Host, Slot], Spot | None],
+        fit: Callable[[Host, Slot], Candidate | None],
     ) -> None:
         self._heap = [(key(slot), slot.rank, host, slot) for host, slot in units]
         heapq.heapify(self._heap)
         self._key = key
         self._fit = fit
 
-    def best(self) -> Spot | None:
+    def best(self) -> Candidate | None:
         """Gives the best place that is there now, None if there is none."""
         heap = self._heap
         while heap:
@@ -213,46 +221,52 @@ class Search:
             if now > key:
                 heapq.heapreplace(heap, (now, rank, host, slot))
                 continue
-            spot = self._fit(host, slot)
-            if spot is not None:
-                return spot
+            candidate = self._fit(host, slot)
+            if candidate is not None:
+                return candidate
             heapq.heappop(heap)
         return None
 
 
-class FirstFit:
+class FirstFitScan:
     """The same, of devices that come in their order: no more of them are looked at than are needed."""
 
-    def __init__(self, units: Iterable[tuple[Host, Slot]], fit: Callable[[Host, Slot], Spot | None]) -> None:
+    def __init__(
+        self, units: Iterable[tuple[Host, Slot]], fit: Callable[[Host, Slot], Candidate | None]
+    ) -> None:
         self._units = iter(units)
         self._next = next(self._units, None)
         self._fit = fit
 
-    def best(self) -> Spot | None:
+    def best(self) -> Candidate | None:
         """Gives the best place that is there now, None if there is none."""
         while self._next is not None:
-            spot = self._fit(*self._next)
-            if spot is not None:
-                return spot
+            candidate = self._fit(*self._next)
+            if candidate is not None:
+                return candidate
             self._next = next(self._units, None)
         return None
 
 
-def free_places(
-    hosts: Sequence[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
-) -> Search | FirstFit:
+def scan_free(
+    hosts: Sequence[Host],
+    requirements: Requirements,
+    want: Want,
+    rules: Rules,
+    usable: Callable[[Slot], bool],
+) -> CandidateScan | FirstFitScan:
     """Searches for places on devices that have room now; `usable` says which are not left alone."""
     gates = rules.gates
 
-    def fit(host: Host, slot: Slot) -> Spot | None:
-        if asks.devices > 1:
-            return several_on(host, asks, want, rules, usable)
-        return spot_on(host, (slot,), asks, want, gates)
+    def fit(host: Host, slot: Slot) -> Candidate | None:
+        if requirements.devices > 1:
+            return multi_device_candidate(host, requirements, want, rules, usable)
+        return candidate_on(host, (slot,), requirements, want, gates)
 
     if rules.order == "FIRST-FIT":
         ranked = sorted(hosts, key=_rank)
-        return FirstFit(_with_room(ranked, asks, want, rules, usable), fit)
-    return Search(_with_room(hosts, asks, want, rules, usable), rules.key, fit)
+        return FirstFitScan(_with_room(ranked, requirements, want, rules, usable), fit)
+    return CandidateScan(_with_room(hosts, requirements, want, rules, usable), rules.key, fit)
 
 
 def _rank(of: Host | Slot) -> int:
@@ -260,44 +274,52 @@ def _rank(of: Host | Slot) -> int:
 
 
 def _with_room(
-    hosts: Iterable[Host], asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool]
+    hosts: Iterable[Host],
+    requirements: Requirements,
+    want: Want,
+    rules: Rules,
+    usable: Callable[[Slot], bool],
 ) -> Iterator[tuple[Host, Slot]]:
-    least = least_on_gpu(asks, want)
+    least = least_on_gpu(requirements, want)
     for host in hosts:
         openings = host.openings
         if not (openings.idle or openings.gpus):
             continue
-        free = openings.free(asks, least)
-        if not free or not host.serves(asks) or not host.has_room(rules.gates):
+        free = openings.free(requirements, least)
+        if not free or not host.serves(requirements) or not host.has_room(rules.gates):
             continue
         found = sorted([slot for slot in free if usable(slot)], key=_rank)
-        if asks.devices == 1:
+        if requirements.devices == 1:
             yield from ((host, slot) for slot in found)
-        elif len(found) >= asks.devices:
+        elif len(found) >= requirements.devices:
             yield host, min(found, key=rules.key)
 
 
-def least_on_gpu(asks: Asks, want: Want) -> int:
+def least_on_gpu(requirements: Requirements, want: Want) -> int:
     """Gives how much room (`Slot.room`) a GPU must have to be worth a closer look, bytes."""
-    return MAX_BYTES if asks.whole else want.cuda.size_bytes
+    return MAX_BYTES if requirements.whole else want.cuda.size_bytes
 
 
-def places_behind(
-    hosts: Iterable[Host], asks: Asks, want: Want, gates: Gates, usable: Callable[[Slot], bool]
-) -> Search:
+def scan_behind(
+    hosts: Iterable[Host],
+    requirements: Requirements,
+    want: Want,
+    gates: Gates,
+    usable: Callable[[Slot], bool],
+) -> CandidateScan:
     """Searches for places behind running tasks: the one that runs for the longest first."""
 
     def key(slot: Slot) -> float:
         return float(min((booking.assigned_ms for booking in slot.bookings.values()), default=0))
 
-    def fit(host: Host, slot: Slot) -> Spot | None:
-        return behind_on(host, slot, want, gates)
+    def fit(host: Host, slot: Slot) -> Candidate | None:
+        return candidate_behind(host, slot, want, gates)
 
     units = (
         (host, slot)
         for host in hosts
-        if host.openings.taken and host.serves(asks) and host.has_room(gates)
-        for slot in host.openings.behind(asks)
+        if host.openings.taken and host.serves(requirements) and host.has_room(gates)
+        for slot in host.openings.behind(requirements)
         if usable(slot)
     )
-    return Search(units, key, fit)
+    return CandidateScan(units, key, fit)

@@ -1,125 +1,138 @@
-"""When and where the scheduler looks for places: round after round, only at what has changed. Pure."""
+"""When and where the scheduler looks for places: pass after pass, only at what has changed. Pure."""
 
-from trackside.scheduler.asks import Asks
-from trackside.scheduler.board import Board
-from trackside.scheduler.lines import Line, Turn, turn_of
-from trackside.scheduler.moves import Move
+from trackside.scheduler.actions import Action
+from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.placement import least_on_gpu
-from trackside.scheduler.rounds import Busy, Crew, Kept, Round, Shadow
+from trackside.scheduler.queue import QueuePosition, SchedulingClass, position_of
+from trackside.scheduler.requirements import Requirements
+from trackside.scheduler.scheduling_pass import (
+    IsBusy,
+    Nomination,
+    RecallNominations,
+    SchedulingPass,
+    WorkerClass,
+)
 
 NOTE_MS = 500
 """How often it is looked who was overtaken."""
 
 
 class Planner:
-    """Plans round after round; remembers which places are kept, and for how long tasks were overtaken."""
+    """Plans pass after pass; remembers which places are kept, and for how long tasks were overtaken."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._kept: Kept = {}
-        self._shadows: set[Shadow] = set()
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self._recall_nominations: RecallNominations = {}
+        self._nominations: set[Nomination] = set()
         self._review_ms = 0
         self._hold_ms: int | None = None
         self._judge_ms: int | None = None
         self._note_ms = 0
-        self._latest: dict[Crew, Turn] = {}
+        self._latest: dict[WorkerClass, QueuePosition] = {}
         self._version = -1
 
-    def plan(self, now_ms: int, busy: Busy) -> list[Move]:
+    def plan(self, now_ms: int, is_busy: IsBusy) -> list[Action]:
         """Gives what is to be decided now; `busy` says which streams can't be decided about."""
-        board = self._board
-        board.advance(now_ms)
-        board.settle(busy)
+        cluster = self._cluster
+        cluster.advance(now_ms)
+        cluster.settle(is_busy)
         self._review(now_ms)
         self._hand_on_gained()
-        one = Round(board, self._kept, now_ms, busy)
-        moves = one.run()
-        for worker_id, _, _ in sorted(self._shadows - one.shadows):
-            board.hosts.gained[worker_id] = None
-        self._shadows = one.shadows
-        for crew, turn in one.latest.items():
-            self._latest[crew] = max(self._latest.get(crew, turn), turn)
+        scheduling_pass = SchedulingPass(cluster, self._recall_nominations, now_ms, is_busy)
+        actions = scheduling_pass.run()
+        for worker_id, _, _ in sorted(self._nominations - scheduling_pass.nominations):
+            cluster.hosts.gained[worker_id] = None
+        self._nominations = scheduling_pass.nominations
+        for worker_class, position in scheduling_pass.latest.items():
+            self._latest[worker_class] = max(self._latest.get(worker_class, position), position)
         if self._latest and now_ms >= self._note_ms:
             self._note_ms = now_ms + NOTE_MS
             self._note_overtaken(now_ms)
-        return moves
+        return actions
 
     def next_due_ms(self) -> int | None:
         """Gives when there is something to decide without any news, ms since 1970."""
-        board = self._board
-        moments = [board.later.next_ms(), board.hosts.avoided.next_ms(), self._hold_ms, self._judge_ms]
-        if len(board.waiting):
+        cluster = self._cluster
+        moments = [cluster.later.next_ms(), cluster.hosts.avoided.next_ms(), self._hold_ms, self._judge_ms]
+        if len(cluster.waiting):
             moments.append(self._review_ms)
         if self._latest:
             moments.append(self._note_ms)
-        if board.hosts.gained:
-            moments.append(board.now_ms)
-        moments += [kept[0] for kept in self._kept.values()]
+        if cluster.hosts.gained:
+            moments.append(cluster.now_ms)
+        moments += [kept[0] for kept in self._recall_nominations.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _review(self, now_ms: int) -> None:
-        board = self._board
+        cluster = self._cluster
         if now_ms >= self._review_ms:
-            self._review_ms = now_ms + max(1, min(10_000, board.policy.ageing_ms // 10))
-            board.waiting.review(now_ms)
-            board.behind.review(now_ms)
+            self._review_ms = now_ms + max(1, min(10_000, cluster.policy.ageing_ms // 10))
+            cluster.waiting.review(now_ms)
+            cluster.behind.review(now_ms)
         judge_due = self._judge_ms is not None and now_ms >= self._judge_ms
-        if board.hosts.version != self._version or judge_due:
-            self._version = board.hosts.version
-            self._judge_ms = board.hosts.next_judgement_ms(now_ms)
-            board.fleet_changed()
+        if cluster.hosts.version != self._version or judge_due:
+            self._version = cluster.hosts.version
+            self._judge_ms = cluster.hosts.next_judgement_ms(now_ms)
+            cluster.fleet_changed()
         if self._hold_ms is not None and now_ms >= self._hold_ms:
             self._hold_ms = None
-            for line in board.waiting.by_asks.values():
-                self._mind_overtaken(line, now_ms)
-        for task_id in [name for name, kept in self._kept.items() if kept[0] <= now_ms]:
-            del self._kept[task_id]
+            for scheduling_class in cluster.waiting.classes.values():
+                self._mind_overtaken(scheduling_class, now_ms)
+        for task_id in [name for name, kept in self._recall_nominations.items() if kept[0] <= now_ms]:
+            del self._recall_nominations[task_id]
 
-    def _mind_overtaken(self, line: Line, now_ms: int) -> None:
-        """Opens a line that was overtaken for too long, or sets the timer for that."""
-        if not line.overtaken_ms or line.held:
+    def _mind_overtaken(self, scheduling_class: SchedulingClass, now_ms: int) -> None:
+        """Opens a class that was overtaken for too long, or sets the timer for that."""
+        if not scheduling_class.overtaken_ms or scheduling_class.held:
             return
-        due_ms = line.overtaken_ms + self._board.policy.hold_after_ms
+        due_ms = scheduling_class.overtaken_ms + self._cluster.policy.hold_after_ms
         if due_ms <= now_ms:
-            line.fresh = True
+            scheduling_class.fresh = True
         else:
             self._hold_ms = due_ms if self._hold_ms is None else min(self._hold_ms, due_ms)
 
     def _hand_on_gained(self) -> None:
-        """Tells each line which hosts it must look at again."""
-        board = self._board
-        if not board.hosts.gained:
+        """Tells each class which hosts it must look at again."""
+        cluster = self._cluster
+        if not cluster.hosts.gained:
             return
-        hosts = [(name, board.hosts.by_id[name]) for name in board.hosts.gained]
+        hosts = [(name, cluster.hosts.by_id[name]) for name in cluster.hosts.gained]
         gained = [(name, host, host.openings) for name, host in hosts if host.open]
-        board.hosts.gained.clear()
-        for lines, look_ahead in ((board.waiting, board.policy.look_ahead), (board.behind, 0)):
-            for line in lines.by_asks.values():
-                if line.fresh:
+        cluster.hosts.gained.clear()
+        for task_queue, look_ahead in ((cluster.waiting, cluster.policy.look_ahead), (cluster.behind, 0)):
+            for scheduling_class in task_queue.classes.values():
+                if scheduling_class.fresh:
                     continue
-                least = least_on_gpu(line.asks, board.want(line))
+                least = least_on_gpu(scheduling_class.requirements, cluster.want(scheduling_class))
                 for name, host, openings in gained:
-                    if openings.may_suit(line.asks, least, look_ahead) and host.serves(line.asks):
-                        line.pending[name] = None
+                    if openings.may_suit(scheduling_class.requirements, least, look_ahead) and host.serves(
+                        scheduling_class.requirements
+                    ):
+                        scheduling_class.pending[name] = None
 
     def _note_overtaken(self, now_ms: int) -> None:
-        board = self._board
-        for line in board.waiting.by_asks.values():
-            if line.overtaken_ms or line.is_open or line.never or not line.size:
+        cluster = self._cluster
+        for scheduling_class in cluster.waiting.classes.values():
+            if (
+                scheduling_class.overtaken_ms
+                or scheduling_class.is_open
+                or scheduling_class.never
+                or not scheduling_class.size
+            ):
                 continue
-            best = board.waiting.best(line, [], lambda _: False)
+            best = cluster.waiting.best(scheduling_class, [], lambda _: False)
             if (
                 best is not None
                 and best.key is not None
-                and self._has_overtaken(turn_of(best.key), line.asks)
+                and self._has_overtaken(position_of(best.key), scheduling_class.requirements)
             ):
-                line.overtaken_ms = now_ms
-                self._mind_overtaken(line, now_ms)
+                scheduling_class.overtaken_ms = now_ms
+                self._mind_overtaken(scheduling_class, now_ms)
         self._latest.clear()
 
-    def _has_overtaken(self, turn: Turn, asks: Asks) -> bool:
+    def _has_overtaken(self, position: QueuePosition, requirements: Requirements) -> bool:
         """Says whether a task whose turn was later was placed where such tasks may go."""
         return any(
-            latest > turn and asks.task_type in types and asks.queue in queues
+            latest > position and requirements.task_type in types and requirements.queue in queues
             for (types, queues), latest in self._latest.items()
         )

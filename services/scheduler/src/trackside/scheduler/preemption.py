@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from trackside.scheduler.asks import Asks
 from trackside.scheduler.estimates import Want
 from trackside.scheduler.occupancy import Booking, Host, Slot
-from trackside.scheduler.placement import Rules, Spot, free_places
+from trackside.scheduler.placement import Candidate, Rules, scan_free
+from trackside.scheduler.requirements import Requirements
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
     """A place that a task gets once others have left it, and those of them that must be told to."""
 
-    spot: Spot
+    candidate: Candidate
     victims: tuple[Booking, ...]
 
 
@@ -22,7 +22,7 @@ Free = Callable[[Booking], bool]
 
 def push(
     hosts: Iterable[Host],
-    asks: Asks,
+    requirements: Requirements,
     want: Want,
     rules: Rules,
     usable: Callable[[Slot], bool],
@@ -34,9 +34,9 @@ def push(
     """
     best: tuple[tuple[int, int, int, int], Push] | None = None
     for host in hosts:
-        if not host.serves(asks) or not host.open:
+        if not host.serves(requirements) or not host.open:
             continue
-        found = _push_on(host, asks, want, rules, usable, may_go)
+        found = _push_on(host, requirements, want, rules, usable, may_go)
         if found is None:
             continue
         levels = max((victim.level for victim in found.victims), default=0)
@@ -50,26 +50,34 @@ def push(
 
 
 def _push_on(
-    host: Host, asks: Asks, want: Want, rules: Rules, usable: Callable[[Slot], bool], may_go: Free
+    host: Host,
+    requirements: Requirements,
+    want: Want,
+    rules: Rules,
+    usable: Callable[[Slot], bool],
+    may_go: Free,
 ) -> Push | None:
-    def spot_without(gone: Collection[Booking]) -> Spot | None:
-        return without(host, gone, lambda: free_places([host], asks, want, rules, usable).best())
+    def candidate_without(gone: Collection[Booking]) -> Candidate | None:
+        return without(host, gone, lambda: scan_free([host], requirements, want, rules, usable).best())
 
     leaving = [booking for booking in host.bookings.values() if booking.stopping or booking.recalled]
-    spot = spot_without(leaving)
-    if spot is not None:
-        return Push(spot, ())
+    candidate = candidate_without(leaving)
+    if candidate is not None:
+        return Push(candidate, ())
     lower = [
         booking
         for booking in host.bookings.values()
-        if booking not in leaving and not booking.shadow and booking.level < asks.preempts and may_go(booking)
+        if booking not in leaving
+        and not booking.nominated
+        and booking.level < requirements.preempts
+        and may_go(booking)
     ]
     lower.sort(key=lambda booking: (booking.level, -booking.assigned_ms, booking.task_id))
-    victims = _fewest(lower, lambda gone: spot_without([*leaving, *gone]) is not None)
+    victims = _fewest(lower, lambda gone: candidate_without([*leaving, *gone]) is not None)
     if not victims:
         return None
-    spot = spot_without([*leaving, *victims])
-    return None if spot is None else Push(spot, tuple(victims))
+    candidate = candidate_without([*leaving, *victims])
+    return None if candidate is None else Push(candidate, tuple(victims))
 
 
 def _fewest(lower: list[Booking], makes_room: Callable[[list[Booking]], bool]) -> list[Booking]:
@@ -91,7 +99,7 @@ def _fewest(lower: list[Booking], makes_room: Callable[[list[Booking]], bool]) -
     return chosen
 
 
-def without(host: Host, gone: Collection[Booking], look: Callable[[], Spot | None]) -> Spot | None:
+def without(host: Host, gone: Collection[Booking], look: Callable[[], Candidate | None]) -> Candidate | None:
     """Looks at a host as if some tasks weren't there."""
     for booking in gone:
         host.unbook(booking.task_id)

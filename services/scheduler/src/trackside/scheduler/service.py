@@ -23,13 +23,19 @@ from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Decision, Facts
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.scheduler import decide
-from trackside.scheduler.asks import asks_of
-from trackside.scheduler.board import Board
+from trackside.scheduler.actions import Assign, Preempt
+from trackside.scheduler.cluster_state import ClusterState
+from trackside.scheduler.device_commands import (
+    CommandKey,
+    DeviceMessage,
+    PendingCommand,
+    commands_for_orphans,
+    pending_commands,
+)
 from trackside.scheduler.estimates import Peaks
 from trackside.scheduler.lease import Leases
-from trackside.scheduler.moves import Assign, PushAside
-from trackside.scheduler.owed import Command, DeviceCommand, Key, owed, strays
 from trackside.scheduler.planner import Planner
+from trackside.scheduler.requirements import requirements_of
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry import context
 from trackside.telemetry.metrics import counter, gauge, histogram
@@ -64,11 +70,11 @@ class Scheduler:
         self._background = background
         self._settings = settings
         self._fleet = fleet.Fleet()
-        self._board = Board(settings.policy)
-        self._planner = Planner(self._board)
+        self._cluster = ClusterState(settings.policy)
+        self._planner = Planner(self._cluster)
         self._leases = Leases(int(settings.heartbeat_s * 1000))
-        self._sent: dict[Key, int] = {}
-        self._strays: list[DeviceCommand] = []
+        self._sent: dict[CommandKey, int] = {}
+        self._orphan_commands: list[PendingCommand] = []
         self._over: set[str] = set()
         self._there: frozenset[tuple[str, str]] = frozenset()
         self._unready: set[str] = set()
@@ -78,9 +84,9 @@ class Scheduler:
         self._resend_due_ms: int | None = None
         for stream in streams.by_id.values():
             for task in stream.tasks.values():
-                self._board.update(stream.stream_id, task)
+                self._cluster.update(stream.stream_id, task)
         if peaks is not None:  # among them are those of the tasks above
-            self._board.peaks = peaks
+            self._cluster.peaks = peaks
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events, the fleet or the heartbeats topic."""
@@ -104,13 +110,13 @@ class Scheduler:
 
     def reconsider(self, stream: str) -> None:
         """Says again what may not have reached the log; all else is looked for each time."""
-        self._board.say_again()
+        self._cluster.report_again()
 
     def arrive(self, entry: Entry) -> None:
         """Reads no topic that others write."""
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
-        """Gives lost workers, attempts that are over, limits that are reached, and moves of tasks."""
+        """Gives lost workers, attempts that are over, limits that are reached, and actions on tasks."""
         if self._aged and not facts.busy(self._topics.fleet.name, ""):
             self._aged = False
             for lost in decide.lost_workers(self._fleet, self._leases, int(self._settings.lease_s * 1000)):
@@ -121,15 +127,17 @@ class Scheduler:
         yield from self._ends(facts)
         if self._unready and self._unready != self._not_ready():
             self._follow_fleet()
-        for move in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
-            event = decide.event_of(move, self._fleet.position)
-            if isinstance(move, Assign):
+        for action in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
+            event = decide.event_of(action, self._fleet.position)
+            if isinstance(action, Assign):
                 counter("trackside.scheduler.assigned.tasks").inc()
-                waited_s = max(0, facts.now_ms - move.task.queued_at[0]) / 1000
+                waited_s = max(0, facts.now_ms - action.task.queued_at[0]) / 1000
                 histogram("trackside.scheduler.queue_wait.seconds").observe(waited_s)
-            elif isinstance(move, PushAside):
+            elif isinstance(action, Preempt):
                 counter("trackside.scheduler.returned.tasks").labels("preempted").inc()
-            yield self._decision(move.task, event, "assign task" if isinstance(move, Assign) else "move task")
+            yield self._decision(
+                action.task, event, "assign task" if isinstance(action, Assign) else "move task"
+            )
 
     def act(self, facts: Facts) -> None:
         """Sends what devices are owed, again after a while, and the own heartbeat when it is due."""
@@ -137,9 +145,9 @@ class Scheduler:
             self._beat_due_ms = facts.now_ms + int(self._settings.heartbeat_s * 1000)
             self._background.spawn(self._beat())
         resend_ms = int(self._settings.resend_s * 1000)
-        still: dict[Key, int] = {}
+        still: dict[CommandKey, int] = {}
         expected: list[int] = []
-        for due in (*owed(self._board, self._fleet), *self._strays):
+        for due in (*pending_commands(self._cluster, self._fleet), *self._orphan_commands):
             sent_ms = self._sent.get(due.key)
             if sent_ms is None or (facts.now_ms - sent_ms >= resend_ms and not due.held):
                 self._background.spawn(self._send(due, due.make()))
@@ -147,7 +155,7 @@ class Scheduler:
             still[due.key] = facts.now_ms if due.held else sent_ms
             if not due.held:
                 expected.append(sent_ms)
-        self._strays.clear()
+        self._orphan_commands.clear()
         self._sent = still
         self._resend_due_ms = min(expected) + resend_ms if expected else None
         if facts.now_ms >= self._measure_due_ms:
@@ -159,23 +167,23 @@ class Scheduler:
         moments = (
             self._beat_due_ms,
             self._resend_due_ms,
-            self._board.limits.next_ms(),
+            self._cluster.limits.next_ms(),
             self._planner.next_due_ms(),
         )
         return min(moment for moment in moments if moment is not None)
 
     def _ends(self, facts: Facts) -> Iterable[Decision]:
         for task, ended in decide.lost_attempts(
-            self._board, self._fleet, self._streams.positions, self._there
+            self._cluster, self._fleet, self._streams.positions, self._there
         ):
-            if not self._is_busy(facts, self._board.stream_of[task.task_id]):
+            if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
                 counter("trackside.scheduler.returned.tasks").labels("lost").inc()
                 yield self._decision(task, ended, "lose attempt")
-        for task in self._board.given_up.values():
-            if not self._is_busy(facts, self._board.stream_of[task.task_id]):
+        for task in self._cluster.given_up.values():
+            if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
                 yield self._decision(task, decide.given_up(task), "give up task")
         for task, reached in decide.limits_reached(
-            self._board, facts.now_ms, lambda stream: self._is_busy(facts, stream)
+            self._cluster, facts.now_ms, lambda stream: self._is_busy(facts, stream)
         ):
             yield self._decision(task, reached, "limit task")
 
@@ -199,7 +207,7 @@ class Scheduler:
         def is_open(worker: Worker) -> bool:
             return not worker.gone and worker.incarnation not in closed
 
-        self._board.hosts.follow(self._fleet, is_open, list(self._board.bookings.values()))
+        self._cluster.hosts.follow(self._fleet, is_open, list(self._cluster.bookings.values()))
 
     def _fold_event(self, record: Record) -> None:
         stream, outcome = self._streams.fold(record)
@@ -223,7 +231,7 @@ class Scheduler:
         elif type(message) is TaskReturned:
             counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
         if task is not None:
-            self._board.update(stream.stream_id, task)
+            self._cluster.update(stream.stream_id, task)
         if stream.closed:
             shrink(stream)
 
@@ -232,14 +240,14 @@ class Scheduler:
         past = task.attempt.past[-1]
         count = sum(other.end == "refused" for other in task.attempt.past)
         until_ms = now_ms() + min(AVOID_MS * 2 ** (count - 1), LONGEST_AVOID_MS)
-        asks = asks_of(task) if refused.code == "out_of_memory" else None
-        if asks is None:
+        requirements = requirements_of(task) if refused.code == "out_of_memory" else None
+        if requirements is None:
             until_ms = now_ms() + AVOID_MS
-        self._board.hosts.avoid(past.worker_id, past.device_ids, asks, until_ms)
+        self._cluster.hosts.avoid(past.worker_id, past.device_ids, requirements, until_ms)
 
     def _come_back_later(self, task: Task | None) -> None:
         if task is not None and task.state is TaskState.QUEUED:
-            self._board.later.set(task.task_id, now_ms() + EARLY_MS)
+            self._cluster.later.set(task.task_id, now_ms() + EARLY_MS)
 
     def _heard(self, record: Record) -> None:
         message = record.message
@@ -249,8 +257,10 @@ class Scheduler:
                 self._aged = True
         elif isinstance(message, WorkerHeartbeat):
             self._leases.heard(message.incarnation)
-            self._board.hosts.heard(message)
-            self._strays += strays(message.running, message.worker_id, message.incarnation, self._is_current)
+            self._cluster.hosts.heard(message)
+            self._orphan_commands += commands_for_orphans(
+                message.running, message.worker_id, message.incarnation, self._is_current
+            )
 
     def _is_current(self, running: RunningPlacement) -> bool:
         """Says whether the log may still have this placement where its worker runs it.
@@ -266,10 +276,10 @@ class Scheduler:
         return folded < runs or (folded == runs and task.place is not None)
 
     def _decision(self, task: Task, event: Event, what: str) -> Decision:
-        stream = self._board.stream_of[task.task_id]
+        stream = self._cluster.stream_of[task.task_id]
         return Decision(self._topics.events.name, stream, (event,), what, "", task.traceparent)
 
-    async def _send(self, due: DeviceCommand, command: Command) -> None:
+    async def _send(self, due: PendingCommand, command: DeviceMessage) -> None:
         topic = self._topics.device(due.worker_id, due.device_id)
         with context.start("command device", due.traceparent or None) as traceparent:
             record = self._writer.single(command.task_id, command, traceparent=traceparent)
@@ -288,9 +298,9 @@ class Scheduler:
             log.warning("no heartbeat: the log does not answer", reason=str(error))
 
     def _measure(self) -> None:
-        devices = sum(len(host.slots) for host in self._board.hosts.open)
-        busy = self._board.hosts.busy_devices
-        gauge("trackside.scheduler.queue.tasks").set(len(self._board.waiting))
+        devices = sum(len(host.slots) for host in self._cluster.hosts.open)
+        busy = self._cluster.hosts.busy_devices
+        gauge("trackside.scheduler.queue.tasks").set(len(self._cluster.waiting))
         gauge("trackside.scheduler.busy.devices").set(busy)
         gauge("trackside.scheduler.free.devices").set(max(0, devices - busy))
         self._streams.spill_idle()

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.memory import bytes_of
-from trackside.scheduler.board import Policy
+from trackside.scheduler.cluster_state import Policy
 from trackside.scheduler.occupancy import Gates
 from trackside.scheduler.placement import ORDERS, Rules
 

@@ -3,43 +3,43 @@
 from collections.abc import Callable, Iterable
 
 from trackside.contracts.tasks import Reservation
-from trackside.scheduler.asks import Asks
 from trackside.scheduler.estimates import Want
 from trackside.scheduler.occupancy import Host, Slot
-from trackside.scheduler.placement import Spot
+from trackside.scheduler.placement import Candidate
+from trackside.scheduler.requirements import Requirements
 
 
-def place_to_hold(
-    hosts: Iterable[Host], asks: Asks, want: Want, usable: Callable[[Slot], bool]
-) -> Spot | None:
+def reserve_place(
+    hosts: Iterable[Host], requirements: Requirements, want: Want, usable: Callable[[Slot], bool]
+) -> Candidate | None:
     """Gives the devices of one host on which the least must end before a task fits, or None."""
-    best: tuple[tuple[int, int, int], Spot] | None = None
+    best: tuple[tuple[int, int, int], Candidate] | None = None
     for host in hosts:
-        if not host.serves(asks) or not host.open or _never_on(host, want):
+        if not host.serves(requirements) or not host.open or _never_on(host, want):
             continue
         for kind in ("gpu", "cpu"):
             slots = [
                 slot
-                for slot in host.candidates(asks)
+                for slot in host.matching_devices(requirements)
                 if slot.device.kind == kind and usable(slot) and not _too_small(slot, want)
             ]
-            if len(slots) < asks.devices:
+            if len(slots) < requirements.devices:
                 continue
-            slots.sort(key=lambda slot: (*_missing(slot, asks, want), slot.rank))
-            chosen = tuple(slots[: asks.devices])
-            lacking = [_missing(slot, asks, want) for slot in chosen]
+            slots.sort(key=lambda slot: (*_missing(slot, requirements, want), slot.rank))
+            chosen = tuple(slots[: requirements.devices])
+            lacking = [_missing(slot, requirements, want) for slot in chosen]
             memory = max(0, want.memory.size_bytes - host.free) if host.worker.memory_bytes else 0
             key = (sum(ends for ends, _ in lacking), sum(short for _, short in lacking) + memory, host.rank)
             if best is None or key < best[0]:
                 cuda = want.cuda.size_bytes if kind == "gpu" else 0
                 reserved = Reservation(memory_bytes=want.memory.size_bytes, cuda_memory_bytes=cuda)
-                best = (key, Spot(host, chosen, reserved))
+                best = (key, Candidate(host, chosen, reserved))
     return None if best is None else best[1]
 
 
-def _missing(slot: Slot, asks: Asks, want: Want) -> tuple[int, int]:
+def _missing(slot: Slot, requirements: Requirements, want: Want) -> tuple[int, int]:
     """Gives how many tasks must leave a device for certain, and how many bytes are missing."""
-    if not slot.is_gpu or asks.whole or any(booking.whole for booking in slot.bookings.values()):
+    if not slot.is_gpu or requirements.whole or any(booking.whole for booking in slot.bookings.values()):
         return len(slot.bookings), 0
     if slot.device.memory_bytes == 0:
         return 0, 0

@@ -1,7 +1,7 @@
 """All tasks and hosts as the scheduler sees them, kept up to date task by task. Pure.
 
-What was decided and isn't folded yet counts as if it was: `assign`, `push_aside` and `recall` change the
-board at once, and `settle` puts the folded truth back where the log had another opinion.
+What was decided and isn't folded yet counts as if it was: `assign`, `preempt` and `recall` change it
+at once, and `settle` puts the folded truth back where the log had another opinion.
 """
 
 from collections import Counter
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler.asks import Asks, level_of, waiting_since_ms
 from trackside.scheduler.estimates import Peaks, Want, want_of
 from trackside.scheduler.hosts import Hosts
-from trackside.scheduler.lines import Line, Lines
 from trackside.scheduler.occupancy import Booking, Host, booking_of, kept_up
-from trackside.scheduler.placement import Rules, Spot
+from trackside.scheduler.placement import Candidate, Rules
+from trackside.scheduler.queue import SchedulingClass, TaskQueue
+from trackside.scheduler.requirements import Requirements, level_of, waiting_since_ms
 from trackside.scheduler.timers import Timers
 from trackside.scheduler.unschedulable import most_of, never_fits
 
@@ -39,8 +39,8 @@ class Policy:
     lease_s: float = 10.0
 
 
-class Board:
-    """Waiting tasks in lines, placed ones on hosts; `stream_of` gives the stream of each."""
+class ClusterState:
+    """Waiting tasks in a queue, placed ones on hosts; `stream_of` gives the stream of each."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
@@ -50,8 +50,8 @@ class Board:
         self.owing: dict[str, Task] = {}
         self.on: dict[tuple[str, str], dict[str, None]] = {}
         self.given_up: dict[str, Task] = {}
-        self.waiting = Lines(self.policy.ageing_ms)
-        self.behind = Lines(self.policy.ageing_ms)
+        self.waiting = TaskQueue(self.policy.ageing_ms)
+        self.behind = TaskQueue(self.policy.ageing_ms)
         self.hosts = Hosts(self.policy.rules.gates)
         self.peaks = Peaks()
         self.later = Timers()
@@ -85,21 +85,21 @@ class Board:
             self.later.set(task_id, None)
             self._place(stream_id, task)
 
-    def assign(self, task: Task, spot: Spot, asks: Asks, behind: bool) -> None:
+    def assign(self, task: Task, candidate: Candidate, requirements: Requirements, behind: bool) -> None:
         """Counts a task in where it is going to be."""
         task_id, stream_id = task.task_id, self.stream_of[task.task_id]
         waited_ms = self.now_ms - waiting_since_ms(task)
-        booking = spot.booking(task_id, asks, behind=behind)
+        booking = candidate.booking(task_id, requirements, behind=behind)
         booking.level = level_of(task.needs.priority, waited_ms, self.policy.ageing_ms)
         booking.priority = task.needs.priority
         booking.assigned_ms = self.now_ms
         self.waiting.remove(task_id)
-        spot.host.book(booking)
-        self.bookings[task_id] = (spot.host.worker.worker_id, booking)
+        candidate.host.book(booking)
+        self.bookings[task_id] = (candidate.host.worker.worker_id, booking)
         self._count(task_id, task.needs.queue, stream_id)
         self._tentative.setdefault(stream_id, {})[task_id] = None
 
-    def push_aside(self, booking: Booking) -> None:
+    def preempt(self, booking: Booking) -> None:
         """Counts a task as one that is going to leave."""
         booking.stopping = True
         self._note_tentative(booking.task_id)
@@ -110,9 +110,9 @@ class Board:
         self.behind.remove(booking.task_id)
         self._note_tentative(booking.task_id)
 
-    def settle(self, busy: Callable[[str], bool]) -> None:
+    def settle(self, is_busy: Callable[[str], bool]) -> None:
         """Puts back what was decided and isn't in the log, for streams with nothing on its way."""
-        for stream_id in [name for name in self._tentative if not busy(name)]:
+        for stream_id in [name for name in self._tentative if not is_busy(name)]:
             for task_id in self._tentative.pop(stream_id):
                 if (task := self.tasks.get(task_id)) is not None:
                     self._unplace(task_id)
@@ -127,32 +127,34 @@ class Board:
             if task is not None and task.state is TaskState.QUEUED and task_id not in self.bookings:
                 self.waiting.add(task, self.stream_of[task_id])
 
-    def want(self, line: Line) -> Want:
-        """Gives what the tasks of a line want, by what is known now."""
-        if line.want is None:
-            most = most_of(self.hosts.open, line.asks)
-            line.want = want_of(line.asks, self.peaks, self.policy.defaults, most)
-        return line.want
+    def want(self, scheduling_class: SchedulingClass) -> Want:
+        """Gives what the tasks of a class want, by what is known now."""
+        if scheduling_class.want is None:
+            most = most_of(self.hosts.open, scheduling_class.requirements)
+            scheduling_class.want = want_of(
+                scheduling_class.requirements, self.peaks, self.policy.defaults, most
+            )
+        return scheduling_class.want
 
     def fleet_changed(self) -> None:
-        """Has every line look at every host again, and be judged again."""
+        """Has every class look at every host again, and be judged again."""
         judged = self.hosts.judged(self.now_ms)
-        for lines in (self.waiting, self.behind):
-            for line in lines.by_asks.values():
-                self.judge(line, judged)
-                line.fresh, line.want = True, None
+        for task_queue in (self.waiting, self.behind):
+            for scheduling_class in task_queue.classes.values():
+                self.judge(scheduling_class, judged)
+                scheduling_class.fresh, scheduling_class.want = True, None
 
-    def say_again(self) -> None:
-        """Has it said again of each line why it can't run, where the log doesn't say so."""
-        for line in self.waiting.by_asks.values():
-            line.unsaid = True
+    def report_again(self) -> None:
+        """Has it reported again of each class why it can't run, where the log doesn't say so."""
+        for scheduling_class in self.waiting.classes.values():
+            scheduling_class.unsaid = True
 
-    def judge(self, line: Line, judged: Sequence[Host]) -> None:
-        """Finds out whether any host could ever run the tasks of a line."""
-        never = never_fits(line.asks, judged)
-        if never != line.never:
-            line.never, line.unsaid = never, True
-        line.judged = True
+    def judge(self, scheduling_class: SchedulingClass, judged: Sequence[Host]) -> None:
+        """Finds out whether any host could ever run the tasks of a class."""
+        never = never_fits(scheduling_class.requirements, judged)
+        if never != scheduling_class.never:
+            scheduling_class.never, scheduling_class.unsaid = never, True
+        scheduling_class.judged = True
 
     def is_waiting(self, task_id: str) -> bool:
         """Says whether a task is behind another one that still has its device."""
@@ -256,9 +258,9 @@ class Board:
 
     def _unlimit(self, queue: str) -> None:
         self.limited.discard(queue)
-        for line in self.waiting.by_asks.values():
-            if line.asks.queue == queue:
-                line.fresh = True
+        for scheduling_class in self.waiting.classes.values():
+            if scheduling_class.requirements.queue == queue:
+                scheduling_class.fresh = True
 
     def _count(self, task_id: str, queue: str, stream_id: str) -> None:
         if task_id not in self._counted:
@@ -280,7 +282,7 @@ class Board:
         self.later.set(task_id, None)
         self.limits.set(task_id, None)
         if task.end is AttemptEnd.FINISHED and self.peaks.learn(task.task_type, task.attempt):
-            for lines in (self.waiting, self.behind):
-                for line in lines.by_asks.values():
-                    if line.asks.task_type == task.task_type:
-                        line.want, line.fresh = None, True
+            for task_queue in (self.waiting, self.behind):
+                for scheduling_class in task_queue.classes.values():
+                    if scheduling_class.requirements.task_type == task.task_type:
+                        scheduling_class.want, scheduling_class.fresh = None, True

@@ -1,9 +1,9 @@
-"""What a round of the scheduler may decide about a task. Pure."""
+"""What a pass of the scheduler may decide about a task. Pure."""
 
 from dataclasses import dataclass
 
 from trackside.domain.task import Task
-from trackside.scheduler.placement import Spot
+from trackside.scheduler.placement import Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,12 +11,12 @@ class Assign:
     """A task gets a place, or the one behind a running task."""
 
     task: Task
-    spot: Spot
+    candidate: Candidate
     behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class PushAside:
+class Preempt:
     """A running task makes room for another one."""
 
     task: Task
@@ -32,11 +32,11 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class SayNever:
+class MarkUnschedulable:
     """A task can't run on any worker that is there."""
 
     task: Task
     message: str
 
 
-Move = Assign | PushAside | Recall | SayNever
+Action = Assign | Preempt | Recall | MarkUnschedulable

@@ -9,7 +9,7 @@ KINDS = {"any": frozenset({"cpu", "gpu"}), "cpu": frozenset({"cpu"}), "gpu": fro
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class Requirements:
     """All of a task that decides where it fits. `memory` and `cuda` are bytes, None if the user gave none.
 
     `worker_id` and `device_id` are the fixed device, empty for none; `preempts` is the priority that it may
@@ -38,14 +38,14 @@ class Asks:
         return KINDS[self.kind]
 
 
-def asks_of(task: Task) -> Asks:
+def requirements_of(task: Task) -> Requirements:
     """Reads what a task asks for.
 
     A task with a limit on its waiting is never placed behind another one: its wait would not be seen.
     """
     needs, wanted, raised = task.needs, task.needs.resources, task.raised
     worker_id, device_id = fixed_device(wanted.device)
-    return Asks(
+    return Requirements(
         queue=needs.queue,
         task_type=task.task_type,
         kind=wanted.kind,

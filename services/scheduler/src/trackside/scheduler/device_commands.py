@@ -11,10 +11,10 @@ from trackside.contracts.topics import HOST
 from trackside.domain import retries
 from trackside.domain.fleet import Fleet
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler.board import Board
+from trackside.scheduler.cluster_state import ClusterState
 
-Command = RunTask | StopTask | RecallTask | NextParameters
-Key = tuple[str, str, int, int]
+DeviceMessage = RunTask | StopTask | RecallTask | NextParameters
+CommandKey = tuple[str, str, int, int]
 STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
     AttemptEnd.PREEMPTED: ("makes room for a task of higher priority", "preempted"),
     AttemptEnd.TIMED_OUT_RUN: ("has run for as long as it may", "timed_out_run"),
@@ -22,7 +22,7 @@ STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
 
 
 @dataclass(slots=True)
-class DeviceCommand:
+class PendingCommand:
     """A command that a device is owed until the log answers it; `make` makes it from what its task is now.
 
     `key` says which placement of which task is to run, to stop or to be given back. `held` says that the
@@ -31,54 +31,54 @@ class DeviceCommand:
 
     worker_id: str
     device_id: str
-    key: Key
-    make: Callable[[], Command]
+    key: CommandKey
+    make: Callable[[], DeviceMessage]
     traceparent: str
     held: bool = False
 
 
-def owed(board: Board, fleet: Fleet) -> Iterable[DeviceCommand]:
+def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCommand]:
     """Gives every device command that the log has not answered.
 
     What is placed shall run, what shall end is stopped, what was asked back is given back, and what asked
     for another trial's parameters is answered.
     """
-    for task in board.owing.values():
+    for task in cluster.owing.values():
         place = task.place
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
         attempt = task.attempt
-        make: Callable[..., Command]
+        make: Callable[..., DeviceMessage]
         held = False
         if task.stop_reason or attempt.stopping is not None:
             name, make = "StopTask", stop_of
         elif attempt.recalled:
             name, make = "RecallTask", _recall_of
         elif task.state is TaskState.PLACED:
-            name, make = "RunTask", partial(_run_of, lease_s=board.policy.lease_s)
-            held = attempt.behind and board.is_waiting(task.task_id)
+            name, make = "RunTask", partial(_run_of, lease_s=cluster.policy.lease_s)
+            held = attempt.behind and cluster.is_waiting(task.task_id)
         elif task.answered > task.taken:
             name, make = f"NextParameters {task.answered}", _next_of
         else:
             continue
         key = (name, task.task_id, attempt.number, attempt.placement)
-        made = partial(make, task, board.stream_of[task.task_id], place.incarnation)
-        yield DeviceCommand(place.worker_id, topic_of(place.device_ids), key, made, task.traceparent, held)
+        made = partial(make, task, cluster.stream_of[task.task_id], place.incarnation)
+        yield PendingCommand(place.worker_id, topic_of(place.device_ids), key, made, task.traceparent, held)
 
 
-def strays(
+def commands_for_orphans(
     running: Iterable[RunningPlacement],
     worker_id: str,
     incarnation: str,
     current: Callable[[RunningPlacement], bool],
-) -> Iterable[DeviceCommand]:
+) -> Iterable[PendingCommand]:
     """Gives a stop for every placement that a worker runs although the log has moved on."""
     for placement in running:
         if current(placement):
             continue
         key = ("StopTask", placement.task_id, placement.attempt, placement.placement)
         made = partial(_stop_of_stray, placement, incarnation)
-        yield DeviceCommand(worker_id, topic_of(placement.device_ids), key, made, "")
+        yield PendingCommand(worker_id, topic_of(placement.device_ids), key, made, "")
 
 
 def _stop_of_stray(placement: RunningPlacement, incarnation: str) -> StopTask:
