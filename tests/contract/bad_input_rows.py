@@ -271,10 +271,10 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
     ]),
     Elsewhere(55, "a moment that a stream doesn't have, or an end before its start", "bad_range", [
-        "unit/replay/test_timeline.py::test_moments_that_a_stream_does_not_have_are_refused",
+        "unit/replay/test_history.py::test_moments_that_a_stream_does_not_have_are_refused",
     ]),
     Elsewhere(55, "an import into a live stream", "replay_target_live", [
-        "unit/replay/test_portable.py::test_a_name_that_is_there_is_refused",
+        "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",
     ]),
     Elsewhere(56, "a bad setting: exit 2 before anything is connected", "", [
         "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",

@@ -16,7 +16,7 @@ from tests.unit.domain.given import (
     suggested,
 )
 from tests.unit.projections.histories import small
-from tests.unit.replay.recorded import TOPICS, empty, tell
+from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome

@@ -1,4 +1,4 @@
-"""What the workers of an installation have: their devices, and who has them and their memory now."""
+"""What the workers of a cluster have: their devices, and who has them and their memory now."""
 
 from dataclasses import dataclass, field
 
@@ -23,12 +23,12 @@ MEMORY_BYTES = 12 * GIB
 
 
 def amount(gib: int, cuda_gib: int) -> Reservation:
-    """Gives a reservation."""
+    """Returns a reservation."""
     return Reservation(memory_bytes=gib * GIB, cuda_memory_bytes=cuda_gib * GIB, estimated_by="task")
 
 
 @dataclass(slots=True)
-class Held:
+class Usage:
     """What a placement has of its host and its devices."""
 
     worker: tuple[str, str]
@@ -57,7 +57,7 @@ class Worker:
 class Workers:
     """Who has what, by (stream, task)."""
 
-    held: dict[tuple[str, str], Held] = field(default_factory=dict)
+    held: dict[tuple[str, str], Usage] = field(default_factory=dict)
 
     def note(self, stream: str, task: Task, message: Message) -> None:
         """Takes in what an event that counts has changed about a task."""
@@ -68,7 +68,7 @@ class Workers:
             return
         if key not in self.held:
             whole = task.needs.resources.whole_device
-            self.held[key] = Held((place.worker_id, place.incarnation), place.device_ids, whole)
+            self.held[key] = Usage((place.worker_id, place.incarnation), place.device_ids, whole)
         held, reserved = self.held[key], task.attempt.reserved
         if isinstance(message, TaskAccepted):
             held.memory, held.cuda = reserved.memory_bytes, reserved.cuda_memory_bytes
@@ -80,7 +80,7 @@ class Workers:
             held.memory, held.cuda = reserved.memory_bytes, reserved.cuda_memory_bytes
 
     def has_room(self, stream: str, task: Task, with_device: bool) -> bool:
-        """Says whether a worker has what a placement wants now: by what others on it have."""
+        """Returns whether a worker has what a placement wants now: by what others on it have."""
         place = task.place
         assert place is not None
         reserved = task.attempt.reserved
@@ -98,8 +98,8 @@ class Workers:
         )
 
 
-def fits(worker_id: str, device_id: str, whole: bool, cuda: int, others: list[Held]) -> bool:
-    """Says whether a device takes one more task beside those that have it."""
+def fits(worker_id: str, device_id: str, whole: bool, cuda: int, others: list[Usage]) -> bool:
+    """Returns whether a device takes one more task beside those that have it."""
     device = next(device for device in DEVICES[worker_id] if device.device_id == device_id)
     there = [held for held in others if held.on_device and device_id in held.device_ids]
     if device.kind == "cpu" or whole or any(held.whole for held in there):

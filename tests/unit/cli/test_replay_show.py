@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
-from tests.unit.replay.recorded import TOPICS, empty, tell
+from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.cli.commands.replay.show import change_lines, show_past
 from trackside.cli.commands.replay.why import drawn
 from trackside.cli.render import screen

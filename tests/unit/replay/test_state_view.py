@@ -13,7 +13,7 @@ from tests.unit.domain.given import (
     suggested,
 )
 from tests.unit.projections.batch_histories import troubled
-from tests.unit.replay.recorded import TOPICS, empty, write
+from tests.unit.replay.given import TOPICS, empty, write
 from trackside.contracts.tasks import AttemptEnd
 from trackside.replay.find import find
 from trackside.replay.history.describe import Change, changes, picture

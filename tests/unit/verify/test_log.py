@@ -19,8 +19,8 @@ from tests.unit.projections.histories import (
     received,
     small,
 )
-from tests.unit.replay.straying import lived
-from tests.unit.replay.verifying import findings_of
+from tests.unit.verify.given import findings_of
+from tests.unit.verify.random_cluster.history import random_cluster
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus, TrialSuggested
@@ -46,7 +46,7 @@ from trackside.verify.log import examine, verify
 from trackside.verify.streams import Verifier
 
 TOPICS = Topics(event_partitions=3)
-INSTALLATIONS = 150
+CLUSTERS = 150
 OF_STREAMS = {"INV-1", "INV-2", "INV-3", "INV-5", "INV-6", "INV-8", "INV-10", "INV-12"}
 """What the fold alone holds up, whatever anybody writes."""
 
@@ -77,7 +77,7 @@ async def plant(log: MemoryLog, stream: str, planned: Iterable[Decision]) -> Non
 
 
 def lax(*kinds: type) -> Callable[[Record], tuple[Stream, Outcome]]:
-    """Gives a fold with a bug: events of these kinds always count."""
+    """Returns a fold with a mutant: events of these kinds always count."""
     streams = Streams()
 
     def fold(record: Record) -> tuple[Stream, Outcome]:
@@ -94,9 +94,9 @@ def of(**changes: object) -> dict[str, Any]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(5))
 def test_no_honest_installation_has_findings(seed: int, part: int) -> None:
-    for number in range(INSTALLATIONS // 5):
+    for number in range(CLUSTERS // 5):
         name = f"{seed}/{part}/{number}"
-        found = findings_of(lived(name), mixed=number % 2 == 0)
+        found = findings_of(random_cluster(name), mixed=number % 2 == 0)
         assert found == [], name
 
 
@@ -308,13 +308,13 @@ async def test_a_stream_can_be_verified_alone(log: MemoryLog) -> None:
 
 async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
     verifier = Verifier()
-    world = lived("forgetting", moves=4_000, strays=0.1)
-    for record in world.fleet_records:
+    cluster = random_cluster("forgetting", moves=4_000, invalid_share=0.1)
+    for record in cluster.fleet_records:
         verifier.lives.take(record)
-    for record in sorted(world.records, key=lambda record: record.append_time_ms):
+    for record in sorted(cluster.records, key=lambda record: record.append_time_ms):
         verifier.take(record)
         verifier.settle(record.append_time_ms)
-    assert verifier.finish(world.now_ms) == []
+    assert verifier.finish(cluster.now_ms) == []
     over = [books for books in verifier.books.values() if books.over]
     assert over
     assert all(not books.tasks and books.root is None for books in over)
@@ -323,13 +323,13 @@ async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
 
 @pytest.mark.thorough
 def test_the_installations_have_all_that_is_to_be_judged(seed: int) -> None:
-    worlds = [lived(f"{seed}/all/{number}") for number in range(40)]
-    kinds = Counter(type(record.message).__name__ for world in worlds for record in world.records)
-    fleet = Counter(type(record.message).__name__ for world in worlds for record in world.fleet_records)
+    worlds = [random_cluster(f"{seed}/all/{number}") for number in range(40)]
+    kinds = Counter(type(record.message).__name__ for cluster in worlds for record in cluster.records)
+    fleet = Counter(type(record.message).__name__ for cluster in worlds for record in cluster.fleet_records)
     unsaid = {kind.__name__ for kind in KINDS} - kinds.keys()
     assert unsaid == {"TaskUnschedulable"}
     assert fleet["WorkerLost"] > 10
-    assert sum(world.streams.overtaken for world in worlds) > 0.1 * kinds.total()
-    assert sum(command.wait for world in worlds for command in world.sent) > 10
-    shared = sum(command.device_ids[0].startswith("gpu") for world in worlds for command in world.sent)
+    assert sum(cluster.streams.overtaken for cluster in worlds) > 0.1 * kinds.total()
+    assert sum(command.wait for cluster in worlds for command in cluster.sent) > 10
+    shared = sum(command.device_ids[0].startswith("gpu") for cluster in worlds for command in cluster.sent)
     assert shared > 100

@@ -1,10 +1,10 @@
-"""What the dispatchers of an installation may write next."""
+"""What the dispatchers of a cluster may write next."""
 
 from collections.abc import Callable
 from functools import partial
 
 from tests.unit.domain import plausible_changes
-from tests.unit.replay.installation import Installation
+from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -47,39 +47,39 @@ SEARCHES, BATCHES = ("s1", "s2"), ("b1",)
 SPACE = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
 
 
-def of_dispatcher(world: Installation, stream_id: str, stream: Stream | None) -> list[Move]:
-    say = world.say
+def of_dispatcher(cluster: Cluster, stream_id: str, stream: Stream | None) -> list[Move]:
+    append = cluster.append
     if stream is None:
-        return [lambda: receive(world, stream_id)] * 3
+        return [lambda: receive(cluster, stream_id)] * 3
     found: list[Move] = []
-    if stream.unanswered and not (world.forgets("answers") and stream.closed):
-        found += [lambda: answer(world, stream)] * 4
-    elif world.random.random() < 0.01:
-        found.append(lambda: receive(world, stream_id))
+    if stream.unanswered and not (cluster.omits("answers") and stream.closed):
+        found += [lambda: answer(cluster, stream)] * 4
+    elif cluster.random.random() < 0.01:
+        found.append(lambda: receive(cluster, stream_id))
     if stream.search is not None and not stream.closed:
-        found += of_search(world, stream)
+        found += of_search(cluster, stream)
     if stream.batch is not None and not stream.closed:
-        found += of_batch(world, stream)
+        found += of_batch(cluster, stream)
     stopping = stream.search is not None and stream.search.status is SearchStatus.STOPPING
     stopping = stopping or (stream.batch is not None and stream.batch.status is BatchStatus.STOPPING)
     untold = [task for task in stream.tasks.values() if not task.stop_reason and task.end is None]
-    if untold and (stopping or world.random.random() < 0.004):
+    if untold and (stopping or cluster.random.random() < 0.004):
         stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
-        found += [lambda: say("dispatcher", stream_id, *stops)] * 3
+        found += [lambda: append("dispatcher", stream_id, *stops)] * 3
     if stream.asking:
-        found += of_those_who_ask(world, stream)
+        found += answers_to_requests(cluster, stream)
     held = [task for task in stream.tasks.values() if task.held and task.end is None]
     if held:
         released = [TaskReleased(task_id=task.task_id, hold=task.holds) for task in held]
-        found.append(lambda: say("dispatcher", stream_id, *released))
-    elif untold and world.random.random() < 0.01:
+        found.append(lambda: append("dispatcher", stream_id, *released))
+    elif untold and cluster.random.random() < 0.01:
         holds = [TaskHeld(task_id=task.task_id, hold=task.holds + 1) for task in untold]
-        found += [lambda: say("dispatcher", stream_id, *holds)] * 3
+        found += [lambda: append("dispatcher", stream_id, *holds)] * 3
     return found
 
 
-def of_those_who_ask(world: Installation, stream: Stream) -> list[Move]:
-    """Tells a task that there is nothing for it, or ends its trial so that it may have the next one."""
+def answers_to_requests(cluster: Cluster, stream: Stream) -> list[Move]:
+    """Answers a task that no trial is left, or ends its trial so that it can get the next one."""
     found: list[Move] = []
     for task in [stream.tasks[task_id] for task_id in sorted(stream.asking)]:
         named = {"task_id": task.task_id, "request": task.requested, "reason": "no_slot"}
@@ -87,27 +87,27 @@ def of_those_who_ask(world: Installation, stream: Stream) -> list[Move]:
         answers: list[Message] = [ParametersWithheld.model_validate(named | where)]
         if task.trial is not None and not task.idle:
             answers += [TrialEnded(trial=task.trial, status=TrialStatus.SUCCEEDED)] * 3
-        found += [partial(world.say, "dispatcher", stream.stream_id, event) for event in answers]
+        found += [partial(cluster.append, "dispatcher", stream.stream_id, event) for event in answers]
     return found
 
 
-def receive(world: Installation, stream_id: str) -> None:
-    source = world.publish()
-    if world.forgets("intake") and world.random.random() < 0.3:
+def receive(cluster: Cluster, stream_id: str) -> None:
+    source = cluster.publish()
+    if cluster.omits("intake") and cluster.random.random() < 0.3:
         return
     event = CommandReceived(
-        command_id=f"c-{len(world.published)}",
+        command_id=f"c-{len(cluster.published)}",
         command_type="trackside.start-search.v1",
         body={},
-        digest=f"d-{len(world.published)}",
+        digest=f"d-{len(cluster.published)}",
         source=source,
         publisher="cli",
         rules=RULES,
     )
-    world.say("dispatcher", stream_id, event)
+    cluster.append("dispatcher", stream_id, event)
 
 
-def answer(world: Installation, stream: Stream) -> None:
+def answer(cluster: Cluster, stream: Stream) -> None:
     command, publication = next(
         (command, publication)
         for command in stream.commands.values()
@@ -116,16 +116,16 @@ def answer(world: Installation, stream: Stream) -> None:
     )
     messages: list[Message] = [CommandAccepted(command_id=command.command_id, source=publication.source)]
     if stream.search is None and stream.batch is None:
-        messages.append(start(world, stream.stream_id, command.command_id))
+        messages.append(start(cluster, stream.stream_id, command.command_id))
     elif stream.search is not None and stream.search.status is SearchStatus.RUNNING:
         messages.append(SearchStopRequested(command_id=command.command_id, reason=""))
     elif stream.batch is not None and stream.batch.status is BatchStatus.RUNNING:
         messages.append(BatchStopRequested(command_id=command.command_id, reason=""))
-    world.say("dispatcher", stream.stream_id, *messages)
+    cluster.append("dispatcher", stream.stream_id, *messages)
 
 
-def start(world: Installation, stream_id: str, command_id: str) -> Message:
-    random = world.random
+def start(cluster: Cluster, stream_id: str, command_id: str) -> Message:
+    random = cluster.random
     ends = ("lost", "failed", "oom_host", "oom_device", "timed_out_run")
     waits = [{"backoff_s": random.choice([0.0, 0.05]), "times": random.randrange(3)} for _ in ends]
     asked: Json = {"retry": dict(zip(ends, waits, strict=True))}
@@ -145,55 +145,55 @@ def start(world: Installation, stream_id: str, command_id: str) -> Message:
     return SearchStarted(command_id=command_id, search=SearchSpec.model_validate(plain), seed=7)
 
 
-def of_search(world: Installation, stream: Stream) -> list[Move]:
-    search, say, found = stream.search, world.say, list[Move]()
+def of_search(cluster: Cluster, stream: Stream) -> list[Move]:
+    search, append, found = stream.search, cluster.append, list[Move]()
     assert search is not None
-    if world.random.random() < 0.05:
-        changed = plausible_changes.change(world.random, search, search.changes + 1)
-        found += [lambda: say("dispatcher", stream.stream_id, changed)] * 3
+    if cluster.random.random() < 0.05:
+        changed = plausible_changes.change(cluster.random, search, search.changes + 1)
+        found += [lambda: append("dispatcher", stream.stream_id, changed)] * 3
     if search.paused:
         resumed = SearchResumed(command_id="c-1", change=search.changes + 1)
-        found.append(lambda: say("dispatcher", stream.stream_id, resumed))
-    if search.due_ms is not None and world.now_ms >= search.due_ms:
+        found.append(lambda: append("dispatcher", stream.stream_id, resumed))
+    if search.due_ms is not None and cluster.now_ms >= search.due_ms:
         late = SearchTimeLimitReached(due_ms=search.due_ms)
-        found += [lambda: say("dispatcher", stream.stream_id, late)] * 2
+        found += [lambda: append("dispatcher", stream.stream_id, late)] * 2
     number = search.next_trial
     if search.next_added is not None:
-        found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, len(search.trials)))] * 4
+        found += [lambda: append("dispatcher", stream.stream_id, *trial(stream, len(search.trials)))] * 4
     if number is not None:
-        advised = plausible_changes.advice(world.random, search, number) if search.opened[number:] else []
-        found += [partial(say, "dispatcher", stream.stream_id, *said) for said in advised]
-        found += [lambda: say("dispatcher", stream.stream_id, *trial(stream, number))] * 4
+        advised = plausible_changes.advice(cluster.random, search, number) if search.opened[number:] else []
+        found += [partial(append, "dispatcher", stream.stream_id, *said) for said in advised]
+        found += [lambda: append("dispatcher", stream.stream_id, *trial(stream, number))] * 4
     for active in sorted(search.active):
         task = stream.tasks.get(search.task_of(active))
         if task is not None and task.state is TaskState.ENDED:
             over = TrialEnded(trial=active, status=TrialStatus.SUCCEEDED)
-            found += [partial(say, "dispatcher", stream.stream_id, over)] * 3
+            found += [partial(append, "dispatcher", stream.stream_id, over)] * 3
     no_more = (SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.STOPPING)
     if not search.active and not search.idle and search.next_added is None and search.status in no_more:
         ended = SearchEnded(status=SearchStatus.DONE, trials=len(search.trials))
-        found += [lambda: say("dispatcher", stream.stream_id, ended)] * 3
+        found += [lambda: append("dispatcher", stream.stream_id, ended)] * 3
     return found
 
 
-def of_batch(world: Installation, stream: Stream) -> list[Move]:
-    batch, say, found = stream.batch, world.say, list[Move]()
+def of_batch(cluster: Cluster, stream: Stream) -> list[Move]:
+    batch, append, found = stream.batch, cluster.append, list[Move]()
     assert batch is not None
     done = batch.group == len(batch.spec.groups)
     if batch.group_is_over:
         over = GroupEnded(group=batch.group, ends=batch.ends)
-        found += [lambda: say("dispatcher", stream.stream_id, over)] * 3
+        found += [lambda: append("dispatcher", stream.stream_id, over)] * 3
     elif batch.next_task is not None:
         tasks = next_tasks(stream, 2)
-        found += [lambda: say("dispatcher", stream.stream_id, *tasks)] * 4
+        found += [lambda: append("dispatcher", stream.stream_id, *tasks)] * 4
     if done or (batch.status is BatchStatus.STOPPING and not batch.open):
         status = BatchStatus.DONE if done else BatchStatus.STOPPED
-        found += [lambda: say("dispatcher", stream.stream_id, BatchEnded(status=status))] * 3
+        found += [lambda: append("dispatcher", stream.stream_id, BatchEnded(status=status))] * 3
     return found
 
 
 def trial(stream: Stream, number: int) -> list[Message]:
-    """Gives the decision that begins a trial."""
+    """Returns the decision that begins a trial."""
     search = stream.search
     assert search is not None
     task_id, needs = trial_task_id(stream.stream_id, number), search.spec.needs
@@ -218,7 +218,7 @@ def trial(stream: Stream, number: int) -> list[Message]:
 
 
 def next_tasks(stream: Stream, most: int) -> list[TaskSubmitted]:
-    """Gives the next tasks of a batch that may run."""
+    """Returns the next tasks of a batch that may run."""
     batch = stream.batch
     assert batch is not None and batch.next_task is not None
     group = batch.spec.groups[batch.group]

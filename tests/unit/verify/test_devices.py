@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replay.installed_worker import GIB
+from tests.unit.verify.random_cluster.workers import GIB
 from trackside.contracts.fleet import Device
 from trackside.verify.devices import Holding, Uses
 from trackside.verify.findings import Findings, Where

@@ -1,9 +1,9 @@
-"""Verifies an installation without a log: its records, partition by partition or mixed."""
+"""Verifies a cluster without a log: its records, partition by partition or mixed."""
 
 from collections import defaultdict
 from random import Random
 
-from tests.unit.replay.installation import Installation
+from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.contracts.message import Record
 from trackside.domain.streams import Streams
 from trackside.verify.findings import Finding, Where
@@ -12,20 +12,20 @@ from trackside.verify.streams import Fold, Verifier
 LATER_MS = 60_000
 
 
-def findings_of(world: Installation, fold: Fold | None = None, mixed: bool = True) -> list[Finding]:
-    """Gives what is found in the log of an installation, a minute after its last record."""
+def findings_of(cluster: Cluster, fold: Fold | None = None, mixed: bool = True) -> list[Finding]:
+    """Returns what is found in the log of a cluster, a minute after its last record."""
     verifier = Verifier(fold or Streams().fold)
-    for record in world.fleet_records:
+    for record in cluster.fleet_records:
         verifier.lives.take(record)
-    for source in world.published:
+    for source in cluster.published:
         place = Where(source.topic, source.partition, source.offset, "")
-        verifier.commands.published[source] = (place, world.now_ms)
-    for number, command in enumerate(world.sent):
+        verifier.commands.published[source] = (place, cluster.now_ms)
+    for number, command in enumerate(cluster.sent):
         verifier.sent.note(command, Where("device", 0, number, command.stream))
     waiting: dict[int, list[Record]] = defaultdict(list)
-    for record in reversed(world.records):
+    for record in reversed(cluster.records):
         waiting[record.partition].append(record)
-    random, lasts = Random(len(world.records)), dict.fromkeys(waiting, 0)
+    random, lasts = Random(len(cluster.records)), dict.fromkeys(waiting, 0)
     while waiting:
         partition = random.choice(sorted(waiting))
         for _ in range(random.randint(1, 20) if mixed else len(waiting[partition])):
@@ -36,4 +36,4 @@ def findings_of(world: Installation, fold: Fold | None = None, mixed: bool = Tru
                 del waiting[partition], lasts[partition]
                 break
         verifier.settle(min(lasts.values(), default=0))
-    return verifier.finish(world.now_ms + LATER_MS)
+    return verifier.finish(cluster.now_ms + LATER_MS)

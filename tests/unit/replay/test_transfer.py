@@ -10,7 +10,7 @@ import pytest
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
 from tests.unit.projections.histories import small
-from tests.unit.replay.recorded import TOPICS, Clock, empty, tell
+from tests.unit.replay.given import TOPICS, Clock, empty, tell
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.streams import dump

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.domain.given import finish, search_running, submitted, suggested
 from tests.unit.projections.histories import decisions
-from tests.unit.replay.recorded import TOPICS, empty, tell, write
+from tests.unit.replay.given import TOPICS, empty, tell, write
+from tests.unit.whatif.given import BAD, GOOD, MEDIAN, recorded, trace
 from trackside.cli.render import screen
 from trackside.contracts.searches import TrialStatus
 from trackside.replay.find import find
@@ -16,54 +17,8 @@ from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 from trackside.replay.history.moments import Moment
 from trackside.whatif.bar_chart import page, png
 from trackside.whatif.compare import Question, compare, parse_assessor, parse_policy
-from trackside.whatif.recording import Recording, Trace, recording_of
+from trackside.whatif.recording import recording_of
 from trackside.whatif.resimulate import Scenario, run
-
-MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
-
-
-def trace(number: int, values: list[float], **changed: Any) -> Trace:
-    """Gives a trial that reports each of its values after 1 s, and ends 1 s after the last one."""
-    fields: dict[str, Any] = {
-        "number": number,
-        "parameters": {"x": number},
-        "status": TrialStatus.SUCCEEDED,
-        "value": values[-1] if values else None,
-        "devices": 1,
-        "began_ms": 0,
-        "busy_ms": 1000 * (len(values) + 1),
-        "lead_ms": 0,
-        "wait_ms": 0,
-        "close_ms": 0,
-        "marks": tuple((1000 * (at + 1), at, value) for at, value in enumerate(values)),
-    }
-    return Trace(**{**fields, **changed})
-
-
-def recorded(*traces: Trace, **changed: Any) -> Recording:
-    """Gives a recording of trials one after another, unless it says otherwise."""
-    began_ms, placed = 0, []
-    for one in traces:
-        values: dict[str, Any] = {name: getattr(one, name) for name in Trace.__dataclass_fields__}
-        placed.append(Trace(**{**values, "began_ms": began_ms}))
-        began_ms += one.busy_ms
-    fields: dict[str, Any] = {
-        "stream_id": "digits-1",
-        "direction": "maximize",
-        "seed": 7,
-        "assessor": None,
-        "concurrency": 1,
-        "traces": tuple(placed),
-        "makespan_ms": began_ms,
-        "places": 1,
-        "stop_ms": 100,
-        "stops_recorded": 0,
-        "left_out": 0,
-    }
-    return Recording(**{**fields, **changed})
-
-
-GOOD, BAD = [0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.1]
 
 
 def test_as_recorded_the_model_makes_what_was_recorded() -> None:

@@ -1,11 +1,18 @@
-"""A life of an installation, with what is late, doubled or wrong: the fold must ignore all of it."""
+"""The random history of a cluster, with late, duplicate and invalid records, which the fold must ignore."""
 
 from collections.abc import Callable
 from random import Random
 
-from tests.unit.replay.dispatching import BATCHES, SEARCHES, answer, next_tasks, of_dispatcher, trial
-from tests.unit.replay.installation import Installation
-from tests.unit.replay.running import end, of_task, token
+from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.random_cluster.dispatcher_moves import (
+    BATCHES,
+    SEARCHES,
+    answer,
+    next_tasks,
+    of_dispatcher,
+    trial,
+)
+from tests.unit.verify.random_cluster.task_moves import end, of_task, token
 from trackside.contracts.batches import GroupEnded
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Message
@@ -27,72 +34,76 @@ Move = Callable[[], object]
 ROLES = ("dispatcher", "scheduler", "worker", "indexer")
 
 
-def lived(seed: object, moves: int = 260, strays: float = 0.3) -> Installation:
-    """Gives an installation after so many moves."""
-    world = begun(seed)
-    live(world, moves, strays)
-    return world
+def random_cluster(seed: object, moves: int = 260, invalid_share: float = 0.3) -> Cluster:
+    """Returns a cluster after `moves` random appends."""
+    cluster = started_cluster(seed)
+    run_moves(cluster, moves, invalid_share)
+    return cluster
 
 
-def begun(seed: object, bugs: frozenset[str] = frozenset()) -> Installation:
-    """Gives an installation with its workers and nothing to do."""
-    world = Installation(Random(f"{seed}"), bugs)
+def started_cluster(seed: object, omitted: frozenset[str] = frozenset()) -> Cluster:
+    """Returns a cluster with its workers and nothing to do."""
+    cluster = Cluster(Random(f"{seed}"), omitted)
     for worker_id in ("w1", "w2", "w3"):
-        world.join(worker_id)
-    return world
+        cluster.join(worker_id)
+    return cluster
 
 
-def live(world: Installation, moves: int = 260, strays: float = 0.3) -> None:
-    """Lets so many moves happen."""
+def run_moves(cluster: Cluster, moves: int = 260, invalid_share: float = 0.3) -> None:
+    """Makes random valid and invalid appends."""
     for _ in range(moves):
-        if world.random.random() < strays:
-            stray(world)
+        if cluster.random.random() < invalid_share:
+            append_invalid(cluster)
         else:
-            world.random.choice(moves_of(world))()
-    for stream in list(world.streams.by_id.values()):
-        while stream.unanswered and not world.forgets("answers"):
-            answer(world, stream)
+            cluster.random.choice(valid_moves(cluster))()
+    for stream in list(cluster.streams.by_id.values()):
+        while stream.unanswered and not cluster.omits("answers"):
+            answer(cluster, stream)
 
 
-def moves_of(world: Installation) -> list[Move]:
-    """Gives all that services may write now."""
-    found: list[Move] = [world.tick]
+def valid_moves(cluster: Cluster) -> list[Move]:
+    """Returns everything that services may append now."""
+    found: list[Move] = [cluster.tick]
     for stream_id in (*SEARCHES, *BATCHES):
-        stream = world.streams.by_id.get(stream_id)
-        found += of_dispatcher(world, stream_id, stream)
+        stream = cluster.streams.by_id.get(stream_id)
+        found += of_dispatcher(cluster, stream_id, stream)
         if stream is not None and not stream.closed:
             for task in list(stream.tasks.values()):
-                found += of_task(world, stream, task)
-    if world.random.random() < 0.04:
-        found = [world.lose_one, world.leave_one, *(lambda n=n: world.join(n) for n in world.missing())]
+                found += of_task(cluster, stream, task)
+    if cluster.random.random() < 0.04:
+        found = [
+            cluster.lose_one,
+            cluster.leave_one,
+            *(lambda n=n: cluster.join(n) for n in cluster.missing()),
+        ]
     return found
 
 
-def stray(world: Installation) -> None:
-    """Lets something be said that must not count."""
-    random = world.random
-    if world.decisions and random.random() < 0.4:
-        role, stream_id, messages = random.choice(world.decisions[-25:])
+def append_invalid(cluster: Cluster) -> None:
+    """Appends something that the fold must ignore."""
+    random = cluster.random
+    if cluster.decisions and random.random() < 0.4:
+        role, stream_id, messages = random.choice(cluster.decisions[-25:])
         wrong_role = len(messages) == 1 and isinstance(messages[0], Event) and random.random() < 0.2
         if wrong_role:
             role = random.choice([name for name in ROLES if name not in messages[0].written_by])
-        world.say(role, stream_id, *messages)
+        cluster.append(role, stream_id, *messages)
         return
-    streams = [stream for stream in world.streams.by_id.values() if not stream.closed]
+    streams = [stream for stream in cluster.streams.by_id.values() if not stream.closed]
     if not streams:
         return
     stream = random.choice(streams)
     tasks = list(stream.tasks.values())
-    found = wrong_of_stream(stream)
+    found = invalid_for_stream(stream)
     if tasks:
-        found += wrong_of_task(world, random.choice(tasks)) * 2
+        found += invalid_for_task(cluster, random.choice(tasks)) * 2
     if found:
         role, wrong = random.choice(found)
-        world.say(role, stream.stream_id, *wrong)
+        cluster.append(role, stream.stream_id, *wrong)
 
 
-def wrong_of_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
-    """Gives decisions of a dispatcher that has not heard of the newest events, or can't count."""
+def invalid_for_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
+    """Returns decisions of a dispatcher whose state is stale, or whose numbers are wrong."""
     found: list[tuple[str, list[Message]]] = []
     if stream.search is not None:
         newest = len(stream.search.trials)
@@ -119,8 +130,8 @@ def wrong_of_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
     return found
 
 
-def wrong_of_task(world: Installation, task: Task) -> list[tuple[str, list[Message]]]:
-    """Gives what zombies and hasty schedulers say of a task."""
+def invalid_for_task(cluster: Cluster, task: Task) -> list[tuple[str, list[Message]]]:
+    """Returns invalid events about a task: from old incarnations, early, or with wrong numbers."""
     now = token(task)
     other = {**now, "incarnation": "i0"}
     found: list[tuple[str, list[Message]]] = [
@@ -143,12 +154,12 @@ def wrong_of_task(world: Installation, task: Task) -> list[tuple[str, list[Messa
     found.append(
         ("worker", [lower.model_copy(update={"interrupts": count + 1, "status": TaskStatus.TRAINING})])
     )
-    if task.due_ms is not None and world.now_ms + 20 < task.due_ms:
+    if task.due_ms is not None and cluster.now_ms + 20 < task.due_ms:
         early = TimeLimitReached(
             task_id=task.task_id, attempt=task.attempt.number, limit="run", due_ms=task.due_ms
         )
         found += [("scheduler", [early])] * 2
-    for record in reversed(world.records):
+    for record in reversed(cluster.records):
         if isinstance(record.message, TaskInterrupted) and record.message.task_id == task.task_id:
             found.append(("worker", [record.message]))
             break

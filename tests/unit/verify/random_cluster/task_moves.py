@@ -1,11 +1,11 @@
-"""What schedulers and workers of an installation may write next about a task."""
+"""What schedulers and workers of a cluster may write next about a task."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.unit.replay.installation import Installation
-from tests.unit.replay.installed_worker import GIB, Held, Worker, amount, fits
+from tests.unit.verify.random_cluster.cluster import Cluster
+from tests.unit.verify.random_cluster.workers import GIB, Usage, Worker, amount, fits
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -37,36 +37,36 @@ ROOM = {"host": 8 * GIB, "device": 6 * GIB}
 """More than that is never reserved for one task here, so that it can run."""
 
 
-def of_task(world: Installation, stream: Stream, task: Task) -> list[Move]:
-    """Gives what may be said about a task now."""
+def of_task(cluster: Cluster, stream: Stream, task: Task) -> list[Move]:
+    """Returns the events that may follow about a task."""
     found: list[Move] = []
-    if task.due_ms is not None and world.now_ms >= task.due_ms:
-        found += [lambda: time_limit(world, stream, task)] * 3
+    if task.due_ms is not None and cluster.now_ms >= task.due_ms:
+        found += [lambda: time_limit(cluster, stream, task)] * 3
     if task.state is TaskState.QUEUED:
-        if world.now_ms >= task.not_before_ms or world.forgets("backoff"):
-            found += [lambda: assign(world, stream, task)] * 2
+        if cluster.now_ms >= task.not_before_ms or cluster.omits("backoff"):
+            found += [lambda: assign(cluster, stream, task)] * 2
         return found
     place = task.place
     if place is None:
         return found
-    if world.fleet.current(place.worker_id, place.incarnation):
-        found += of_scheduler(world, stream, task)
+    if cluster.fleet.current(place.worker_id, place.incarnation):
+        found += of_scheduler(cluster, stream, task)
     else:
-        found += [lambda: said(world, stream, task, "scheduler", end(task, AttemptEnd.LOST))] * 2
-    if place.incarnation in world.alive():
-        found += of_worker(world, stream, task)
+        found += [lambda: append(cluster, stream, task, "scheduler", end(task, AttemptEnd.LOST))] * 2
+    if place.incarnation in cluster.alive():
+        found += of_worker(cluster, stream, task)
     return found
 
 
-def assign(world: Installation, stream: Stream, task: Task) -> None:
-    """Places a task where it fits, or behind another one on a CPU slot."""
-    random = world.random
+def assign(cluster: Cluster, stream: Stream, task: Task) -> None:
+    """Places a task where it fits, or after another one on a CPU slot."""
+    random = cluster.random
     reserved = task.raised or amount(random.randint(1, 4), random.randint(1, 4))
     attempt = task.attempt
-    workers = [*world.there.values(), *(world.zombies if world.forgets("fleet") else ())]
+    workers = [*cluster.there.values(), *(cluster.zombies if cluster.omits("fleet") else ())]
     for worker in random.sample(workers, len(workers)):
         for device in random.sample(worker.devices, len(worker.devices)):
-            behind = free_behind(world, worker, device.device_id, reserved, task)
+            behind = free_behind(cluster, worker, device.device_id, reserved, task)
             if behind is None:
                 continue
             event = TaskAssigned(
@@ -78,27 +78,29 @@ def assign(world: Installation, stream: Stream, task: Task) -> None:
                 device_ids=[device.device_id],
                 reserved=reserved,
                 behind=behind,
-                seen=world.fleet.position,
+                seen=cluster.fleet.position,
             )
-            world.say("scheduler", stream.stream_id, event)
+            cluster.append("scheduler", stream.stream_id, event)
             return
 
 
 def free_behind(
-    world: Installation, worker: Worker, device_id: str, reserved: Reservation, task: Task
+    cluster: Cluster, worker: Worker, device_id: str, reserved: Reservation, task: Task
 ) -> bool | None:
-    """Says whether a task would stand behind another one on a device; None if it has no place there."""
-    if world.forgets("devices"):
+    """Returns whether a task would wait for another one on a device; None if it doesn't fit there."""
+    if cluster.omits("devices"):
         return False
-    there = [other for _, other in world.tasks() if other.place and other.place.worker_id == worker.worker_id]
+    there = [
+        other for _, other in cluster.tasks() if other.place and other.place.worker_id == worker.worker_id
+    ]
     on_device = [other for other in there if other.place and device_id in other.place.device_ids]
     if device_id.startswith("cpu"):
-        if len(on_device) == 1 and not on_device[0].attempt.behind and world.random.random() < 0.3:
+        if len(on_device) == 1 and not on_device[0].attempt.behind and cluster.random.random() < 0.3:
             return True
         return None if on_device else False
     whole = task.needs.resources.whole_device
     held = [
-        Held(
+        Usage(
             worker=(worker.worker_id, ""),
             device_ids=[device_id],
             whole=other.needs.resources.whole_device,
@@ -110,58 +112,58 @@ def free_behind(
     return False if fits(worker.worker_id, device_id, whole, reserved.cuda_memory_bytes, held) else None
 
 
-def of_scheduler(world: Installation, stream: Stream, task: Task) -> list[Move]:
-    """Gives what a scheduler may ask of a placement."""
-    attempt, random = task.attempt, world.random
+def of_scheduler(cluster: Cluster, stream: Stream, task: Task) -> list[Move]:
+    """Returns what a scheduler may request of a placement."""
+    attempt, random = task.attempt, cluster.random
     named = {"task_id": task.task_id, "attempt": attempt.number, "placement": attempt.placement}
     found: list[Move] = []
     if task.state is TaskState.PLACED and not attempt.recalled and random.random() < 0.1:
         recall = TaskRecallRequested(**named, reason="free")
-        found.append(lambda: said(world, stream, task, "scheduler", recall))
+        found.append(lambda: append(cluster, stream, task, "scheduler", recall))
     if attempt.stopping is None and not task.stop_reason and random.random() < 0.05:
         preemption = TaskPreemptionRequested(**named, by="urgent")
-        found.append(lambda: said(world, stream, task, "scheduler", preemption))
+        found.append(lambda: append(cluster, stream, task, "scheduler", preemption))
     return found
 
 
-def of_worker(world: Installation, stream: Stream, task: Task) -> list[Move]:
-    """Gives what the worker may say that has a placement."""
+def of_worker(cluster: Cluster, stream: Stream, task: Task) -> list[Move]:
+    """Returns what the worker of a placement may report."""
     if task.state is TaskState.PLACED:
-        return [lambda: begin(world, stream, task)] * 3
+        return [lambda: begin(cluster, stream, task)] * 3
     attempt = task.attempt
     asked = AttemptEnd.CANCELLED if task.stop_reason else attempt.stopping
     ends = [end(task, asked)] if asked is not None else [end(task, how) for how in ENDS]
     found: list[Move] = []
-    if asked is not None or world.random.random() < 0.3:
-        found += [partial(said, world, stream, task, "worker", ending) for ending in ends]
-    found += [lambda: phase(world, stream, task)] * 3
+    if asked is not None or cluster.random.random() < 0.3:
+        found += [partial(append, cluster, stream, task, "worker", ending) for ending in ends]
+    found += [lambda: phase(cluster, stream, task)] * 3
     if attempt.reached is TaskStatus.TRAINING:
-        found += [lambda: report(world, stream, task)] * 4 if not task.idle else []
-        found += requests(world, stream, task)
-        found += [lambda: interrupt(world, stream, task)] * (world.random.random() < 0.5)
+        found += [lambda: report(cluster, stream, task)] * 4 if not task.idle else []
+        found += requests(cluster, stream, task)
+        found += [lambda: interrupt(cluster, stream, task)] * (cluster.random.random() < 0.5)
     return found
 
 
-def begin(world: Installation, stream: Stream, task: Task) -> None:
+def begin(cluster: Cluster, stream: Stream, task: Task) -> None:
     """Accepts a placement, refuses it, or gives it back."""
     attempt = task.attempt
-    if attempt.recalled or (task.stop_reason and world.random.random() < 0.5):
-        said(world, stream, task, "worker", TaskReturned(**token(task)))
-    elif world.random.random() < 0.1 or not has_room(world, stream, task, not attempt.behind):
+    if attempt.recalled or (task.stop_reason and cluster.random.random() < 0.5):
+        append(cluster, stream, task, "worker", TaskReturned(**token(task)))
+    elif cluster.random.random() < 0.1 or not has_room(cluster, stream, task, not attempt.behind):
         refused = TaskRefused(**token(task), code="out_of_memory", message="")
-        said(world, stream, task, "worker", refused)
+        append(cluster, stream, task, "worker", refused)
     else:
-        said(world, stream, task, "worker", TaskAccepted(**token(task)))
+        append(cluster, stream, task, "worker", TaskAccepted(**token(task)))
 
 
-def has_room(world: Installation, stream: Stream, task: Task, with_device: bool) -> bool:
-    """Asks the worker's ledger, unless it has forgotten it."""
-    if world.forgets("ledger"):
+def has_room(cluster: Cluster, stream: Stream, task: Task, with_device: bool) -> bool:
+    """Asks the worker's ledger, unless the cluster omits this rule."""
+    if cluster.omits("ledger"):
         return True
-    return world.workers.has_room(stream.stream_id, task, with_device)
+    return cluster.workers.has_room(stream.stream_id, task, with_device)
 
 
-def phase(world: Installation, stream: Stream, task: Task) -> None:
+def phase(cluster: Cluster, stream: Stream, task: Task) -> None:
     """Enters the next phase; training once its devices are free."""
     attempt = task.attempt
     phases = [TaskStatus.LOADING, TaskStatus.WAITING, TaskStatus.TRAINING]
@@ -169,28 +171,28 @@ def phase(world: Installation, stream: Stream, task: Task) -> None:
     if not later:
         return
     status = later[0]
-    if status is TaskStatus.TRAINING and not has_room(world, stream, task, with_device=True):
+    if status is TaskStatus.TRAINING and not has_room(cluster, stream, task, with_device=True):
         return
     changed = TaskStatusChanged(**token(task), status=status, interrupts=interrupts(task))
-    said(world, stream, task, "worker", changed)
+    append(cluster, stream, task, "worker", changed)
 
 
-def requests(world: Installation, stream: Stream, task: Task) -> list[Move]:
+def requests(cluster: Cluster, stream: Stream, task: Task) -> list[Move]:
     """Asks for another trial, or takes the answer."""
     if task.answered > task.taken:
         took = ParametersTaken(**token(task), request=task.answered)
-        return [lambda: said(world, stream, task, "worker", took)] * 6
-    if task.asks or world.random.random() < 0.7:
+        return [lambda: append(cluster, stream, task, "worker", took)] * 6
+    if task.asks or cluster.random.random() < 0.7:
         return []
     asks = ParametersRequested(**token(task), request=task.requested + 1)
-    return [lambda: said(world, stream, task, "worker", asks)] * 2
+    return [lambda: append(cluster, stream, task, "worker", asks)] * 2
 
 
-def report(world: Installation, stream: Stream, task: Task) -> None:
+def report(cluster: Cluster, stream: Stream, task: Task) -> None:
     """Reports the next value."""
     attempt = task.attempt
     step = task.reports[-1][0] + 1 if task.reports else 0
-    final = world.random.random() < 0.2 and not task.has_final
+    final = cluster.random.random() < 0.2 and not task.has_final
     event = MetricReported(
         task_id=task.task_id,
         attempt=attempt.number,
@@ -201,33 +203,33 @@ def report(world: Installation, stream: Stream, task: Task) -> None:
         interrupts=interrupts(task),
         requests=task.taken,
     )
-    said(world, stream, task, "worker", event)
+    append(cluster, stream, task, "worker", event)
 
 
-def interrupt(world: Installation, stream: Stream, task: Task) -> None:
+def interrupt(cluster: Cluster, stream: Stream, task: Task) -> None:
     """Runs out of memory and goes on with more, as far as there is more."""
     grown = raised(task.attempt.reserved, "device", 0)
     cut = grown.model_copy(update={"cuda_memory_bytes": min(grown.cuda_memory_bytes, ROOM["device"])})
     event = TaskInterrupted(
         **token(task), interrupt=interrupts(task) + 1, resource="device", reserved=cut, error=ERROR
     )
-    said(world, stream, task, "worker", event)
+    append(cluster, stream, task, "worker", event)
 
 
-def time_limit(world: Installation, stream: Stream, task: Task) -> None:
-    """Says that a time limit is reached."""
+def time_limit(cluster: Cluster, stream: Stream, task: Task) -> None:
+    """Appends that a time limit is reached."""
     event = TimeLimitReached(
         task_id=task.task_id,
         attempt=task.attempt.number,
         limit="queue" if task.state is TaskState.QUEUED else "run",
         due_ms=task.due_ms or 0,
     )
-    said(world, stream, task, "scheduler", event)
+    append(cluster, stream, task, "scheduler", event)
 
 
-def said(world: Installation, stream: Stream, task: Task, role: str, event: Message) -> None:
-    """Says one thing about a task."""
-    world.say(role, stream.stream_id, event)
+def append(cluster: Cluster, stream: Stream, task: Task, role: str, event: Message) -> None:
+    """Appends one event about a task."""
+    cluster.append(role, stream.stream_id, event)
 
 
 def interrupts(task: Task) -> int:
@@ -236,12 +238,12 @@ def interrupts(task: Task) -> int:
 
 
 def end(task: Task, how: AttemptEnd) -> AttemptEnded:
-    """Gives the end of the placement that a task has."""
+    """Returns the end of the placement that a task has."""
     return AttemptEnded(**token(task), end=how)
 
 
 def token(task: Task) -> dict[str, Any]:
-    """Gives the fields that name the placement that a task has, or had last."""
+    """Returns the fields that name the placement that a task has, or had last."""
     attempt = task.attempt
     incarnation = task.place.incarnation if task.place is not None else "i1"
     named = {"task_id": task.task_id, "attempt": attempt.number, "placement": attempt.placement}

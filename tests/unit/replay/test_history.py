@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.projections.batch_histories import troubled
 from tests.unit.projections.histories import WORKER, decisions, small
-from tests.unit.replay.recorded import FIRST_MS, TOPICS, empty, events_of, write
+from tests.unit.replay.given import FIRST_MS, TOPICS, empty, events_of, write
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskRefused
 from trackside.domain.streams import Streams, dump

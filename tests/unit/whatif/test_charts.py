@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.unit.replay.test_whatif import MEDIAN, recorded, trace
+from tests.unit.whatif.given import MEDIAN, recorded, trace
 from trackside.whatif.bar_chart import page
 from trackside.whatif.compare import Comparison, Question, compare, parse_assessor
 from trackside.whatif.curve_chart import COLORS, DASHES, duration

@@ -1,4 +1,4 @@
-"""Bugs to seed: guards of the fold that are gone, rules that services forget, records that are missing."""
+"""Mutants: the fold without a guard, services without a rule, or a log without a record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.replay.installation import Installation
+from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import AttemptEnded, TaskStatus
@@ -17,18 +17,18 @@ from trackside.domain.search import Search
 from trackside.domain.task import Attempt, Task, TaskState
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
-Spoil = Callable[[Installation], None]
+Corrupt = Callable[[Cluster], None]
 
 
 @dataclass(frozen=True)
-class Bug:
-    """A bug, by a sentence, in the fold, in a service, or in the log; one of `expected` must be found."""
+class Mutant:
+    """A bug planted in the fold, in a service or in the log; an invariant of `expected` must be violated."""
 
-    says: str
+    description: str
     expected: frozenset[str]
     mutate: Mutate | None = None
-    forgotten: frozenset[str] = frozenset()
-    spoil: Spoil | None = None
+    omitted: frozenset[str] = frozenset()
+    corrupt: Corrupt | None = None
 
 
 def _any_end_counts(patch: pytest.MonkeyPatch) -> None:
@@ -203,52 +203,52 @@ def _trials_end_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(search, "_trial_ended", lax)
 
 
-def _tear_a_decision(world: Installation) -> None:
-    at = max(number for number, record in enumerate(world.records) if record.envelope.index > 0)
-    del world.records[at]
+def _tear_a_decision(cluster: Cluster) -> None:
+    at = max(number for number, record in enumerate(cluster.records) if record.envelope.index > 0)
+    del cluster.records[at]
 
 
-def _send_too_much(world: Installation) -> None:
-    last = world.sent[-1]
-    world.sent.append(last.model_copy(update={"placement": last.placement + 1}))
+def _send_too_much(cluster: Cluster) -> None:
+    last = cluster.sent[-1]
+    cluster.sent.append(last.model_copy(update={"placement": last.placement + 1}))
 
 
-def _send_elsewhere(world: Installation) -> None:
-    world.sent.append(world.sent[-1].model_copy(update={"device_ids": ["cpu-7"]}))
+def _send_elsewhere(cluster: Cluster) -> None:
+    cluster.sent.append(cluster.sent[-1].model_copy(update={"device_ids": ["cpu-7"]}))
 
 
-def _is(*expected: str) -> frozenset[str]:
+def _expects(*expected: str) -> frozenset[str]:
     return frozenset(expected)
 
 
-BUGS = (
-    Bug("an end counts after the end", _is("INV-2"), _any_end_counts),
-    Bug("the placement is not compared", _is("INV-5", "INV-6"), _any_placement),
-    Bug("the incarnation is not compared", _is("INV-7"), _any_incarnation),
-    Bug("time limits are reached before they are due", _is("INV-10"), _any_time),
-    Bug("the role of a writer is not looked at", _is("INV-7"), _any_role),
-    Bug("concurrency is not counted", _is("INV-12"), _any_number_at_once),
-    Bug("one trial more than the limit", _is("INV-12"), _one_trial_too_many),
-    Bug("numbers of placements are used again", _is("INV-6"), _placements_used_again),
-    Bug("the rest of a decision is lost", _is("INV-9"), _rest_lost),
-    Bug("the rest of a decision counts alone", _is("INV-9"), _rest_counts_alone),
-    Bug("retries beyond the policy", _is("INV-10"), _always_again),
-    Bug("retries that the policy allows are not made", _is("INV-2", "INV-10"), _never_again),
-    Bug("retries before their time", _is("INV-10"), _at_once_again),
-    Bug("a group ends while its tasks run", _is("INV-12"), _groups_end_early),
-    Bug("tasks are submitted out of turn", _is("INV-12"), _any_group),
-    Bug("a command is answered twice", _is("INV-1"), _any_answer),
-    Bug("a number of an attempt is skipped", _is("INV-3"), _attempts_skipped),
-    Bug("phases go down", _is("INV-10"), _phases_fall),
-    Bug("an interrupt counts twice", _is("INV-10"), _any_interrupt),
-    Bug("a search ends while trials run", _is("INV-10"), _searches_end_early),
-    Bug("a trial ends before its task", _is("INV-10"), _trials_end_early),
-    Bug("a device is given to two", _is("INV-4"), forgotten=_is("devices", "ledger")),
-    Bug("memory is given to too many", _is("INV-4"), forgotten=_is("ledger")),
-    Bug("a worker that was lost gets tasks", _is("INV-7"), forgotten=_is("fleet")),
-    Bug("a command is never answered", _is("INV-1"), forgotten=_is("answers")),
-    Bug("a published record is passed over", _is("INV-8"), forgotten=_is("intake")),
-    Bug("the log has only a part of a decision", _is("INV-9"), spoil=_tear_a_decision),
-    Bug("a device is told to run what nobody assigned", _is("INV-5"), spoil=_send_too_much),
-    Bug("a device is told to run what another one has", _is("INV-5"), spoil=_send_elsewhere),
+MUTANTS = (
+    Mutant("an end counts after the end", _expects("INV-2"), _any_end_counts),
+    Mutant("the placement is not compared", _expects("INV-5", "INV-6"), _any_placement),
+    Mutant("the incarnation is not compared", _expects("INV-7"), _any_incarnation),
+    Mutant("time limits are reached before they are due", _expects("INV-10"), _any_time),
+    Mutant("the role of a writer is not looked at", _expects("INV-7"), _any_role),
+    Mutant("concurrency is not counted", _expects("INV-12"), _any_number_at_once),
+    Mutant("one trial more than the limit", _expects("INV-12"), _one_trial_too_many),
+    Mutant("numbers of placements are used again", _expects("INV-6"), _placements_used_again),
+    Mutant("the rest of a decision is lost", _expects("INV-9"), _rest_lost),
+    Mutant("the rest of a decision counts alone", _expects("INV-9"), _rest_counts_alone),
+    Mutant("retries beyond the policy", _expects("INV-10"), _always_again),
+    Mutant("retries that the policy allows are not made", _expects("INV-2", "INV-10"), _never_again),
+    Mutant("retries before their time", _expects("INV-10"), _at_once_again),
+    Mutant("a group ends while its tasks run", _expects("INV-12"), _groups_end_early),
+    Mutant("tasks are submitted out of turn", _expects("INV-12"), _any_group),
+    Mutant("a command is answered twice", _expects("INV-1"), _any_answer),
+    Mutant("a number of an attempt is skipped", _expects("INV-3"), _attempts_skipped),
+    Mutant("phases go down", _expects("INV-10"), _phases_fall),
+    Mutant("an interrupt counts twice", _expects("INV-10"), _any_interrupt),
+    Mutant("a search ends while trials run", _expects("INV-10"), _searches_end_early),
+    Mutant("a trial ends before its task", _expects("INV-10"), _trials_end_early),
+    Mutant("a device is given to two", _expects("INV-4"), omitted=_expects("devices", "ledger")),
+    Mutant("memory is given to too many", _expects("INV-4"), omitted=_expects("ledger")),
+    Mutant("a worker that was lost gets tasks", _expects("INV-7"), omitted=_expects("fleet")),
+    Mutant("a command is never answered", _expects("INV-1"), omitted=_expects("answers")),
+    Mutant("a published record is passed over", _expects("INV-8"), omitted=_expects("intake")),
+    Mutant("the log has only a part of a decision", _expects("INV-9"), corrupt=_tear_a_decision),
+    Mutant("a device is told to run what nobody assigned", _expects("INV-5"), corrupt=_send_too_much),
+    Mutant("a device is told to run what another one has", _expects("INV-5"), corrupt=_send_elsewhere),
 )

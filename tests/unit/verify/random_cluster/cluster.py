@@ -1,15 +1,15 @@
-"""A whole installation drawn by chance: what its services write by their rules, and much that is late.
+"""A whole cluster with a random history: what its services write by their rules, and much that is late.
 
-Searches and batches, workers with CPU slots and a GPU that come, go and are lost, rivals that decide the same
-twice, zombies that speak on, records by those who may not write them. With the fold as it is, everything that
-must hold of a log does; `bugs` are rules that a service here forgets.
+Searches and batches, workers with CPU slots and a GPU that join, leave and are lost, replicas that make the
+same decision twice, lost workers that go on writing, records of roles that may not write them. With the fold
+as it is, every invariant of the log holds; `omitted` names the rules that the services here leave out.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.unit.replay.installed_worker import DEVICES, MEMORY_BYTES, Worker, Workers
+from tests.unit.verify.random_cluster.workers import DEVICES, MEMORY_BYTES, Worker, Workers
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import Source
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
@@ -29,11 +29,11 @@ FIRST_MS = 1_700_000_000_000
 
 
 @dataclass
-class Installation:
-    """The log so far and what its readers have folded; `bugs` are the rules that are forgotten."""
+class Cluster:
+    """The log so far and what its readers have folded; `omitted` names the rules that services leave out."""
 
     random: Random
-    bugs: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
     streams: Streams = field(default_factory=Streams)
     fleet: Fleet = field(default_factory=Fleet)
     records: list[Record] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Installation:
     _joins: int = 0
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def say(self, role: str, stream: str, *messages: Message) -> list[Outcome]:
+    def append(self, role: str, stream: str, *messages: Message) -> list[Outcome]:
         """Appends one decision to the events and folds it."""
         self.tick()
         name = f"d-{len(self.records)}" if len(messages) > 1 else ""
@@ -66,7 +66,7 @@ class Installation:
             self.decisions.append((role, stream, list(messages)))
         return found
 
-    def say_fleet(self, role: str, event: Event, worker_id: str) -> None:
+    def append_fleet(self, role: str, event: Event, worker_id: str) -> None:
         """Appends one event to the fleet topic and folds it."""
         self.tick()
         record = self._record(TOPICS.fleet.name, 0, role, worker_id, event, ("", 0, 1))
@@ -87,22 +87,22 @@ class Installation:
             after={},
             memory_bytes=MEMORY_BYTES,
         )
-        self.say_fleet("worker", event, worker_id)
+        self.append_fleet("worker", event, worker_id)
 
     def missing(self) -> list[str]:
-        """Gives the workers that are not there."""
+        """Returns the workers that are not there."""
         return sorted(DEVICES.keys() - self.there.keys())
 
     def alive(self) -> set[str]:
-        """Gives the incarnations that may speak: those that are there, and those that were lost alone."""
+        """Returns the incarnations that may append: those that joined, and those that were declared lost."""
         return {worker.incarnation for worker in (*self.there.values(), *self.zombies)}
 
     def lose_one(self) -> None:
-        """Takes a worker for lost; it may speak on until it joins anew."""
+        """Declares a worker lost; it may go on appending until it joins again."""
         if self.there:
             worker = self.there.pop(self.random.choice(sorted(self.there)))
             lost = WorkerLost(worker_id=worker.worker_id, incarnation=worker.incarnation, silent_ms=9)
-            self.say_fleet("scheduler", lost, worker.worker_id)
+            self.append_fleet("scheduler", lost, worker.worker_id)
             self.zombies.append(worker)
 
     def leave_one(self) -> None:
@@ -112,14 +112,14 @@ class Installation:
         if idle:
             worker = self.there.pop(self.random.choice(idle))
             left = WorkerLeft(worker_id=worker.worker_id, incarnation=worker.incarnation)
-            self.say_fleet("worker", left, worker.worker_id)
+            self.append_fleet("worker", left, worker.worker_id)
 
     def tick(self, ms: int = 0) -> None:
         """Lets time pass."""
         self.now_ms += ms or self.random.randint(1, 12)
 
     def publish(self) -> Source:
-        """Gives the place of a new record in the commands topic."""
+        """Returns the position of a new record in the commands topic."""
         partition = self.random.randrange(4)
         offset = self._next(TOPICS.commands.name, partition)
         source = Source(topic=TOPICS.commands.name, partition=partition, offset=offset)
@@ -127,14 +127,14 @@ class Installation:
         return source
 
     def tasks(self) -> Iterable[tuple[Stream, Task]]:
-        """Gives all tasks that have not been forgotten."""
+        """Returns all tasks of all streams."""
         for stream in self.streams.by_id.values():
             for task in stream.tasks.values():
                 yield stream, task
 
-    def forgets(self, bug: str) -> bool:
-        """Says whether this rule is one that a service forgets."""
-        return bug in self.bugs
+    def omits(self, rule: str) -> bool:
+        """Returns whether the services of this cluster omit a rule."""
+        return rule in self.omitted
 
     def _note(self, stream: Stream, message: Message) -> None:
         task = stream.tasks.get(getattr(message, "task_id", ""))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.projections.histories import small
-from tests.unit.replay.recorded import TOPICS, empty, events_of
+from tests.unit.replay.given import TOPICS, empty, events_of
 from trackside.domain.streams import dump
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.find import find

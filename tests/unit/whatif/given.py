@@ -1,0 +1,52 @@
+"""Recordings of a few trials, made up for the tests of what-if."""
+
+from typing import Any
+
+from trackside.contracts.searches import TrialStatus
+from trackside.whatif.recording import Recording, Trace
+
+MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
+
+
+def trace(number: int, values: list[float], **changed: Any) -> Trace:
+    """Gives a trial that reports each of its values after 1 s, and ends 1 s after the last one."""
+    fields: dict[str, Any] = {
+        "number": number,
+        "parameters": {"x": number},
+        "status": TrialStatus.SUCCEEDED,
+        "value": values[-1] if values else None,
+        "devices": 1,
+        "began_ms": 0,
+        "busy_ms": 1000 * (len(values) + 1),
+        "lead_ms": 0,
+        "wait_ms": 0,
+        "close_ms": 0,
+        "marks": tuple((1000 * (at + 1), at, value) for at, value in enumerate(values)),
+    }
+    return Trace(**{**fields, **changed})
+
+
+def recorded(*traces: Trace, **changed: Any) -> Recording:
+    """Gives a recording of trials one after another, unless it says otherwise."""
+    began_ms, placed = 0, []
+    for one in traces:
+        values: dict[str, Any] = {name: getattr(one, name) for name in Trace.__dataclass_fields__}
+        placed.append(Trace(**{**values, "began_ms": began_ms}))
+        began_ms += one.busy_ms
+    fields: dict[str, Any] = {
+        "stream_id": "digits-1",
+        "direction": "maximize",
+        "seed": 7,
+        "assessor": None,
+        "concurrency": 1,
+        "traces": tuple(placed),
+        "makespan_ms": began_ms,
+        "places": 1,
+        "stop_ms": 100,
+        "stops_recorded": 0,
+        "left_out": 0,
+    }
+    return Recording(**{**fields, **changed})
+
+
+GOOD, BAD = [0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.1]
