@@ -3,6 +3,7 @@ PYTHON ?= python3
 RUN = .venv/bin
 WORKERS ?= 2
 CHAOS_RUNS ?= 5
+WHEELS ?= dist
 .DEFAULT_GOAL := help
 
 FAST_TESTS = $(wildcard tests/house tests/unit tests/histories)
@@ -10,7 +11,7 @@ STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
 PYTEST_EXIT_OK = || [ $$? -eq 5 ]  # 5: the folder has no test yet
 
-.PHONY: help demo test check bench chaos up down lint format types layers unit thorough stack-tests whole-tests env env-without-torch clean
+.PHONY: help demo test check bench chaos up down wheels lint format types layers unit thorough stack-tests whole-tests env env-without-torch clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ up: env ## start a stack that stays
 
 down: env-without-torch ## stop it
 	@$(RUN)/trackside down
+
+wheels: ## build the wheel of Trackside into dist/, for `pip install dist/trackside-*.whl`
+	@$(PYTHON) deploy/build_wheel.py $(WHEELS)
 
 lint:
 	@$(RUN)/ruff check

@@ -19,6 +19,7 @@ class Folder:
 
     path: Path
     extra: Mapping[str, str] = field(default_factory=dict)
+    command: Path = COMMAND
 
     @property
     def environment(self) -> dict[str, str]:
@@ -31,7 +32,7 @@ class Folder:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""
         return subprocess.run(
-            [str(COMMAND), *arguments],
+            [str(self.command), *arguments],
             cwd=self.path,
             env=self.environment,
             input=text,
@@ -73,7 +74,7 @@ class Folder:
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Starts a command and leaves it running."""
         return subprocess.Popen(
-            [str(COMMAND), *arguments],
+            [str(self.command), *arguments],
             cwd=self.path,
             env=self.environment,
             stdin=subprocess.DEVNULL,

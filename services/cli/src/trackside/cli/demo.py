@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,10 @@ from trackside.telemetry import context
 BEST = 5
 ANSWER_S = 30.0
 ROWS_S = 60.0
+NO_TORCH = (
+    "torch and scikit-learn are not both installed: this demo fits a curve with NumPy. "
+    "To train on digits: pip install 'trackside[torch]'"
+)
 
 
 def demo(
@@ -37,29 +42,32 @@ def demo(
 ) -> None:
     """Run the example search end to end: start the stack, search, show the best trials, replay the log.
 
-    Trains a small network on scikit-learn's digits, 20 trials, 2 at a time. A stack that runs already is
-    used and left running. Exit 0 if all went well and the replay is equal.
+    Trains a small network on scikit-learn's digits, 20 trials, 2 at a time; without torch and scikit-learn
+    it fits a curve with NumPy instead. A stack that runs already is used and left running. Exit 0 if all
+    went well and the replay is equal.
 
     \b
     Examples:
       trackside demo
       trackside demo --keep
     """
-    command = read_spec(examples.digits(examples.SPEC))
-    with _stack(keep) as used:
+    example = examples.runnable()
+    if example != examples.DIGITS:
+        screen.say(NO_TORCH)
+    command = read_spec(examples.folder(example) / examples.SPEC)
+    with _stack(keep, examples.folder(example) / examples.CATALOGUE) as used:
         run(_search(used, command))
         replaying.replayed(used.bootstrap_servers, used.postgres_dsn)
 
 
 @contextmanager
-def _stack(keep: bool) -> Iterator[Stack]:
+def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
     found = stacks.running()
     if found is not None:
         screen.say(f"using the stack that runs in {found.folder}")
         yield found
         return
     screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker and summary-indexer")
-    catalogue = examples.digits(examples.CATALOGUE)
     if keep:
         yield stacks.start(catalogue, stacks.SLOTS, Steps())
         screen.say("the stack goes on; stop it with: trackside down")

@@ -1,0 +1,90 @@
+"""The wheel holds all that Trackside needs: it is installed alone, with no clone around and without torch."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from deploy.environment import cache_folder, say
+from deploy.find_uv import find
+
+from tests.e2e.commands import Folder
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = ("libs", "services")
+
+
+def run(command: list[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Runs a command in the tree, which must end with 0, and returns what it printed."""
+    ended = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Builds the wheel, as `make wheels` does."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(["make", f"PYTHON={sys.executable}", f"WHEELS={folder}", "wheels"])
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Installs the wheel into a new environment, with the dependencies of uv.lock and nothing else."""
+    place = tmp_path_factory.mktemp("installed") / "environment"
+    uv = str(find(cache_folder(), ROOT / "uv.lock", say))
+    run([uv, "venv", "--quiet", "--python", sys.executable, str(place)])
+    outer = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    only_dependencies = ["--locked", "--no-default-groups", "--no-install-project"]
+    run([uv, "sync", "--quiet", *only_dependencies], {**outer, "UV_PROJECT_ENVIRONMENT": str(place)})
+    run([uv, "pip", "install", "--quiet", "--no-deps", "--python", str(place / "bin" / "python"), str(wheel)])
+    return place / "bin" / "trackside"
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_no_test(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    packages = [path for folder in TREE for path in (ROOT / folder).glob("*/src/trackside")]
+    wanted = {
+        path.relative_to(package.parent).as_posix()
+        for package in packages
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted - names == set()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"trackside"}
+    examples = {name for name in names - wanted if ".dist-info/" not in name}
+    assert {name.rpartition("/")[0] for name in examples} == {
+        "trackside/cli/examples/digits",
+        "trackside/cli/examples/first_search",
+    }
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    folder = Folder(tmp_path, {"PYTHONPATH": ""}, command=installed)
+    ended = folder.run("demo", timeout_s=800)
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert ended.stdout.startswith("torch and scikit-learn are not both installed")
+    assert "pip install 'trackside[torch]'" in ended.stdout
+    assert re.search(r"replay: \d+ events, \d+ rows, equal", ended.stdout)
+    best = re.search(r"^best: ([0-9.]+) ", ended.stdout, re.MULTILINE)
+    assert best is not None and float(best[1]) <= 0.11
+    assert "Traceback" not in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [".trackside"]
+    assert folder.processes() == []
