@@ -19,9 +19,9 @@ from bench.figures import MissingError
 from bench.place import SLOTS, TASK_TYPE, TASKS
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.attempts.forkserver_client import allowed_environment
-from trackside.worker.catalogue import catalogue
+from trackside.worker.catalogue.task_catalogue import read_catalogue
+from trackside.worker.child.control_states import Word, line, spoken
 from trackside.worker.child.forkserver import PACKET_BYTES
-from trackside.worker.child.protocol import Word, line, spoken
 
 WARM_UP = 10
 
@@ -44,7 +44,7 @@ def measured(count: int) -> Forks:
 
 def _assignment(folder: Path) -> dict[str, Any]:
     """Gives what the worker would tell a process of the bench's task."""
-    task_type = catalogue.read(TASKS).tasks[TASK_TYPE]
+    task_type = read_catalogue(TASKS).tasks[TASK_TYPE]
     environment = {"HOME": str(folder), **allowed_environment(os.environ), "TMPDIR": str(folder)}
     return {
         "entry": task_type.entry,

@@ -20,7 +20,7 @@ from trackside.scheduler.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
 from trackside.simulation.run import simulate
-from trackside.worker.placements.fencing import Tokens, Verdict
+from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 SEEDS = 40
 
@@ -104,10 +104,10 @@ def nobody_is_lost(patch: pytest.MonkeyPatch) -> None:
 def a_worker_obeys_every_command(patch: pytest.MonkeyPatch) -> None:
     """A worker runs what is repeated, late, or meant for another incarnation."""
 
-    def judge(self: Tokens, command: Any) -> Verdict:
-        return Verdict.RUN
+    def judge(self: FencingTable, command: Any) -> CommandAction:
+        return CommandAction.RUN
 
-    patch.setattr(Tokens, "judge_run", judge)
+    patch.setattr(FencingTable, "action_for_run", judge)
 
 
 def an_unknown_append_is_taken_for_lost(patch: pytest.MonkeyPatch) -> None:

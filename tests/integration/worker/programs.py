@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.rig import Rig, memory_log, running, settings_for
+from tests.integration.worker.harness import Rig, memory_log, running, settings_for
 from trackside.contracts.topics import Topics
 
 SAY = """

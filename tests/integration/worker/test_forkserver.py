@@ -8,26 +8,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.worker.rig import LIMIT_S
-from tests.integration.worker.test_kills import gone
+from tests.integration.worker.harness import LIMIT_S
+from tests.integration.worker.test_recovery import gone
 from tests.integration.worker.test_worker import parent_of
 from trackside.worker.attempts.forkserver_client import (
-    Forkserver,
+    ForkserverClient,
     ForkserverGoneError,
-    Process,
+    TaskProcess,
     allowed_environment,
 )
 
 
 @pytest.fixture
-async def forkserver() -> AsyncIterator[Forkserver]:
-    made = Forkserver([], allowed_environment(os.environ))
+async def forkserver() -> AsyncIterator[ForkserverClient]:
+    made = ForkserverClient([], allowed_environment(os.environ))
     await made.start()
     yield made
     made.close()
 
 
-async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver: Forkserver) -> None:
+async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver: ForkserverClient) -> None:
     """The forkserver ignores SIGTERM, and so does a process that has just been forked off."""
     for _ in range(20):
         process = await forkserver.take()
@@ -36,7 +36,7 @@ async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver
         process.close()
 
 
-async def taken_until_none_is_left(forkserver: Forkserver, taken: list[Process]) -> None:
+async def taken_until_none_is_left(forkserver: ForkserverClient, taken: list[TaskProcess]) -> None:
     """Takes the process that is ready, if there is one, and one that must be forked."""
     for _ in range(2):
         process = await forkserver.take()
@@ -44,9 +44,9 @@ async def taken_until_none_is_left(forkserver: Forkserver, taken: list[Process])
 
 
 async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_died(
-    forkserver: Forkserver,
+    forkserver: ForkserverClient,
 ) -> None:
-    taken: list[Process] = [await forkserver.take()]
+    taken: list[TaskProcess] = [await forkserver.take()]
     died = parent_of(taken[0].pid)
     os.kill(died, signal.SIGKILL)
     assert gone(died)
@@ -63,7 +63,7 @@ async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_die
 
 
 async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
-    forkserver: Forkserver,
+    forkserver: ForkserverClient,
 ) -> None:
     first, last = await forkserver.take(), await forkserver.take()
     died = parent_of(first.pid)
@@ -78,7 +78,7 @@ async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
 
 
 async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_way(
-    forkserver: Forkserver,
+    forkserver: ForkserverClient,
 ) -> None:
     """The loop went on to watch a descriptor that was closed, and failed for whoever got its number next."""
     process = await forkserver.take()

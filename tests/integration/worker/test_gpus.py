@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.rig import Gate, Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import Gate, Rig, hungry_settings, memory_log, of, running, stream_of
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat
 from trackside.contracts.summaries import MetricPointsReported

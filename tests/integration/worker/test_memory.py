@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.rig import Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import Rig, hungry_settings, memory_log, of, running, stream_of
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -22,7 +22,7 @@ from trackside.contracts.tasks import (
 )
 from trackside.contracts.topics import Topics
 from trackside.worker.attempts.cgroups import cgroups_of
-from trackside.worker.reporting.journal import Placement
+from trackside.worker.reporting.journal import JournalEntry
 
 MIB = 2**20
 
@@ -153,7 +153,7 @@ async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(rig: Rig) -> None
 
 async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(rig: Rig, tmp_path: Path) -> None:
     incarnation = (await rig.joined()).incarnation
-    placement = Placement(stream_of("a"), "a", 1, 1, incarnation)
+    placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
     (tmp_path / "worker" / "endings" / f"{placement.key}.unfinished").symlink_to("/dev/full")
     end = of(await hungry(rig, {"report": [0.5]}), AttemptEnded)[0]
     assert end.end is AttemptEnd.FINISHED and end.result is not None
@@ -163,7 +163,7 @@ async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(rig: 
 
 async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(rig: Rig, tmp_path: Path) -> None:
     incarnation = (await rig.joined()).incarnation
-    placement = Placement(stream_of("a"), "a", 1, 1, incarnation)
+    placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
     (tmp_path / "worker" / "journal" / f"{placement.key}.unfinished").symlink_to("/dev/full")
     await rig.run("a", {}, task_type="hungry")
     refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.nvml.standin import GIB, UNKNOWN, FakeNvml
-from trackside.worker.host.devices import Place, gpu_places
-from trackside.worker.host.nvml import GpuError, GpuProcess, Nvml, Reading
-from trackside.worker.host.sampler import Owned, Watch
+from trackside.worker.host.devices import HostDevice, gpu_devices
+from trackside.worker.host.nvml import GpuError, GpuProcess, GpuReading, Nvml
+from trackside.worker.host.sampler import HostSampler, OwnedSession
 
 # A process of its own that finds the library by its name, as a worker does.
 LIST = """
@@ -43,8 +43,8 @@ def nvml(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]
 
 
 @pytest.fixture
-def places(nvml: Nvml) -> list[Place]:
-    return gpu_places(nvml)
+def places(nvml: Nvml) -> list[HostDevice]:
+    return gpu_devices(nvml)
 
 
 def listed(variables: dict[str, str]) -> tuple[list[dict[str, object]], list[str]]:
@@ -56,9 +56,9 @@ def listed(variables: dict[str, str]) -> tuple[list[dict[str, object]], list[str
     return json.loads(devices), lines
 
 
-def read(nvml: Nvml, uuid: str) -> Reading:
+def read(nvml: Nvml, uuid: str) -> GpuReading:
     found = nvml.readings([uuid])[uuid]
-    assert isinstance(found, Reading), found
+    assert isinstance(found, GpuReading), found
     return found
 
 
@@ -110,7 +110,7 @@ def test_a_gpu_that_is_lost_from_the_start_is_left_out(fake_nvml: FakeNvml, nvml
 
 def test_a_reading_tells_memory_utilisation_and_processes(fake_nvml: FakeNvml, nvml: Nvml) -> None:
     fake_nvml.set(1, processes=[(11, 2 * GIB), (12, UNKNOWN)], used=5 * GIB, reserved=GIB, utilisation=73)
-    assert read(nvml, fake_nvml.uuid(1)) == Reading(
+    assert read(nvml, fake_nvml.uuid(1)) == GpuReading(
         used_bytes=5 * GIB,
         reserved_bytes=GIB,
         utilisation_percent=73,
@@ -149,7 +149,7 @@ def test_fm19_a_gpu_that_fails_hides_no_other(fake_nvml: FakeNvml, nvml: Nvml, c
     fake_nvml.lose(2, code)
     found = nvml.readings([fake_nvml.uuid(index) for index in range(4)])
     answers = list(found.values())
-    assert [isinstance(answer, Reading) for answer in answers] == [True, True, False, True]
+    assert [isinstance(answer, GpuReading) for answer in answers] == [True, True, False, True]
     assert isinstance(answers[2], GpuError)
     assert answers[2].gone is gone
     fake_nvml.recover(2)
@@ -160,7 +160,7 @@ def test_fm19_a_gpu_that_reported_an_xid_has_failed(fake_nvml: FakeNvml, nvml: N
     nvml.gpus()
     fake_nvml.xid(1, 79)
     found = nvml.readings([fake_nvml.uuid(0), fake_nvml.uuid(1)])
-    assert isinstance(found[fake_nvml.uuid(0)], Reading)
+    assert isinstance(found[fake_nvml.uuid(0)], GpuReading)
     failed = found[fake_nvml.uuid(1)]
     assert isinstance(failed, GpuError)
     assert (failed.gone, failed.reason) == (True, "the driver reported Xid 79")
@@ -179,24 +179,24 @@ class Failures(list[tuple[str, str]]):
         self.append((device_id, reason))
 
 
-def watch(
-    places: list[Place],
+def sampler(
+    places: list[HostDevice],
     nvml: Nvml,
     failures: Failures,
-    owned: Callable[[], list[Owned]] = list,
+    owned: Callable[[], list[OwnedSession]] = list,
     interval_s: float = 60.0,
-) -> Watch:
+) -> HostSampler:
     """Makes a watch that looks when it is told to, and waits `interval_s` for the driver's answer."""
-    return Watch(places, nvml, owned, failures, interval_s=interval_s, patience_s=60.0)
+    return HostSampler(places, nvml, owned, failures, interval_s=interval_s, driver_timeout_s=60.0)
 
 
 async def test_the_watch_tells_what_each_task_and_what_others_use(
-    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place]
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[HostDevice]
 ) -> None:
     with task() as (pid, other):
         fake_nvml.set(1, processes=[(pid, GIB), (other, GIB), (1, 3 * GIB)], utilisation=50)
-        looking = watch(places, nvml, Failures(), lambda: [Owned("t", pid, ("gpu-1",))])
-        first = await looking.look()
+        looking = sampler(places, nvml, Failures(), lambda: [OwnedSession("t", pid, ("gpu-1",))])
+        first = await looking.sample()
         use = first.tasks["t"]
         assert use.usage.cuda_memory_bytes_by_device == {"gpu-1": 2 * GIB}
         assert 1 << 20 < use.usage.memory_bytes < GIB
@@ -204,25 +204,25 @@ async def test_the_watch_tells_what_each_task_and_what_others_use(
         assert (told.used_bytes, told.foreign_bytes, told.utilisation) == (5 * GIB, 3 * GIB, 50)
         assert 0 < first.foreign_bytes < first.host.memory_bytes
         fake_nvml.set(1, processes=[(pid, 4 * GIB)])
-        await looking.look()
+        await looking.sample()
         fake_nvml.set(1, processes=[])
-        last = (await looking.look()).tasks["t"]
+        last = (await looking.sample()).tasks["t"]
         assert last.usage.cuda_memory_bytes_by_device == {}
         assert looking.peak("t").cuda_memory_bytes_by_device == {"gpu-1": 4 * GIB}
-    ended = (await looking.look()).tasks["t"]
+    ended = (await looking.sample()).tasks["t"]
     assert ended.usage.memory_bytes == 0
     assert ended.peak.memory_bytes >= use.usage.memory_bytes
 
 
 async def test_fm19_a_gpu_that_falls_off_the_bus_is_told_once(
-    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place]
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[HostDevice]
 ) -> None:
     failures = Failures()
-    looking = watch(places, nvml, failures)
-    await looking.look()
+    looking = sampler(places, nvml, failures)
+    await looking.sample()
     fake_nvml.lose(2)
-    await looking.look()
-    snapshot = await looking.look()
+    await looking.sample()
+    snapshot = await looking.sample()
     assert failures == [("gpu-2", "GPU is lost")]
     assert snapshot.devices.keys() == {"gpu-0", "gpu-1", "gpu-3"}
 
@@ -239,43 +239,43 @@ class Clock:
 
 
 async def test_a_driver_that_never_answers_keeps_nobody_waiting(
-    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[HostDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures, clock = Failures(), Clock()
     monkeypatch.setattr("trackside.worker.host.sampler.time", clock)
-    looking = watch(places, nvml, failures, interval_s=0.02)
-    while not (await looking.look()).devices:  # the thread that asks may begin late
+    looking = sampler(places, nvml, failures, interval_s=0.02)
+    while not (await looking.sample()).devices:  # the thread that asks may begin late
         pass
     fake_nvml.hang()
     try:
-        assert (await looking.look()).devices.keys() == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}
+        assert (await looking.sample()).devices.keys() == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}
         assert failures == []
         clock.now_s += 61
-        await looking.look()
-        await looking.look()
+        await looking.sample()
+        await looking.sample()
     finally:
         fake_nvml.resume()
     assert [device_id for device_id, _ in failures] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
     assert failures[0][1] == "the driver has not answered for 61 s"
-    while not (await looking.look()).devices:  # the thread that asks has its answer before the test ends
+    while not (await looking.sample()).devices:  # the thread that asks has its answer before the test ends
         pass
 
 
 async def test_fm_13_a_worker_that_slept_while_it_asked_the_driver_gives_it_time_to_answer(
-    fake_nvml: FakeNvml, nvml: Nvml, places: list[Place], monkeypatch: pytest.MonkeyPatch
+    fake_nvml: FakeNvml, nvml: Nvml, places: list[HostDevice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All its GPUs had failed, for good."""
     failures, clock = Failures(), Clock()
     monkeypatch.setattr("trackside.worker.host.sampler.time", clock)
-    looking = watch(places, nvml, failures, interval_s=0.02)
+    looking = sampler(places, nvml, failures, interval_s=0.02)
     fake_nvml.hang()
     try:
-        await looking.look()
+        await looking.sample()
         clock.now_s += 61  # the thread that asks has slept as long
-        await looking.look()
+        await looking.sample()
     finally:
         fake_nvml.resume()
     clock.now_s = 1_000.0
-    while not (await looking.look()).devices:
+    while not (await looking.sample()).devices:
         pass
     assert failures == []

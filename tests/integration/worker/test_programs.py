@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.worker.harness import EXAMPLES, LIMIT_S, of, stream_of
 from tests.integration.worker.programs import PYTHON, started, task_of
-from tests.integration.worker.rig import EXAMPLES, LIMIT_S, of, stream_of
-from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
+from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.rig import (
+from tests.integration.worker.harness import (
     Gate,
     Rig,
     alive,
@@ -24,7 +24,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.worker.child.protocol import spoken
+from trackside.worker.child.control_states import spoken
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.rig import Rig, alive, memory_log, of, running, settings_for, stream_of
+from tests.integration.worker.harness import Rig, alive, memory_log, of, running, settings_for, stream_of
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (

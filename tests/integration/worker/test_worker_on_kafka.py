@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.rig import EXAMPLES, LIMIT_S, Rig, alive, of
+from tests.integration.worker.harness import EXAMPLES, LIMIT_S, Rig, alive, of
 from tests.stack import Servers
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged

@@ -1,6 +1,6 @@
 """Places for tasks: GPUs by the names CUDA wants, slots of the CPU with their share of the memory."""
 
-from trackside.worker.host.devices import cpu_places, gpu_places
+from trackside.worker.host.devices import cpu_devices, gpu_devices
 from trackside.worker.host.nvml import Gpu, GpuError, Nvml
 
 
@@ -18,7 +18,7 @@ class Listed(Nvml):
 
 
 def test_a_gpu_is_given_to_tasks_by_its_uuid() -> None:
-    (place,) = gpu_places(Listed([Gpu(index=3, uuid="GPU-3", name="H200", memory_bytes=1000)]))
+    (place,) = gpu_devices(Listed([Gpu(index=3, uuid="GPU-3", name="H200", memory_bytes=1000)]))
     assert (place.id, place.device.kind, place.device.index, place.device.uuid) == (
         "gpu-3",
         "gpu",
@@ -30,12 +30,12 @@ def test_a_gpu_is_given_to_tasks_by_its_uuid() -> None:
 
 
 def test_a_driver_that_fails_means_no_gpus() -> None:
-    assert gpu_places(Listed(GpuError("Driver Not Loaded"))) == []
+    assert gpu_devices(Listed(GpuError("Driver Not Loaded"))) == []
 
 
 def test_cpu_slots_share_the_memory_of_the_host() -> None:
-    places = cpu_places(4, 1000)
+    places = cpu_devices(4, 1000)
     assert [place.id for place in places] == ["cpu-0", "cpu-1", "cpu-2", "cpu-3"]
     assert {place.device.memory_bytes for place in places} == {250}
     assert {place.cuda_visible_devices for place in places} == {""}
-    assert cpu_places(0, 1000) == []
+    assert cpu_devices(0, 1000) == []

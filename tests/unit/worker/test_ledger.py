@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trackside.contracts.fleet import Device
-from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Claim, Holding, Ledger, Stage
+from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Allocation, Claim, Ledger, Stage
 
 GIB = 2**30
 
@@ -25,10 +25,10 @@ def claim(
     return Claim(device_ids, int(host * GIB), int(cuda * GIB), whole, raised)
 
 
-def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Holding:
-    holding = Holding(key, wanted, stage)
-    known.put(key, holding)
-    return holding
+def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Allocation:
+    allocation = Allocation(key, wanted, stage)
+    known.put(key, allocation)
+    return allocation
 
 
 def code_on_devices(known: Ledger, wanted: Claim) -> str | None:
@@ -61,9 +61,9 @@ def test_t18_two_that_have_not_allocated_yet_do_not_fit_twice() -> None:
 
 def test_t18_what_was_seen_counts_where_it_is_more_than_what_was_reserved() -> None:
     known = ledger("gpu-0", memory_gib=64)
-    holding = put(known, "a", claim("gpu-0", host=1, cuda=1))
-    holding.saw(60 * GIB, 14 * GIB)
-    holding.saw(2 * GIB, 2 * GIB)
+    allocation = put(known, "a", claim("gpu-0", host=1, cuda=1))
+    allocation.record_usage(60 * GIB, 14 * GIB)
+    allocation.record_usage(2 * GIB, 2 * GIB)
     assert code_on_devices(known, claim("gpu-0", cuda=3)) == "out_of_memory"
     assert known.on_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
 
@@ -105,7 +105,7 @@ def test_only_so_many_tasks_have_a_process() -> None:
     put(known, "a", claim("cpu-0"), Stage.LOADED)
     refusal = known.on_host(claim("cpu-1"), HAS_PROCESS)
     assert refusal is not None and refusal.code == "too_many_tasks"
-    assert known.on_host(claim("cpu-0"), HAS_PROCESS, but={"a"}) is None
+    assert known.on_host(claim("cpu-0"), HAS_PROCESS, excluded={"a"}) is None
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_t18_whatever_comes_and_goes_nothing_is_given_twice(moves: list[Claim | 
         room = known.on_devices(move, HAS_DEVICES) or known.on_host(move, HAS_PROCESS)
         if room is None:
             put(known, str(number), move)
-        has = list(known.holdings.values())
+        has = list(known.allocations.values())
         assert len(has) <= 5 and sum(each.memory_bytes for each in has) <= 64 * GIB
         for device_id, found in known.devices.items():
             there = [each for each in has if device_id in each.claim.device_ids]

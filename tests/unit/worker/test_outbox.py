@@ -9,7 +9,7 @@ from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.telemetry.health import Health
 from trackside.worker.reporting import outbox
-from trackside.worker.reporting.outbox import Outbox
+from trackside.worker.reporting.outbox import WorkerOutbox
 
 TOPICS = Topics("t.")
 
@@ -42,10 +42,10 @@ class ShakyLog(MemoryLog):
         return await super().append(topic, partition, batch)
 
 
-async def sent(log: ShakyLog, health: Health, values: Sequence[str]) -> Outbox:
+async def sent(log: ShakyLog, health: Health, values: Sequence[str]) -> WorkerOutbox:
     await log.ensure(TOPICS.shared)
     async with asyncio.TaskGroup() as group:
-        box = Outbox(log, health, group)
+        box = WorkerOutbox(log, health, group)
         for value in values:
             box.event(TOPICS.events, record(value))
             await asyncio.sleep(0)
@@ -82,7 +82,7 @@ async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted
     log = ShakyLog()
     await log.ensure(TOPICS.shared)
     async with asyncio.TaskGroup() as group:
-        box = Outbox(log, Health("worker"), group)
+        box = WorkerOutbox(log, Health("worker"), group)
         box.summary(TOPICS.metrics, record("under way"))
         await asyncio.sleep(0)
         for number in range(outbox.MAX_WAITING_SUMMARIES + 3):
@@ -99,7 +99,7 @@ async def test_whoever_asks_hears_where_its_event_landed() -> None:
     await log.ensure(TOPICS.shared)
     heard: list[int] = []
     async with asyncio.TaskGroup() as group:
-        box = Outbox(log, Health("worker"), group)
+        box = WorkerOutbox(log, Health("worker"), group)
         for value in ("1", "2", "3"):
             box.event(TOPICS.events, record(value), lambda appended: heard.append(appended.offset))
         log.gate.set()

@@ -43,7 +43,7 @@ from trackside.simulation.worker_disk import (
     key_of,
     placement_of,
 )
-from trackside.worker.placements.fencing import Tokens, Verdict
+from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
@@ -85,7 +85,7 @@ class _Incarnation:
         self._outbox = outbox
         self._chance = chance
         self._id = new_id()
-        self._tokens = Tokens(self._id, (TASK_TYPE,))
+        self._fencing = FencingTable(self._id, (TASK_TYPE,))
         self._here: dict[Key, Placement] = {}
         self._busy: dict[str, Key] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
@@ -208,58 +208,58 @@ class _Incarnation:
                 self._recall(command)
 
     def _run(self, command: RunTask) -> None:
-        verdict = self._tokens.judge_run(command)
-        if verdict is Verdict.ANSWER_AGAIN:
+        verdict = self._fencing.action_for_run(command)
+        if verdict is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        if verdict is not Verdict.RUN:
+        if verdict is not CommandAction.RUN:
             return
         placement = placement_of(command, tuple(command.device_ids), command.parameters, command.wait)
         token = (command.attempt, command.placement)
         if self._is_busy(placement) and not command.wait:
             refused = TaskRefused(**placement.token, incarnation=self._id, code="busy", message="is busy")
-            self._tokens.answered(command.task_id, token, refused)
+            self._fencing.record_answer(command.task_id, token, refused)
             self._say(placement, refused)
             return
         for older in [key for key in self._here if key[0] == command.task_id]:
             self._end_early(self._here[older], AttemptEnd.LOST)
-        self._tokens.came(command.task_id, token)
+        self._fencing.record_accepted(command.task_id, token)
         self._worker.disk.journal[placement.key] = placement
         self._here[placement.key] = placement
         self._advance()
 
     def _stop(self, command: StopTask) -> None:
-        verdict = self._tokens.judge_stop(command)
-        if verdict is Verdict.STOP:
+        verdict = self._fencing.action_for_stop(command)
+        if verdict is CommandAction.STOP:
             self._end_early(self._here[key_of(command)], AttemptEnd(command.end))
-        elif verdict is Verdict.ANSWER_AGAIN:
+        elif verdict is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        elif verdict is Verdict.NEVER_RUN:
+        elif verdict is CommandAction.NEVER_RUN:
             placement = self._bury(command)
             ended = self._ended(placement, AttemptEnd(command.end))
-            self._tokens.answered(command.task_id, placement.key[1:], ended)
+            self._fencing.record_answer(command.task_id, placement.key[1:], ended)
             self._say(placement, ended)
 
     def _recall(self, command: RecallTask) -> None:
-        verdict = self._tokens.judge_recall(command)
-        if verdict is Verdict.ANSWER_AGAIN:
+        verdict = self._fencing.action_for_recall(command)
+        if verdict is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        elif verdict is Verdict.RETURN:
+        elif verdict is CommandAction.RETURN:
             placement = self._here.pop(key_of(command))
             self._return(placement)
-        elif verdict is Verdict.NEVER_RUN:
+        elif verdict is CommandAction.NEVER_RUN:
             self._return(self._bury(command))
 
     def _return(self, placement: Placement) -> None:
         task_id, token = placement.key[0], placement.key[1:]
-        self._tokens.left(task_id, token)
+        self._fencing.record_finished(task_id, token)
         returned = TaskReturned(**placement.token, incarnation=self._id)
-        self._tokens.answered(task_id, token, returned)
+        self._fencing.record_answer(task_id, token, returned)
         self._say(placement, returned, placement)
 
     def _bury(self, command: StopTask | RecallTask) -> Placement:
         """Notes that a placement must never run, whenever its command comes."""
         placement = placement_of(command, (), {}, wait=True)
-        self._tokens.buried(command.task_id, placement.key[1:])
+        self._fencing.record_forbidden(command.task_id, placement.key[1:])
         return placement
 
     def _end_early(self, placement: Placement, end: AttemptEnd) -> None:
@@ -271,7 +271,7 @@ class _Incarnation:
             self._conclude(placement, end)
 
     def _answer_again(self, command: RunTask | StopTask | RecallTask) -> None:
-        answer = self._tokens.tasks[command.task_id].answer
+        answer = self._fencing.tasks[command.task_id].answer
         if answer is not None:
             self._say(placement_of(command, (), {}, wait=False), answer)
 
@@ -285,12 +285,12 @@ class _Incarnation:
                 placement.begun = True
                 self._worker.disk.begun[placement.key] += 1
                 self._busy |= dict.fromkeys(placement.device_ids, placement.key)
-                self._tokens.begun(placement.key[0], placement.key[1:])
+                self._fencing.record_begun(placement.key[0], placement.key[1:])
                 self._begin(placement)
 
     def _begin(self, placement: Placement) -> None:
         accepted = TaskAccepted(**placement.token, incarnation=self._id)
-        self._tokens.answered(placement.key[0], placement.key[1:], accepted)
+        self._fencing.record_answer(placement.key[0], placement.key[1:], accepted)
         self._say(placement, accepted)
         for status in PHASES:
             changed = TaskStatusChanged(**placement.token, incarnation=self._id, status=status)
@@ -323,9 +323,9 @@ class _Incarnation:
         self._advance()
 
     def _conclude(self, placement: Placement, end: AttemptEnd) -> None:
-        self._tokens.left(placement.key[0], placement.key[1:])
+        self._fencing.record_finished(placement.key[0], placement.key[1:])
         ended = self._ended(placement, end)
-        self._tokens.answered(placement.key[0], placement.key[1:], ended)
+        self._fencing.record_answer(placement.key[0], placement.key[1:], ended)
         self._say(placement, ended, placement)
 
     def _values(self, placement: Placement) -> list[float]:

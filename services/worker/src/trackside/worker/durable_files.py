@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 
-def write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a JSON file that no reader sees half written; a power cut may take it until it is synced."""
+def write_atomically(path: Path, document: Mapping[str, Any]) -> None:
+    """Writes a JSON file atomically; a power cut may lose it until it is synced. Raises OSError."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(document), "utf-8")
     unfinished.rename(path)
 
 
 def sync(path: Path) -> None:
-    """Brings a file that was written whole to the disk, if it is still there. Raises OSError."""
+    """Syncs a file and its directory to the disk; a missing file is ignored. Raises OSError."""
     try:
         _sync(path)
         _sync(path.parent)
-    except FileNotFoundError:  # what it says is in the log already
+    except FileNotFoundError:  # it was removed: its content is in the log
         return
 
 

@@ -1,7 +1,7 @@
-"""The host and its devices as series for Prometheus: memory, reservations, use, tasks.
+"""Prometheus gauges of the host and its devices: memory, reservations, use, tasks.
 
-A GPU is as its driver tells; a CPU slot is what its task uses, for nothing else is its own. Tasks have series
-of their own in the topic of metrics: by their ids here, they would be too many for Prometheus.
+GPUs are reported as their driver measures them, a CPU slot as what its task uses. Series of single tasks are
+in the metrics topic: labelled by task id they would be too many for Prometheus.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from trackside.worker.placements.ledger import HAS_DEVICES, Ledger
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """A device now: bytes, percent of a GPU or of one core (None if unknown), tasks that have it."""
+    """The use of a device: bytes, percent of a GPU or of one core (None if unknown), tasks on it."""
 
     total_bytes: int
     used_bytes: int
@@ -26,49 +26,49 @@ class DeviceUse:
 
 
 def device_uses(snapshot: Snapshot, ledger: Ledger, usages: Mapping[str, Usage]) -> dict[str, DeviceUse]:
-    """Gives the devices that answer; `usages` are those of the ledger's holdings, by their keys."""
+    """Returns the use of the devices that answer; `usages` are by the keys of the ledger's allocations."""
     found = {}
     for device_id, device in ledger.devices.items():
-        on_it = {
-            key: holding
-            for key, holding in ledger.holdings.items()
-            if device_id in holding.claim.device_ids and holding.stage in HAS_DEVICES
+        present = {
+            key: allocation
+            for key, allocation in ledger.allocations.items()
+            if device_id in allocation.claim.device_ids and allocation.stage in HAS_DEVICES
         }
-        theirs = [usages[key] for key in on_it if key in usages]
+        present_usages = [usages[key] for key in present if key in usages]
         if device.kind == "cpu":
-            used = sum(usage.memory_bytes for usage in theirs)
-            percent: float | None = round(sum(usage.cpu_percent for usage in theirs), 1)
-            reserved = sum(holding.memory_bytes for holding in on_it.values())
+            used = sum(usage.memory_bytes for usage in present_usages)
+            percent: float | None = round(sum(usage.cpu_percent for usage in present_usages), 1)
+            reserved = sum(allocation.memory_bytes for allocation in present.values())
         elif (reading := snapshot.devices.get(device_id)) is not None:
             used, percent = reading.used_bytes, reading.utilisation
-            reserved = sum(holding.cuda_memory_bytes for holding in on_it.values())
+            reserved = sum(allocation.cuda_memory_bytes for allocation in present.values())
         else:  # it has failed
             continue
-        found[device_id] = DeviceUse(device.memory_bytes, used, reserved, percent, len(on_it))
+        found[device_id] = DeviceUse(device.memory_bytes, used, reserved, percent, len(present))
     return found
 
 
 class Gauges:
-    """Sets the gauges of one worker process, and takes back those of devices that have failed."""
+    """Sets the gauges of one worker process, and removes those of failed devices."""
 
     def __init__(self) -> None:
-        self._shown: set[tuple[GaugeName, str]] = set()
+        self._exported: set[tuple[GaugeName, str]] = set()
 
     def set(self, snapshot: Snapshot, ledger: Ledger, usages: Mapping[str, Usage]) -> None:
-        """Shows what was seen last."""
+        """Sets all gauges to the last sample."""
         metrics.gauge("trackside.worker.host_memory.bytes").set(snapshot.host.memory_bytes)
         metrics.gauge("trackside.worker.host_available.bytes").set(snapshot.host.available_bytes)
         metrics.gauge("trackside.worker.host_processor.percent").set(round(snapshot.cpu_percent, 1))
-        shown: dict[tuple[GaugeName, str], float] = {}
+        values: dict[tuple[GaugeName, str], float] = {}
         for device_id, use in device_uses(snapshot, ledger, usages).items():
-            shown["trackside.worker.device_total.bytes", device_id] = use.total_bytes
-            shown["trackside.worker.device_memory.bytes", device_id] = use.used_bytes
-            shown["trackside.worker.device_reserved.bytes", device_id] = use.reserved_bytes
-            shown["trackside.worker.device.tasks", device_id] = use.tasks
+            values["trackside.worker.device_total.bytes", device_id] = use.total_bytes
+            values["trackside.worker.device_memory.bytes", device_id] = use.used_bytes
+            values["trackside.worker.device_reserved.bytes", device_id] = use.reserved_bytes
+            values["trackside.worker.device.tasks", device_id] = use.tasks
             if use.percent is not None:
-                shown["trackside.worker.device_utilisation.percent", device_id] = use.percent
-        for (name, device_id), value in shown.items():
+                values["trackside.worker.device_utilisation.percent", device_id] = use.percent
+        for (name, device_id), value in values.items():
             metrics.gauge(name).labels(device=device_id).set(value)
-        for name, device_id in sorted(self._shown - shown.keys()):
+        for name, device_id in sorted(self._exported - values.keys()):
             metrics.gauge(name).remove(device_id)
-        self._shown = set(shown)
+        self._exported = set(values)

@@ -1,4 +1,4 @@
-"""One incarnation of the worker: obeys its device topics, gives signs of life, hears of its own loss."""
+"""One incarnation of the worker: executes device commands, sends heartbeats, notices its own loss."""
 
 import asyncio
 import contextlib
@@ -14,76 +14,82 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
-from trackside.worker.catalogue.catalogue import Catalogue
-from trackside.worker.placements.fencing import Refusal, Tokens, Verdict
-from trackside.worker.placements.placement import GiveBack, placement_of
-from trackside.worker.placements.placements import Placements
-from trackside.worker.reporting.reporter import Reporter, Voice
+from trackside.worker.catalogue.task_catalogue import TaskCatalogue
+from trackside.worker.placements.controller import PlacementController
+from trackside.worker.placements.fencing import CommandAction, FencingTable, Refusal
+from trackside.worker.placements.local_placement import GiveBack, journal_entry_of
+from trackside.worker.reporting.reporter import Publisher, Reporter
 
 log = structlog.get_logger("trackside.worker")
 
 READ_S = 1.0
-GUARD_S = 0.1
-MARGIN_S = 3.0
-"""How long before its lease runs out a worker that the log doesn't answer ends its exclusive tasks."""
+LEASE_CHECK_S = 0.1
+LEASE_MARGIN_S = 3.0
+"""Seconds before the end of its lease at which a worker without contact to the log ends exclusive tasks."""
 
 
 class Incarnation:
-    """One life of a worker between a join and a loss; `lost` is set when the log says it is over."""
+    """A worker between its join and its loss; `lost` is set when WorkerLost for it is in the log."""
 
-    def __init__(self, tokens: Tokens, placements: Placements, catalogue: Catalogue, voice: Voice) -> None:
-        self.id = tokens.incarnation
+    def __init__(
+        self,
+        fencing: FencingTable,
+        placements: PlacementController,
+        catalogue: TaskCatalogue,
+        publisher: Publisher,
+    ) -> None:
+        self.id = fencing.incarnation
         self.lost = asyncio.Event()
         self.placements = placements
-        self._tokens = tokens
+        self._fencing = fencing
         self._catalogue = catalogue
-        self._voice = voice
-        self._heard_s = monotonic_s()
+        self._publisher = publisher
+        self._contact_s = monotonic_s()
 
-    async def obey(self, log_: Log, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads the device topics and does what they say, for ever."""
+    async def execute_commands(self, log_: Log, starts: Mapping[TopicPartition, int]) -> None:
+        """Executes the commands of the device topics until it is cancelled."""
         reader = log_.reader(starts)
         try:
             while True:
                 try:
                     entries = await reader.read(READ_S)
-                except OffsetGoneError:  # commands as old as that were meant for another incarnation
+                except OffsetGoneError:  # commands that old were for another incarnation
                     reader.assign({place: (await log_.beginnings(place[0]))[place[1]] for place in starts})
                     continue
                 except TransientError as error:
-                    log.info("device topics don't answer", reason=str(error))
+                    log.info("device topics can't be read", reason=str(error))
                     await asyncio.sleep(READ_S)
                     continue
                 for entry in entries:
-                    self._obey_entry(entry)
+                    self._execute(entry)
         finally:
             await reader.close()
 
-    async def beat(
-        self, log_: Log, every_s: float, seen: Callable[[WorkerHeartbeat], WorkerHeartbeat]
+    async def send_heartbeats(
+        self, log_: Log, every_s: float, with_readings: Callable[[WorkerHeartbeat], WorkerHeartbeat]
     ) -> None:
-        """Gives signs of life, for ever. One that can't be given is left out: the next says it all.
+        """Sends heartbeats until it is cancelled. One that can't be sent is skipped: each one is complete.
 
-        `seen` adds what is known of devices and host.
+        `with_readings` adds the last readings of devices and host.
         """
-        topic = self._voice.topics.heartbeats.name
+        topic = self._publisher.topics.heartbeats.name
         while True:
-            began_s, beat = monotonic_s(), seen(self._heartbeat())
+            began_s, heartbeat = monotonic_s(), with_readings(self._heartbeat())
             with contextlib.suppress(TransientError):
-                await log_.publish(topic, 0, self._voice.writer.single(beat.worker_id, beat))
-                self._heard_s = began_s
+                await log_.publish(topic, 0, self._publisher.writer.single(heartbeat.worker_id, heartbeat))
+                self._contact_s = began_s
             await asyncio.sleep(every_s)
 
     def _heartbeat(self) -> WorkerHeartbeat:
         return WorkerHeartbeat(
-            worker_id=self._voice.writer.instance,
+            worker_id=self._publisher.writer.instance,
             incarnation=self.id,
             running=self.placements.running(),
         )
 
     async def watch_fleet(self, log_: Log, start: int) -> None:
-        """Reads the fleet until it says that this incarnation is lost."""
-        reader = log_.reader({(self._voice.topics.fleet.name, 0): start})
+        """Reads the fleet topic until it reports that this incarnation is lost."""
+        reader = log_.reader({(self._publisher.topics.fleet.name, 0): start})
         try:
             while not self.lost.is_set():
                 try:
@@ -99,40 +105,43 @@ class Incarnation:
             await reader.close()
 
     async def guard_exclusive(self) -> None:
-        """Ends exclusive tasks before somebody may take this worker, which has just joined, for lost.
+        """Ends exclusive tasks before the scheduler may declare this worker lost; begins at the join.
 
-        That is MARGIN_S before the lease is over that the scheduler gave with the task, or half a lease
-        where it is shorter than twice that.
+        They end LEASE_MARGIN_S before the end of the lease in their RunTask, but not before half of it.
         """
-        self._heard_s = monotonic_s()
+        self._contact_s = monotonic_s()
         while True:
-            self._end_exclusive(monotonic_s() - self._heard_s)
-            await asyncio.sleep(GUARD_S)
+            self._end_exclusive(monotonic_s() - self._contact_s)
+            await asyncio.sleep(LEASE_CHECK_S)
 
     def _end_exclusive(self, silent_s: float) -> None:
-        for held in list(self.placements.here.values()):
-            lease_s = held.command.lease_s
-            over = silent_s > max(lease_s - MARGIN_S, lease_s / 2)
-            if over and held.command.exclusive and held.asked is None:
-                log.warning("the log is silent: an exclusive task ends", task=held.key, silent_s=silent_s)
-                held.decide(GiveBack())
-                held.stop(AttemptEnd.LOST, 0)
+        for placement in list(self.placements.active.values()):
+            lease_s = placement.command.lease_s
+            over = silent_s > max(lease_s - LEASE_MARGIN_S, lease_s / 2)
+            if over and placement.command.exclusive and placement.requested_end is None:
+                log.warning(
+                    "no contact to the log: an exclusive task ends", task=placement.key, silent_s=silent_s
+                )
+                placement.decide(GiveBack())
+                placement.stop(AttemptEnd.LOST, 0)
 
     def device_failed(self, device_id: str, reason: str) -> None:
-        """Says that a device has failed; what runs there is lost, what waits for it is given back."""
+        """Reports a failed device; tasks on it are lost, those that wait for it are given back."""
         self.placements.ledger.failed[device_id] = reason
-        worker_id = self._voice.writer.instance
+        worker_id = self._publisher.writer.instance
         failed = DeviceUnhealthy(
             worker_id=worker_id, incarnation=self.id, device_id=device_id, reason=reason[:1_000]
         )
-        self._voice.outbox.event(self._voice.topics.fleet, self._voice.writer.single(worker_id, failed))
+        self._publisher.outbox.event(
+            self._publisher.topics.fleet, self._publisher.writer.single(worker_id, failed)
+        )
         self.placements.give_back(device_id)
         self.placements.warm.end_on(device_id)
-        for held in list(self.placements.here.values()):
-            if device_id in held.placement.device_ids:
-                held.stop(AttemptEnd.LOST, 0)
+        for placement in list(self.placements.active.values()):
+            if device_id in placement.entry.device_ids:
+                placement.stop(AttemptEnd.LOST, 0)
 
-    def _obey_entry(self, entry: Entry) -> None:
+    def _execute(self, entry: Entry) -> None:
         envelope, command = _decoded(entry)
         match command:
             case RunTask():
@@ -142,73 +151,73 @@ class Incarnation:
             case RecallTask():
                 self._recall(command, envelope.traceparent)
             case NextParameters():
-                self._go_on(command)
+                self._send_parameters(command)
             case _:
                 log.warning(
-                    "a record of a device topic is no command", topic=entry.topic, offset=entry.offset
+                    "a record of a device topic is not a command", topic=entry.topic, offset=entry.offset
                 )
 
     def _run(self, command: RunTask, traceparent: str) -> None:
-        verdict = self._tokens.judge_run(command)
-        if verdict is Verdict.RUN:
-            verdict = self._judge_parameters(command)
-        if verdict is Verdict.RUN:
+        action = self._fencing.action_for_run(command)
+        if action is CommandAction.RUN:
+            action = self._check_parameters(command)
+        if action is CommandAction.RUN:
             task_type = self._catalogue.tasks[command.task_type]
-            verdict = self.placements.take(command, task_type, traceparent) or Verdict.RUN
-        if isinstance(verdict, Refusal):
-            metrics.counter("trackside.worker.refused.tasks").labels(code=verdict.code).inc()
-            placement = placement_of(command, traceparent)
-            refused = Reporter(self._voice, placement).refused(verdict.code, verdict.message)
-            self._tokens.answered(command.task_id, placement.token, refused)
-        elif verdict is Verdict.ANSWER_AGAIN:
+            action = self.placements.take(command, task_type, traceparent) or CommandAction.RUN
+        if isinstance(action, Refusal):
+            metrics.counter("trackside.worker.refused.tasks").labels(code=action.code).inc()
+            entry = journal_entry_of(command, traceparent)
+            refused = Reporter(self._publisher, entry).refused(action.code, action.message)
+            self._fencing.record_answer(command.task_id, entry.token, refused)
+        elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, traceparent)
 
-    def _judge_parameters(self, command: RunTask) -> Verdict | Refusal:
+    def _check_parameters(self, command: RunTask) -> CommandAction | Refusal:
         reason = self._catalogue.violation_of(command.task_type, command.parameters)
-        return Verdict.RUN if reason is None else Refusal("bad_parameters", reason)
+        return CommandAction.RUN if reason is None else Refusal("bad_parameters", reason)
 
     def _stop(self, command: StopTask, traceparent: str) -> None:
-        verdict = self._tokens.judge_stop(command)
-        if verdict is Verdict.STOP:
+        action = self._fencing.action_for_stop(command)
+        if action is CommandAction.STOP:
             log.info("stopping a task", task=command.task_id, reason=command.reason)
-            held = self.placements.of_task(command.task_id)
-            assert held is not None, "it is known to be here"
-            held.stop(AttemptEnd(command.end))
-        elif verdict is Verdict.ANSWER_AGAIN:
+            placement = self.placements.of_task(command.task_id)
+            assert placement is not None, "it is on this worker"
+            placement.stop(AttemptEnd(command.end))
+        elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, traceparent)
-        elif verdict is Verdict.NEVER_RUN:
-            self.placements.bury(placement_of(command, traceparent), AttemptEnd(command.end))
+        elif action is CommandAction.NEVER_RUN:
+            self.placements.forbid(journal_entry_of(command, traceparent), AttemptEnd(command.end))
 
     def _recall(self, command: RecallTask, traceparent: str) -> None:
-        verdict = self._tokens.judge_recall(command)
-        if verdict is Verdict.RETURN:
-            held = self.placements.of_task(command.task_id)
-            assert held is not None, "it is known to be here"
-            held.decide(GiveBack())
-        elif verdict is Verdict.ANSWER_AGAIN:
+        action = self._fencing.action_for_recall(command)
+        if action is CommandAction.RETURN:
+            placement = self.placements.of_task(command.task_id)
+            assert placement is not None, "it is on this worker"
+            placement.decide(GiveBack())
+        elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command, traceparent)
-        elif verdict is Verdict.NEVER_RUN:
-            self.placements.bury(placement_of(command, traceparent), None)
+        elif action is CommandAction.NEVER_RUN:
+            self.placements.forbid(journal_entry_of(command, traceparent), None)
 
-    def _go_on(self, command: NextParameters) -> None:
-        held = self.placements.of_task(command.task_id) if self._tokens.is_here(command) else None
-        if held is not None and held.run is not None:
+    def _send_parameters(self, command: NextParameters) -> None:
+        placement = self.placements.of_task(command.task_id) if self._fencing.is_current(command) else None
+        if placement is not None and placement.run is not None:
             problem = None
             if command.parameters is not None:
-                problem = self._catalogue.violation_of(held.command.task_type, command.parameters)
-            held.run.go_on(command.request, command.parameters, problem or "")
+                problem = self._catalogue.violation_of(placement.command.task_type, command.parameters)
+            placement.run.send_parameters(command.request, command.parameters, problem or "")
 
     def _answer_again(self, command: RunTask | StopTask | RecallTask, traceparent: str) -> None:
-        answer = self._tokens.tasks[command.task_id].answer
-        if answer is not None:  # else it is still on its way into the journal, or waits for its devices
-            Reporter(self._voice, placement_of(command, traceparent)).again(answer)
+        answer = self._fencing.tasks[command.task_id].answer
+        if answer is not None:  # else it is being written to the journal, or waits for its devices
+            Reporter(self._publisher, journal_entry_of(command, traceparent)).resend(answer)
 
 
 def _decoded(entry: Entry) -> tuple[Envelope, Message | None]:
-    """Reads a record; None for one that can't be read."""
+    """Returns a record's envelope and message; None for a message that can't be decoded."""
     envelope = CODEC.envelope(entry.headers)
     try:
         return envelope, CODEC.decode(envelope, entry.value)
     except UndecodableError as error:
-        log.warning("unreadable record", topic=entry.topic, offset=entry.offset, reason=str(error)[:500])
+        log.warning("undecodable record", topic=entry.topic, offset=entry.offset, reason=str(error)[:500])
         return envelope, None

@@ -1,4 +1,4 @@
-"""Text that leaves a task: cleaned of what no reader can hold, cut to size, without secrets."""
+"""Text that leaves a task: without unstorable characters and secrets, cut to size."""
 
 import re
 
@@ -12,12 +12,12 @@ _ASSIGNED = re.compile(r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?ke
 
 
 def printable(text: str) -> str:
-    """Gives text without NUL and lone surrogates, which Postgres and UTF-8 can't hold."""
+    """Returns text without NUL and lone surrogates, which Postgres and UTF-8 can't store."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\\0")
 
 
 def cut(text: str, limit_bytes: int) -> str:
-    """Keeps the end of a text, at most `limit_bytes` of UTF-8; a cut one begins with a mark."""
+    """Returns the end of a text, at most `limit_bytes` of UTF-8; one that is cut begins with `[cut]`."""
     octets = text.encode()
     if len(octets) <= limit_bytes:
         return text
@@ -26,5 +26,5 @@ def cut(text: str, limit_bytes: int) -> str:
 
 
 def redact(text: str) -> str:
-    """Hides what looks like a secret: known prefixes, passwords in addresses, `password=...`."""
+    """Returns text without what looks like a secret: known prefixes, passwords in URLs, `password=...`."""
     return _ASSIGNED.sub(rf"\1\2{REDACTED}", _SECRET.sub(REDACTED, text))

@@ -12,13 +12,13 @@ from trackside.contracts.memory import Memory, bytes_of
 
 
 def host_as_id() -> str:
-    """Gives the host's name as an identifier: what doesn't belong in one becomes a dash."""
+    """Returns the host's name as an identifier: other characters become dashes."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname()).strip("-_")
     return name[:64] or "worker"
 
 
 class WorkerSettings(BaseSettings):
-    """What an operator may choose about one worker."""
+    """The settings of one worker."""
 
     model_config = SettingsConfigDict(env_prefix="TRACKSIDE_WORKER_", frozen=True)
 
@@ -35,10 +35,10 @@ class WorkerSettings(BaseSettings):
     )
     queues: str = Field("default", min_length=1, description="Queues to take tasks from, comma separated.")
     preload: str = Field(
-        "torch", description="Modules imported once, before tasks are forked off; comma separated."
+        "torch", description="Modules imported once, before tasks are forked; comma separated."
     )
     heartbeat_interval_s: float = Field(
-        1.0, gt=0, le=60, description="Time between two signs of life, s; well below the scheduler's lease."
+        1.0, gt=0, le=60, description="Time between two heartbeats, s; well below the scheduler's lease."
     )
     stop_grace_s: float = Field(
         5.0, ge=0, le=600, description="Time between SIGTERM and SIGKILL for a task that is stopped, s."
@@ -53,17 +53,17 @@ class WorkerSettings(BaseSettings):
         0,
         ge=0,
         le=1_000_000,
-        description="Processes and threads a task may have, where cgroups can be made; 0 for no limit.",
+        description="Processes and threads a task may have, where cgroups are available; 0 for no limit.",
     )
     host_reserve: Memory = Field(
         bytes_of("1GiB"),
-        description="Memory of the host that tasks don't get, in bytes or as 2GiB; of more than half, half.",
+        description="Host memory that tasks may not use, in bytes or as 2GiB; at most half of it.",
     )
     watch_interval_s: float = Field(
-        1.0, gt=0, le=60, description="Time between two looks at memory, devices and tasks, s."
+        1.0, gt=0, le=60, description="Time between two readings of memory, devices and tasks, s."
     )
     keep_workdirs: bool = Field(
-        False, description="Leave the working directories of tasks after their end is in the log."
+        False, description="Keep the working directories of tasks after their end is in the log."
     )
 
     @property

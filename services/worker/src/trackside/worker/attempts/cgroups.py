@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from trackside.worker.attempts.memory_pressure import counted
+from trackside.worker.attempts.memory_pressure import parse_oom_kills
 from trackside.worker.host.usage import ROOT, own_cgroups
 
 log = structlog.get_logger("trackside.worker")
@@ -87,7 +87,7 @@ class Cgroups:
             text = (folder / name / _KILLS[self.version]).read_text("utf-8")
         except OSError:  # it has none
             return None
-        return counted(text)
+        return parse_oom_kills(text)
 
     def _put(self, name: str, memory_bytes: int) -> None:
         limits = {"memory": memory_bytes, "pids": self.max_processes}

@@ -15,7 +15,7 @@ log = structlog.get_logger("trackside.worker")
 RETRY_S = 0.02
 
 
-class Locks:
+class DeviceLocks:
     """A lock file per device, held by the task's process itself, so it outlives a worker that is killed.
 
     The folder is one worker's own: whoever else has a lock file open is what is left of an earlier task.
@@ -29,7 +29,7 @@ class Locks:
         """Gives the lock file of a device."""
         return self._folder / f"{device_id}.lock"
 
-    async def taken(self, device_id: str, shared: bool = False) -> int:
+    async def acquire(self, device_id: str, shared: bool = False) -> int:
         """Waits until the device's last task is gone and gives a descriptor that holds the lock.
 
         A `shared` lock several tasks can have at once.
@@ -41,13 +41,13 @@ class Locks:
             await asyncio.sleep(RETRY_S)
         return descriptor
 
-    async def free(self, device_id: str) -> None:
+    async def wait_until_free(self, device_id: str) -> None:
         """Waits until the device's last task is gone."""
-        os.close(await self.taken(device_id))
+        os.close(await self.acquire(device_id))
 
 
 def try_lock(path: Path, shared: bool = False) -> int | None:
-    """Locks a file and gives the descriptor that holds the lock; None if another process has it."""
+    """DeviceLocks a file and gives the descriptor that holds the lock; None if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

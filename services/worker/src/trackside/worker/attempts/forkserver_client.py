@@ -37,7 +37,7 @@ class ForkserverGoneError(Exception):
 
 
 @dataclass(slots=True)
-class Process:
+class TaskProcess:
     """A process forked off: its pid, our ends of its channel and output, and how it ends.
 
     `exited` gets the exit code, negative for a signal; ForkserverGoneError if nobody can know it.
@@ -85,7 +85,7 @@ def allowed_environment(host: Mapping[str, str], more: Sequence[str] = ()) -> di
     return {name: host[name] for name in (*ALLOWED_VARIABLES, *more) if name in host}
 
 
-class Forkserver:
+class ForkserverClient:
     """One forkserver process; start it from the main thread, with whose end it ends."""
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class Forkserver:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
-        self._spare: Process | None = None
+        self._spare: TaskProcess | None = None
         self._refilling: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Mapping[str, str]] | None = None
 
@@ -132,7 +132,7 @@ class Forkserver:
         for module, reason in (await self._ready).items():
             log.warning("module not preloaded", module=module, reason=reason)
 
-    async def take(self) -> Process:
+    async def take(self) -> TaskProcess:
         """Gives a process that waits for its assignment: the one kept ready, or a new one.
 
         Starts a new forkserver if the last one has died. Raises ForkserverGoneError if this one does, and
@@ -157,7 +157,7 @@ class Forkserver:
             else:
                 self._spare = spare
 
-    async def _fork(self) -> Process:
+    async def _fork(self) -> TaskProcess:
         if self._control is None:
             raise ForkserverGoneError("the forkserver has died")
         loop = asyncio.get_running_loop()
@@ -173,20 +173,20 @@ class Forkserver:
             socket.send_fds(self._control, [json.dumps({"fork": number}).encode()], handed_over)
             pid = await started
         except (BrokenPipeError, ConnectionResetError) as error:
-            Process(number, 0, ours, stdout, stderr, exited).close()
+            TaskProcess(number, 0, ours, stdout, stderr, exited).close()
             raise ForkserverGoneError("the forkserver has died") from error
         except BaseException:
-            Process(number, 0, ours, stdout, stderr, exited).close()
+            TaskProcess(number, 0, ours, stdout, stderr, exited).close()
             raise
         finally:
             theirs.close()
             os.close(stdout_end)
             os.close(stderr_end)
-        process = Process(number, pid, ours, stdout, stderr, exited)
+        process = TaskProcess(number, pid, ours, stdout, stderr, exited)
         self._leftovers[number] = process.leftovers
         return process
 
-    def kill(self, process: Process, number: int) -> None:
+    def kill(self, process: TaskProcess, number: int) -> None:
         """Sends a signal to the process group of a process, if it still lives."""
         if self._control is None or process.exited.done():
             return

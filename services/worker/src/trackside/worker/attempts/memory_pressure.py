@@ -12,41 +12,41 @@ from trackside.worker.host.usage import ROOT, HostMemory, own_cgroups
 
 NEARLY_FULL = 0.03
 """The part of a host's memory below which a process that dies is taken to have died of it."""
-LOOKS = 10
+READINGS_KEPT = 10
 """How many looks a kill is remembered for: a busy host takes seconds to tell that a process is gone."""
 _COUNTER = "oom_kill"
 
 
-class Pressure:
+class MemoryPressure:
     """Looks now and then, so that it can say whether a process was killed because memory ran out."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
-        self._counts = deque([kills(root)], maxlen=LOOKS)
-        self._free = deque([1.0], maxlen=LOOKS)
+        self._counts = deque([oom_kill_count(root)], maxlen=READINGS_KEPT)
+        self._free = deque([1.0], maxlen=READINGS_KEPT)
 
-    def look(self, host: HostMemory) -> None:
+    def record(self, host: HostMemory) -> None:
         """Takes note of how things are; to be called every second or so."""
-        self._counts.append(kills(self._root))
+        self._counts.append(oom_kill_count(self._root))
         self._free.append(host.available_bytes / max(1, host.memory_bytes))
 
-    def killed(self) -> bool:
+    def oom_killed(self) -> bool:
         """Says whether the kernel has killed for memory, in the last seconds, where this process is."""
-        return kills(self._root) > self._counts[0]
+        return oom_kill_count(self._root) > self._counts[0]
 
     def nearly_full(self) -> bool:
         """Says whether the host was nearly full lately: then others kill, as systemd-oomd does."""
         return min(self._free) < NEARLY_FULL
 
 
-def kills(root: Path = ROOT) -> int:
+def oom_kill_count(root: Path = ROOT) -> int:
     """Reads how often the kernel has killed for memory: in the cgroup of this process, which its tasks share.
 
     Only where there is none that counts, it is the whole host: kills there are mostly somebody else's.
     """
-    for path in (*_own_files(root), root / "proc/vmstat"):
+    for path in (*_own_counters(root), root / "proc/vmstat"):
         try:
-            count = counted(path.read_text("utf-8"))
+            count = parse_oom_kills(path.read_text("utf-8"))
         except OSError:
             continue
         if count is not None:
@@ -54,7 +54,7 @@ def kills(root: Path = ROOT) -> int:
     return 0
 
 
-def counted(text: str) -> int | None:
+def parse_oom_kills(text: str) -> int | None:
     """Gives how many kills a file of the kernel's counts; None if it counts none."""
     for line in text.splitlines():
         key, _, value = line.partition(" ")
@@ -63,7 +63,7 @@ def counted(text: str) -> int | None:
     return None
 
 
-def _own_files(root: Path) -> Iterator[Path]:
+def _own_counters(root: Path) -> Iterator[Path]:
     """Gives the files that count kills in the cgroup that this process is in, not in those below it."""
     for controller, folder in own_cgroups(root).items():
         if controller == "memory":

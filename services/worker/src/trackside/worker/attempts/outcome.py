@@ -23,7 +23,7 @@ _KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Exit codes of what was killed: as the parent sees it, and as shells and containers tell it."""
 
 
-def judged(
+def determine_ending(
     written: Mapping[str, Any] | None,
     code: int | None,
     asked: AttemptEnd | None,
@@ -39,16 +39,16 @@ def judged(
     """
     found = {name: written[name] for name in _FIELDS if name in written} if written is not None else {}
     if found.get("end") == AttemptEnd.FINISHED or (found and asked is None):
-        return {"exit_code": code} | _blamed(found, memory_ran_out)
+        return {"exit_code": code} | _blame_memory(found, memory_ran_out)
     seen = {"exit_code": code} | {name: found[name] for name in _SEEN if name in found}
     if asked is not None or code is None:
         return {"end": asked or AttemptEnd.LOST} | seen
     starved = memory_ran_out and code in _KILLED
     end = AttemptEnd.OOM_HOST if starved else AttemptEnd.FAILED
-    return {"end": end, "exit_code": code, "error": died(code, phase, starved)}
+    return {"end": end, "exit_code": code, "error": process_death_error(code, phase, starved)}
 
 
-def _blamed(found: Ending, memory_ran_out: bool) -> Ending:
+def _blame_memory(found: Ending, memory_ran_out: bool) -> Ending:
     """Calls an end by its cause where a program, or a process below a task's, was killed for its memory."""
     message = str((found.get("error") or {}).get("message", ""))
     killed = found.get("exit_code") in _KILLED or "killed by signal: Killed" in message
@@ -57,20 +57,20 @@ def _blamed(found: Ending, memory_ran_out: bool) -> Ending:
     return found
 
 
-def recovered(written: Mapping[str, Any] | None) -> Ending:
+def recovered_ending(written: Mapping[str, Any] | None) -> Ending:
     """Gives the fields of AttemptEnded for a placement of an earlier incarnation."""
     if written is None:
         return {"end": AttemptEnd.LOST, "recovered": True}
     return {name: written[name] for name in _FIELDS if name in written} | {"recovered": True}
 
 
-def unstartable(error: OSError) -> Ending:
+def start_failure(error: OSError) -> Ending:
     """Gives the fields of AttemptEnded for a process that could not be made."""
     reason = TaskError(stage="START", type=type(error).__name__, message=str(error))
     return {"end": AttemptEnd.FAILED, "error": reason}
 
 
-def died(code: int, phase: TaskStatus, memory_ran_out: bool = False) -> TaskError:
+def process_death_error(code: int, phase: TaskStatus, memory_ran_out: bool = False) -> TaskError:
     """Says of a process that ended without a word what is known of it."""
     message = _manner(code, memory_ran_out)
     if phase >= TaskStatus.WAITING:

@@ -9,7 +9,7 @@ MAX_PART_OF_LINE = 65_536
 
 
 async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None]) -> None:
-    """Hands on the lines of a pipe until its end; what never ends a line is cut into pieces."""
+    """Passes the lines of a pipe to `take` until its end; a very long line is passed in pieces."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
@@ -30,5 +30,5 @@ async def read_lines(descriptor: int, take: Callable[[Sequence[str]], None]) -> 
 
 
 def _shown(line: str) -> str:
-    """Gives what a terminal would show of a line that a progress bar has written over."""
+    """Returns what a terminal shows of a line: what follows its last carriage return."""
     return line.removesuffix("\r").rpartition("\r")[2]

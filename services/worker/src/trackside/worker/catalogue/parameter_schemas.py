@@ -1,4 +1,4 @@
-"""JSON Schemas of parameters: is one good, and what has it against some parameters. Pure."""
+"""JSON Schemas of parameters: checks schemas, and parameters against them. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ _VALIDATOR = jsonschema.Draft202012Validator
 
 
 class BadSchemaError(Exception):
-    """A schema that can't be used; the message names the place within it and the rule."""
+    """A schema that can't be used; the message has the path within it and the rule."""
 
 
 def check_schema(schema: Json) -> None:
-    """Raises BadSchemaError for what is no JSON Schema (2020-12), or needs a document from elsewhere."""
+    """Raises BadSchemaError for an invalid JSON Schema (2020-12), or one that refers to another document."""
     try:
         _VALIDATOR.check_schema(schema)
     except exceptions.SchemaError as error:
@@ -34,7 +34,7 @@ def check_schema(schema: Json) -> None:
 
 
 def violation(schema: Json, parameters: Json) -> str | None:
-    """Says in a sentence, with path and rule, what a schema has against parameters; None if nothing."""
+    """Returns how parameters violate a schema, as a sentence with path and rule; None if they don't."""
     validator = _VALIDATOR(schema, registry=referencing.Registry())
     error = exceptions.best_match(validator.iter_errors(parameters))
     if error is None:

@@ -13,10 +13,10 @@ from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
 from trackside.worker.child import orphans as leftovers
 from trackside.worker.child import phases
-from trackside.worker.child.commands import Orders, WorkerGoneError
+from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
 from trackside.worker.child.parent_death import die_with
-from trackside.worker.child.process_memory import OwnMemory
-from trackside.worker.child.reset import Slate
+from trackside.worker.child.process_memory import ProcessMemory
+from trackside.worker.child.process_reset import ProcessBaseline
 
 
 def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
@@ -33,7 +33,7 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of a task's size would fill the disk
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
-    orders = Orders(connection)
+    orders = ControlChannel(connection)
     with contextlib.suppress(WorkerGoneError):  # it needs no task after all
         _run(connection, orders)
     sys.stdout.flush()
@@ -41,16 +41,16 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     os._exit(0)
 
 
-def _run(connection: socket.socket, orders: Orders) -> None:
+def _run(connection: socket.socket, orders: ControlChannel) -> None:
     """Runs tasks until one has gone wrong, has left what can't be taken away, or was the last."""
-    memory = OwnMemory()
-    slate = Slate(memory)
+    memory = ProcessMemory()
+    baseline = ProcessBaseline(memory)
     while True:
         assignment = orders.assignment() | {"locks": orders.locks}
         for descriptor, target in zip(orders.outputs(assignment["outputs"]), (1, 2), strict=False):
             os.dup2(descriptor, target)
             os.close(descriptor)
-        slate.settle(assignment)
+        baseline.apply(assignment)
         sink = WorkerChannel(connection, assignment["parameters"])
         trial.connect(sink)
         went_well = phases.run(assignment, sink, orders, memory)
@@ -58,7 +58,7 @@ def _run(connection: socket.socket, orders: Orders) -> None:
         if not went_well or limits is None:
             return
         sink.close()
-        if slate.wiped(limits["tasks"], limits["growth_bytes"]) is not None:
+        if baseline.restore(limits["tasks"], limits["growth_bytes"]) is not None:
             return
         orders.anew()
         sink.tell({"free": memory.now()})

@@ -134,7 +134,7 @@ class _Forkserver:
             if task is None:  # left by a task
                 os.waitpid(ended, 0)
                 continue
-            strays, names = self._kill_strays()
+            strays, names = self._kill_orphans()
             # While it is a zombie nobody else can get its pid, nor a new group its number.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(ended, signal.SIGKILL)
@@ -142,11 +142,11 @@ class _Forkserver:
             del self._pids[task]
             self._going.append((strays, {"exited": task, "status": status, "leftovers": names}))
         if self._going:
-            self._going[-1][0].extend(self._kill_strays()[0])  # those that were forked meanwhile
+            self._going[-1][0].extend(self._kill_orphans()[0])  # those that were forked meanwhile
         self._tell_who_is_gone()
 
-    def _kill_strays(self) -> tuple[list[int], list[str]]:
-        return leftovers.kill_strays({*self._pids.values(), *self._helpers})
+    def _kill_orphans(self) -> tuple[list[int], list[str]]:
+        return leftovers.kill_orphans({*self._pids.values(), *self._helpers})
 
     def _tell_who_is_gone(self) -> None:
         """Tells of tasks of which nothing is left; the end of what is left wakes us again."""

@@ -19,7 +19,7 @@ from typing import Any
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.redaction import printable, redact
 
-NAMED = 10
+MAX_NAMED = 10
 GRACE_S = 0.1
 """How long what is about to end, as the workers of a pool, may take to do so."""
 KILL_S = 2.0
@@ -76,7 +76,7 @@ def _end_pools() -> None:
             process.terminate()
 
 
-def kill_strays(known: Collection[int]) -> tuple[list[int], list[str]]:
+def kill_orphans(known: Collection[int]) -> tuple[list[int], list[str]]:
     """Kills this process's children that aren't `known`, and all below them; gives their pids and names.
 
     It doesn't wait until they are gone. What somebody has killed already isn't named.
@@ -87,7 +87,7 @@ def kill_strays(known: Collection[int]) -> tuple[list[int], list[str]]:
     return strays, found
 
 
-def end_marked(workdirs: Collection[str], locks: Collection[str]) -> dict[str, list[str]]:
+def kill_marked(workdirs: Collection[str], locks: Collection[str]) -> dict[str, list[str]]:
     """Kills processes that an earlier worker left, and names them by the folder they were made for.
 
     They have the folder in their environment, or one of the lock files open; those that have only the lock
@@ -187,7 +187,7 @@ def _open_files(pid: int) -> set[str]:
 def named(pids: Iterable[int]) -> list[str]:
     """Gives pid and command line of processes, of at most 10."""
     names = [name for pid in pids if (name := _name(pid)) is not None]
-    return names[:NAMED]
+    return names[:MAX_NAMED]
 
 
 def _name(pid: int) -> str | None:

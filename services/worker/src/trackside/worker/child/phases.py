@@ -18,13 +18,13 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.channel import WorkerChannel
 from trackside.worker.child import orphans as leftovers
-from trackside.worker.child.commands import Orders
+from trackside.worker.child.control_channel import ControlChannel
+from trackside.worker.child.control_states import Word
 from trackside.worker.child.out_of_memory import chain, out_of_memory
-from trackside.worker.child.process_memory import OwnMemory, give_memory_back
-from trackside.worker.child.program import Program, ending_of
-from trackside.worker.child.protocol import Word
-from trackside.worker.child.serialise import described, reportable
-from trackside.worker.durable_files import write_whole
+from trackside.worker.child.process_memory import ProcessMemory, release_memory
+from trackside.worker.child.program import ProgramTask, ending_of
+from trackside.worker.child.serialise import error_fields, to_plain_json
+from trackside.worker.durable_files import write_atomically
 
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
 
@@ -36,7 +36,9 @@ class _Failure(Exception):
         self.cause = cause
 
 
-def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, memory: OwnMemory) -> bool:
+def run(
+    assignment: Mapping[str, Any], channel: WorkerChannel, orders: ControlChannel, memory: ProcessMemory
+) -> bool:
     """Runs the task to its end and leaves its ending in the assignment's `ending` file.
 
     A process that is told to exit before it has trained leaves none. Says whether all went well: then the
@@ -61,7 +63,7 @@ def run(assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, m
     return left and ending["end"] == AttemptEnd.FINISHED and not attempt.was_interrupted
 
 
-def _answer(orders: Orders, request: int) -> dict[str, Any] | None:
+def _answer(orders: ControlChannel, request: int) -> dict[str, Any] | None:
     """Waits for another trial's parameters; raises ValueError for such as the task's type won't take."""
     word = orders.answer(request)
     if word is not None and word.problem:
@@ -77,7 +79,7 @@ def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: Worke
     """
     path = Path(assignment["ending"])
     try:
-        write_whole(path, ending | channel.said_of_this())
+        write_atomically(path, ending | channel.said_of_this())
     except OSError as error:
         sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
         channel.tell({"ended": True, "ending": ending})
@@ -88,7 +90,11 @@ def _leave(assignment: Mapping[str, Any], ending: dict[str, Any], channel: Worke
 
 class _Attempt:
     def __init__(
-        self, assignment: Mapping[str, Any], channel: WorkerChannel, orders: Orders, memory: OwnMemory
+        self,
+        assignment: Mapping[str, Any],
+        channel: WorkerChannel,
+        orders: ControlChannel,
+        memory: ProcessMemory,
     ) -> None:
         self._memory = memory
         self.was_interrupted = False
@@ -126,13 +132,13 @@ class _Attempt:
             found = out_of_memory(error)
             if found is None or self._left == 0:
                 raise _Failure("TRAIN", error) from error
-            said = {"resource": found, "error": described("TRAIN", error)} | self._memory.peaks()
+            said = {"resource": found, "error": error_fields("TRAIN", error)} | self._memory.peaks()
             for each in chain(error):  # what the training had is in the frames that the exceptions remember
                 traceback.clear_frames(each.__traceback__)
                 each.__traceback__ = None
         else:
             self.times["train_time_ms"] = _ms_since(began)
-            result: dict[str, Any] = _staged("REPORT", lambda: reportable(returned))
+            result: dict[str, Any] = _staged("REPORT", lambda: to_plain_json(returned))
             return result
         self._interrupted(said)
         return None
@@ -142,7 +148,7 @@ class _Attempt:
         self.was_interrupted = True
         self._left -= 1
         self.interrupts += 1
-        give_memory_back()
+        release_memory()
         sys.stderr.write(f"{said['error']['traceback']}trackside: out of memory, to be trained again\n")
         self._channel.flush()
         self._channel.forget()
@@ -154,7 +160,7 @@ class _Attempt:
 
 def _failed(stage: str, cause: BaseException) -> dict[str, Any]:
     of_program = ending_of(cause)
-    ending = of_program or {"error": described(stage, cause)}
+    ending = of_program or {"error": error_fields(stage, cause)}
     return {**ending, "end": _ENDS[out_of_memory(cause)]}
 
 
@@ -166,7 +172,7 @@ def _staged(stage: str, step: Callable[[], Any]) -> Any:
 
 
 def _task(assignment: Mapping[str, Any], channel: WorkerChannel) -> Any:
-    return Program(assignment, channel) if assignment["program"] else _made(assignment["entry"])
+    return ProgramTask(assignment, channel) if assignment["program"] else _made(assignment["entry"])
 
 
 def _made(entry: str) -> Any:

@@ -12,7 +12,7 @@ _RESET_PEAK = "5"
 """Source: proc(5), /proc/pid/clear_refs."""
 
 
-class OwnMemory:
+class ProcessMemory:
     """Memory of this process and, where torch uses one, of its devices, in bytes."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class OwnMemory:
         }
 
 
-def give_memory_back() -> None:
+def release_memory() -> None:
     """Frees what nothing refers to, on the host and, if torch is there, on the device."""
     gc.collect()
     cuda = torch_cuda()

@@ -24,14 +24,14 @@ from trackside.sdk.channel import Channel
 from trackside.worker.child import orphans as leftovers
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.program_lines import (
-    Ask,
-    Final,
-    Lines,
-    Point,
-    Report,
-    Result,
+    FinalLine,
+    LineSplitter,
+    MetricLine,
+    NextLine,
+    ProgramLine,
+    ReportLine,
+    ResultLine,
     UnreadableLineError,
-    Word,
     read_line,
 )
 from trackside.worker.redaction import cut, printable, redact
@@ -73,7 +73,7 @@ def _described(stage: str, error: BaseException) -> dict[str, str]:
     return {"stage": stage, "type": type(error).__qualname__, "message": str(error), "traceback": ""}
 
 
-class Program:
+class ProgramTask:
     """A program with the two phases of a task: there is nothing to load, and to train is to run it.
 
     `assignment` is what the task's process was told; the program keeps the descriptors in its `locks` open.
@@ -113,14 +113,14 @@ class Program:
                 os.close(speaking)
                 os.close(hearing)
             stop.reaches(process)
-            hearer = _Hearer(listening, process, partial(self._answer, answering))
+            listener = _ProgramListener(listening, process, partial(self._answer, answering))
             try:
-                code = hearer.listen()
+                code = listener.listen()
             finally:
                 os.close(answering)
         if code != 0:
-            raise ProgramFailedError(code, _manner(code) + hearer.last_words())
-        return hearer.result
+            raise ProgramFailedError(code, _manner(code) + listener.last_words())
+        return listener.result
 
     def _answer(self, answering: int) -> None:
         """Asks for another trial's parameters, and tells the program; parameters.json holds them too."""
@@ -214,7 +214,7 @@ class _StopSignal:
             process.terminate()
 
 
-class _Hearer:
+class _ProgramListener:
     """Takes what a program says: metrics to the trial, the standard error to our own."""
 
     def __init__(
@@ -226,7 +226,7 @@ class _Hearer:
         self._answer = answer
         self._stderr = process.stderr
         self._listening = listening
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._last = b""
         self._warnings = 0
 
@@ -273,17 +273,17 @@ class _Hearer:
             except (UnreadableLineError, ValueError) as error:  # ValueError: a step that doesn't rise
                 self._warn(f"line {number} of the metrics can't be read: {error}")
 
-    def _say(self, word: Word | None) -> None:
+    def _say(self, word: ProgramLine | None) -> None:
         match word:
-            case Point(tag, value, step):
+            case MetricLine(tag, value, step):
                 trial.metric(tag, value, step)
-            case Report(value, step):
+            case ReportLine(value, step):
                 trial.report(value, step)
-            case Final(value):
+            case FinalLine(value):
                 trial.result(value)
-            case Result(result):
+            case ResultLine(result):
                 self.result = result
-            case Ask():
+            case NextLine():
                 self._answer()
 
     def _warn(self, sentence: str) -> None:

@@ -24,7 +24,7 @@ class UnreadableLineError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MetricLine:
     """A number to look at."""
 
     tag: str
@@ -33,7 +33,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportLine:
     """A value that decides."""
 
     value: float | dict[str, float]
@@ -41,28 +41,28 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
+class FinalLine:
     """The value that the trial is judged by."""
 
     value: float | dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResultLine:
     """The result so far."""
 
     result: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class NextLine:
     """A request for another trial's parameters."""
 
 
-Word = Point | Report | Final | Result | Ask
+ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | NextLine
 
 
-class Lines:
+class LineSplitter:
     """Cuts what arrives into lines; their numbers start at 1."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Lines:
         return self.number, None if too_long else line
 
 
-def read_line(line: bytes | None) -> Word | None:
+def read_line(line: bytes | None) -> ProgramLine | None:
     """Reads one line; None if it is blank. Raises UnreadableLineError."""
     if line is None:
         raise UnreadableLineError(f"longer than {MAX_LINE_BYTES:,} bytes")
@@ -104,21 +104,21 @@ def read_line(line: bytes | None) -> Word | None:
         raise UnreadableLineError("nested too deep") from error
     if not isinstance(found, dict):
         raise UnreadableLineError(EXPECTED)
-    return _word(found)
+    return _parse(found)
 
 
-def _word(found: dict[str, Any]) -> Word:
+def _parse(found: dict[str, Any]) -> ProgramLine:
     match found:
         case {"metric": str(tag), "value": value, **rest}:
-            return Point(tag, _number("value", value), _step(rest))
+            return MetricLine(tag, _number("value", value), _step(rest))
         case {"report": value, **rest}:
-            return Report(_numbers("report", value), _step(rest))
+            return ReportLine(_numbers("report", value), _step(rest))
         case {"final": value}:
-            return Final(_numbers("final", value))
+            return FinalLine(_numbers("final", value))
         case {"next": True}:
-            return Ask()
+            return NextLine()
         case {"result": dict(result)}:
-            return Result(result)
+            return ResultLine(result)
         case {"result": _}:
             raise UnreadableLineError("result: expected an object")
         case _:

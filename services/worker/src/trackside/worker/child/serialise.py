@@ -21,7 +21,7 @@ class UnreportableError(Exception):
     """A result that can't be kept: not JSON, too deep or too large."""
 
 
-def reportable(returned: Any) -> dict[str, Any]:
+def to_plain_json(returned: Any) -> dict[str, Any]:
     """Gives what `train` returned as plain JSON; what is no dict becomes an empty one (fedflow's rule).
 
     Numbers of numpy and torch become plain ones, those that aren't finite become null. Raises
@@ -72,7 +72,7 @@ def _key(key: Any, path: str) -> str:
     return printable(str(key))
 
 
-def described(stage: str, error: BaseException) -> dict[str, str]:
+def error_fields(stage: str, error: BaseException) -> dict[str, str]:
     """Gives an exception as the fields of a TaskError, its traceback cut to 64 KiB at the front."""
     lines = traceback.format_exception(type(error), error, _of_the_task(error.__traceback__))
     message = f"the disk is full: {error}" if disk_is_full(error) else str(error)

@@ -13,8 +13,8 @@ log = structlog.get_logger("trackside.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A device and how a task finds it: what CUDA may see, and torch's name for it."""
+class HostDevice:
+    """A device and how a task addresses it: its CUDA_VISIBLE_DEVICES, and torch's name for it."""
 
     device: Device
     cuda_visible_devices: str
@@ -26,29 +26,29 @@ class Place:
         return self.device.device_id
 
 
-def discover(cpu_slots: int, nvml: Nvml | None = None) -> list[Place]:
-    """Lists the GPUs and the CPU slots of this host; no library, no driver or a broken one means no GPUs."""
-    asked = nvml or Nvml()
+def discover(cpu_slots: int, nvml: Nvml | None = None) -> list[HostDevice]:
+    """Returns the GPUs and CPU slots of this host; without a working NVIDIA driver there are no GPUs."""
+    library = nvml or Nvml()
     try:
-        return [*gpu_places(asked), *cpu_places(cpu_slots, read_host().memory_bytes)]
+        return [*gpu_devices(library), *cpu_devices(cpu_slots, read_host().memory_bytes)]
     finally:
         if nvml is None:
-            asked.close()
+            library.close()
 
 
-def gpu_places(nvml: Nvml) -> list[Place]:
-    """Lists the GPUs; says in the log why there are none."""
+def gpu_devices(nvml: Nvml) -> list[HostDevice]:
+    """Returns the GPUs; logs why there are none."""
     try:
-        return [_gpu_place(gpu) for gpu in nvml.gpus()]
+        return [_gpu_device(gpu) for gpu in nvml.gpus()]
     except GpuError as error:
         log.info("no NVIDIA GPUs: tasks run on the CPU", reason=error.reason)
         return []
 
 
-def cpu_places(count: int, memory_bytes: int) -> list[Place]:
-    """Gives the CPU slots, each with its share of the host's memory."""
+def cpu_devices(count: int, memory_bytes: int) -> list[HostDevice]:
+    """Returns the CPU slots, each with an equal share of the host's memory."""
     return [
-        Place(
+        HostDevice(
             Device(device_id=f"cpu-{slot}", kind="cpu", name="CPU slot", memory_bytes=memory_bytes // count),
             cuda_visible_devices="",
             torch_name="cpu",
@@ -57,12 +57,12 @@ def cpu_places(count: int, memory_bytes: int) -> list[Place]:
     ]
 
 
-def cuda_visible_devices(places: Iterable[Place]) -> str:
-    """Gives what CUDA may see with these devices; nothing with slots of the CPU."""
-    return ",".join(filter(None, (place.cuda_visible_devices for place in places)))
+def cuda_visible_devices(host_devices: Iterable[HostDevice]) -> str:
+    """Returns CUDA_VISIBLE_DEVICES for these devices; empty for CPU slots."""
+    return ",".join(filter(None, (host_device.cuda_visible_devices for host_device in host_devices)))
 
 
-def _gpu_place(gpu: Gpu) -> Place:
+def _gpu_device(gpu: Gpu) -> HostDevice:
     device = Device(
         device_id=f"gpu-{gpu.index}",
         kind="gpu",
@@ -71,5 +71,5 @@ def _gpu_place(gpu: Gpu) -> Place:
         index=gpu.index,
         uuid=gpu.uuid,
     )
-    # By UUID: CUDA numbers devices by speed unless told otherwise, NVML by their place on the bus.
-    return Place(device, cuda_visible_devices=gpu.uuid, torch_name="cuda:0")
+    # By UUID: CUDA numbers devices by speed by default, NVML in the order of the bus.
+    return HostDevice(device, cuda_visible_devices=gpu.uuid, torch_name="cuda:0")

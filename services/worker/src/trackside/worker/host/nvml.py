@@ -1,8 +1,8 @@
 """NVIDIA's management library (NVML) with types: the only module that imports pynvml.
 
-A call may block for as long as the driver likes: call from a thread, one at a time.
-Source: NVIDIA, NVML API Reference Guide; which Xids are a program's own fault: NVIDIA, "Xid Errors", and the
-list that the Kubernetes device plugin of NVIDIA passes over.
+A call may block as long as the driver does: call from a thread, one at a time.
+Source: NVIDIA, NVML API Reference Guide; Xids that an application causes: NVIDIA, "Xid Errors", and the
+list that NVIDIA's Kubernetes device plugin ignores.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ import structlog
 log = structlog.get_logger("trackside.worker")
 
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xids that a program's own error raises: the GPU is as good as before."""
+"""Xids that an application's error causes: the GPU is still healthy."""
 
 
 class GpuError(Exception):
-    """The driver's answer is an error; `gone` says that the GPU is out of order until somebody sees to it."""
+    """An error of the driver; with `gone` the GPU doesn't work until an operator repairs it."""
 
     def __init__(self, reason: str, gone: bool = False) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class GpuError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A physical GPU. `index` is its place on the PCI bus, `uuid` its name for life."""
+    """A physical GPU. `index` is in the order of the PCI bus, `uuid` never changes."""
 
     index: int
     uuid: str
@@ -40,17 +40,17 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process on a GPU; `memory_bytes` is None where the driver doesn't tell."""
+    """A process on a GPU; `memory_bytes` is None where the driver doesn't report it."""
 
     pid: int
     memory_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A GPU now. `used_bytes` includes `reserved_bytes`, which the driver keeps for itself.
+class GpuReading:
+    """The use of a GPU now. `used_bytes` includes `reserved_bytes`, which the driver uses itself.
 
-    `utilisation_percent` is None where the driver doesn't measure it, as on a GPU that is split by MIG.
+    `utilisation_percent` is None where the driver doesn't measure it, as on a GPU with MIG.
     """
 
     used_bytes: int
@@ -60,7 +60,7 @@ class Reading:
 
 
 class Nvml:
-    """The library, opened at the first question, kept open, and opened anew after the driver went away."""
+    """The library: opened at the first call, and again after the driver was unloaded."""
 
     def __init__(self) -> None:
         self._pynvml: Any = None
@@ -69,11 +69,11 @@ class Nvml:
         self._xids: dict[str, int] = {}
 
     def gpus(self) -> list[Gpu]:
-        """Lists the GPUs by index; one that fails is left out with a warning.
+        """Returns the GPUs by index; one that fails is left out with a warning.
 
         Raises GpuError if there is no library or no driver.
         """
-        with self._asking() as nvml:
+        with self._calling() as nvml:
             count = nvml.nvmlDeviceGetCount()
         found = []
         for index in range(count):
@@ -83,9 +83,9 @@ class Nvml:
                 log.warning("a GPU is left out: its driver fails", index=index, reason=error.reason)
         return found
 
-    def readings(self, uuids: Iterable[str]) -> dict[str, Reading | GpuError]:
-        """Reads GPUs by uuid; the failure of one is its answer and hides no other."""
-        answers: dict[str, Reading | GpuError] = {}
+    def readings(self, uuids: Iterable[str]) -> dict[str, GpuReading | GpuError]:
+        """Returns a reading, or the error, of each GPU by uuid."""
+        answers: dict[str, GpuReading | GpuError] = {}
         for uuid in uuids:
             try:
                 answers[uuid] = self.reading(uuid)
@@ -93,25 +93,25 @@ class Nvml:
                 answers[uuid] = error
         return answers
 
-    def reading(self, uuid: str) -> Reading:
-        """Reads one GPU. Raises GpuError if it fails, has failed with an Xid, or the driver is gone."""
-        with self._asking() as nvml:
+    def reading(self, uuid: str) -> GpuReading:
+        """Returns the reading of one GPU. Raises GpuError if it has failed, or the driver is gone."""
+        with self._calling() as nvml:
             handle = self._handle(nvml, uuid)
-            self._hear_xids(nvml)
+            self._read_xids(nvml)
             if uuid in self._xids:
                 raise GpuError(f"the driver reported Xid {self._xids[uuid]}", gone=True)
             used, reserved = _memory(nvml, handle)
-            return Reading(
+            return GpuReading(
                 used_bytes=used,
                 reserved_bytes=reserved,
-                utilisation_percent=_if_known(
+                utilisation_percent=_if_supported(
                     nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu), None
                 ),
                 processes=_processes(nvml, handle),
             )
 
     def close(self) -> None:
-        """Closes the library; the next question opens it again."""
+        """Closes the library; the next call opens it again."""
         nvml, self._pynvml = self._pynvml, None
         self._handles, self._events, self._xids = {}, None, {}
         if nvml is not None:
@@ -119,7 +119,7 @@ class Nvml:
                 nvml.nvmlShutdown()
 
     def _gpu(self, index: int) -> Gpu:
-        with self._asking() as nvml:
+        with self._calling() as nvml:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(nvml.nvmlDeviceGetUUID(handle))
             found = Gpu(
@@ -128,16 +128,16 @@ class Nvml:
                 name=_text(nvml.nvmlDeviceGetName(handle)),
                 memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
             )
-            self._keep(nvml, uuid, handle)
+            self._store(nvml, uuid, handle)
             return found
 
     def _handle(self, nvml: Any, uuid: str) -> Any:
         if uuid not in self._handles:
-            self._keep(nvml, uuid, nvml.nvmlDeviceGetHandleByUUID(uuid))
+            self._store(nvml, uuid, nvml.nvmlDeviceGetHandleByUUID(uuid))
         return self._handles[uuid]
 
-    def _keep(self, nvml: Any, uuid: str, handle: Any) -> None:
-        """Keeps a handle and asks for the GPU's Xids, where the driver gives them."""
+    def _store(self, nvml: Any, uuid: str, handle: Any) -> None:
+        """Stores a handle and subscribes to the GPU's Xids, where the driver reports them."""
         if uuid in self._handles:
             return
         self._handles[uuid] = handle
@@ -146,8 +146,8 @@ class Nvml:
                 self._events = nvml.nvmlEventSetCreate()
             nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
-    def _hear_xids(self, nvml: Any) -> None:
-        """Takes the Xids that have come up to now; the driver says with an error that there are no more."""
+    def _read_xids(self, nvml: Any) -> None:
+        """Reads the Xids reported so far; the driver ends the list with an error."""
         uuids = {_address(handle): uuid for uuid, handle in self._handles.items()}
         with contextlib.suppress(nvml.NVMLError):
             while self._events is not None:
@@ -158,8 +158,8 @@ class Nvml:
                     self._xids.setdefault(uuid, xid)
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[Any]:
-        """Gives the opened library, turns what it raises into GpuError, closes it if the driver is gone."""
+    def _calling(self) -> Iterator[Any]:
+        """Yields the opened library, converts its errors to GpuError, and closes it if the driver is gone."""
         nvml = self._opened()
         try:
             yield nvml
@@ -192,7 +192,7 @@ class Nvml:
 
 
 def _memory(nvml: Any, handle: Any) -> tuple[int, int]:
-    """Gives used and reserved bytes; drivers before 510 don't tell what they reserve."""
+    """Returns used and reserved bytes; drivers before 510 don't report what they reserve."""
     try:
         found = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
     except (
@@ -206,10 +206,10 @@ def _memory(nvml: Any, handle: Any) -> tuple[int, int]:
 
 
 def _processes(nvml: Any, handle: Any) -> tuple[GpuProcess, ...]:
-    """Gives what computes and what draws on a GPU, each pid once."""
+    """Returns the compute and graphics processes of a GPU, each pid once."""
     listed = [
-        *_if_known(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), []),
-        *_if_known(nvml, lambda: nvml.nvmlDeviceGetGraphicsRunningProcesses(handle), []),
+        *_if_supported(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), []),
+        *_if_supported(nvml, lambda: nvml.nvmlDeviceGetGraphicsRunningProcesses(handle), []),
     ]
     found: dict[int, GpuProcess] = {}
     for process in listed:
@@ -218,17 +218,17 @@ def _processes(nvml: Any, handle: Any) -> tuple[GpuProcess, ...]:
     return tuple(found.values())
 
 
-def _if_known(nvml: Any, ask: Callable[[], Any], otherwise: Any) -> Any:
-    """Gives an answer, or something else where this GPU or this driver has none."""
+def _if_supported(nvml: Any, query: Callable[[], Any], default: Any) -> Any:
+    """Returns the result of a query, or a default where this GPU or driver doesn't support it."""
     try:
-        return ask()
+        return query()
     except (
         nvml.NVMLError_NotSupported,
         nvml.NVMLError_NoPermission,
         nvml.NVMLError_FunctionNotFound,
         nvml.NVMLLibraryMismatchError,
     ):
-        return otherwise
+        return default
 
 
 def _address(handle: Any) -> int | None:

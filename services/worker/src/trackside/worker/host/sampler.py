@@ -1,4 +1,4 @@
-"""Looks at the devices, the host and the tasks again and again, and says when a device has failed."""
+"""Samples the devices, the host and the tasks, and reports failed devices."""
 
 import asyncio
 import threading
@@ -11,38 +11,38 @@ from typing import TypeVar
 import structlog
 
 from trackside.contracts.fleet import DeviceReading
-from trackside.worker.host.devices import Place
-from trackside.worker.host.nvml import GpuError, Nvml, Reading
+from trackside.worker.host.devices import HostDevice
+from trackside.worker.host.nvml import GpuError, GpuReading, Nvml
 from trackside.worker.host.usage import (
     CpuTime,
-    Group,
     HostMemory,
+    SessionUsage,
     Usage,
     cpu_percent,
-    foreign,
+    foreign_bytes,
     foreign_on_host,
     host_cpu_percent,
     peak,
     read_cpu,
-    read_groups,
     read_host,
+    read_sessions,
     usage_of,
 )
 
 log = structlog.get_logger("trackside.worker")
 
 FAILURES_ALLOWED = 2
-"""Failed readings in a row that a device is forgiven; what is gone is gone at once."""
-PATIENCE_S = 15.0
-"""How long a driver may take to answer; it takes seconds to wake a GPU that nobody uses."""
-Answer = TypeVar("Answer")
+"""Consecutive failed readings before a device counts as failed; a fatal error counts at once."""
+DRIVER_TIMEOUT_S = 15.0
+"""Seconds a driver may take to answer; to wake an idle GPU takes seconds."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
-    """A task's session of processes, led by `pid`, under the name that its caller knows it by.
+class OwnedSession:
+    """The processes of a task, or a warm process: `pid` leads their session, `key` is that of the allocation.
 
-    `cuda_memory_bytes` is what it was promised on each of its devices.
+    `cuda_memory_bytes` is what it reserves on each of its devices.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class TaskUse:
-    """What a task uses now, and the most that it was seen to use."""
+    """The usage of a task now, and the highest one measured."""
 
     usage: Usage
     peak: Usage
@@ -61,9 +61,9 @@ class TaskUse:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it at one moment: GPUs that answer by device id, tasks by key.
+    """Host, GPUs that answer (by device id) and tasks (by key) at one moment.
 
-    `cpu_percent` is 100 if all cores are busy; `foreign_bytes` of the host is used by no task of ours.
+    `cpu_percent` is 100 if all cores are busy; `foreign_bytes` is host memory that others use.
     """
 
     host: HostMemory
@@ -74,63 +74,63 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What was read of the host at a moment of the monotonic clock, s; groups by the pid of their leader."""
+class HostSample:
+    """One reading of the host at a monotonic time in seconds; sessions by the pid of their leader."""
 
     at_s: float
     host: HostMemory
     cpu: CpuTime
-    groups: Mapping[int, Group] = field(default_factory=dict)
+    sessions: Mapping[int, SessionUsage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a device is doing: readings that failed in a row; why it counts as failed, and it does for good."""
+class DeviceHealth:
+    """The health of a device: consecutive failed readings, and why it has failed for good (empty if not)."""
 
     failures: int = 0
     reason: str = ""
 
 
-def standing(before: Standing, answer: Reading | GpuError) -> Standing:
-    """Judges a device by its latest answer. One that has failed stays so, or tasks would come and go."""
+def next_health(before: DeviceHealth, answer: GpuReading | GpuError) -> DeviceHealth:
+    """Returns the health of a device after another answer; a failed device stays failed."""
     if before.reason:
         return before
-    if isinstance(answer, Reading):
-        return Standing()
+    if isinstance(answer, GpuReading):
+        return DeviceHealth()
     failures = before.failures + 1
-    return Standing(failures, answer.reason if answer.gone or failures > FAILURES_ALLOWED else "")
+    return DeviceHealth(failures, answer.reason if answer.gone or failures > FAILURES_ALLOWED else "")
 
 
 def task_uses(
-    before: Sample | None,
-    now: Sample,
-    owned: Iterable[Owned],
-    readings: Mapping[str, Reading],
+    before: HostSample | None,
+    now: HostSample,
+    owned: Iterable[OwnedSession],
+    readings: Mapping[str, GpuReading],
     peaks: Mapping[str, Usage],
 ) -> dict[str, TaskUse]:
-    """Gives what each task uses; one whose processes have all ended uses nothing, and keeps its peak."""
+    """Returns the usage of each task; one whose processes have ended uses nothing and keeps its peak."""
     uses = {}
     for task in owned:
-        group = now.groups.get(task.pid, Group())
-        earlier = before.groups.get(task.pid) if before is not None else None
-        percent = cpu_percent(earlier, group, now.at_s - before.at_s) if before is not None else 0.0
-        usage = usage_of(group, percent, readings)
+        session = now.sessions.get(task.pid, SessionUsage())
+        earlier = before.sessions.get(task.pid) if before is not None else None
+        percent = cpu_percent(earlier, session, now.at_s - before.at_s) if before is not None else 0.0
+        usage = usage_of(session, percent, readings)
         most = peak(peaks.get(task.key), usage)
-        highest = Usage(group.peak_bytes, most.cuda_memory_bytes_by_device, most.cpu_percent)
+        highest = Usage(session.peak_bytes, most.cuda_memory_bytes_by_device, most.cpu_percent)
         uses[task.key] = TaskUse(usage, peak(most, highest))
     return uses
 
 
 def device_readings(
-    readings: Mapping[str, Reading], groups: Iterable[Group], owned: Collection[Owned]
+    readings: Mapping[str, GpuReading], sessions: Iterable[SessionUsage], owned: Collection[OwnedSession]
 ) -> dict[str, DeviceReading]:
-    """Gives the devices as heartbeats tell of them."""
-    own_pids = frozenset(pid for group in groups for pid in group.pids)
+    """Returns the devices as heartbeats report them."""
+    own_pids = frozenset(pid for session in sessions for pid in session.pids)
     return {
         device_id: DeviceReading(
             device_id=device_id,
             used_bytes=reading.used_bytes,
-            foreign_bytes=foreign(
+            foreign_bytes=foreign_bytes(
                 reading,
                 own_pids,
                 sum(task.cuda_memory_bytes for task in owned if device_id in task.device_ids),
@@ -141,49 +141,52 @@ def device_readings(
     }
 
 
-class Watch:
-    """Watches over one worker's devices and tasks from its join on.
+class HostSampler:
+    """Samples the devices and tasks of one worker.
 
-    `owned` gives the tasks that have processes now. `failed` is called once for a device, with the reason.
-    A driver that never answers keeps nobody waiting: its devices fail at the second look after `patience_s`.
+    `owned` returns the sessions that exist now. `failed` is called once for a failed device, with the reason.
+    A driver that doesn't answer delays no sample: its devices fail at the second sample after
+    `driver_timeout_s`.
     """
 
     def __init__(
         self,
-        places: Iterable[Place],
+        host_devices: Iterable[HostDevice],
         nvml: Nvml,
-        owned: Callable[[], Collection[Owned]],
+        owned: Callable[[], Collection[OwnedSession]],
         failed: Callable[[str, str], None],
         interval_s: float = 1.0,
-        patience_s: float = PATIENCE_S,
+        driver_timeout_s: float = DRIVER_TIMEOUT_S,
     ) -> None:
         self.snapshot: Snapshot | None = None
-        self._uuids = {place.id: place.device.uuid for place in places if place.device.uuid}
+        self._uuids = {
+            host_device.id: host_device.device.uuid for host_device in host_devices if host_device.device.uuid
+        }
         self._nvml = nvml
         self._owned = owned
         self._failed = failed
         self._interval_s = interval_s
-        self._patience_s = patience_s
-        self._sample: Sample | None = None
+        self._driver_timeout_s = driver_timeout_s
+        self._sample: HostSample | None = None
         self._peaks: dict[str, Usage] = {}
-        self._standings = dict.fromkeys(self._uuids, Standing())
-        self._asked: asyncio.Future[dict[str, Reading | GpuError]] | None = None
+        self._health = dict.fromkeys(self._uuids, DeviceHealth())
+        self._pending: asyncio.Future[dict[str, GpuReading | GpuError]] | None = None
         self._asked_at_s = 0.0
         self._overdue = False
-        self._answers: dict[str, Reading | GpuError] = {}
+        self._answers: dict[str, GpuReading | GpuError] = {}
 
     async def run(self) -> None:
-        """Looks again and again, for ever."""
+        """Takes samples until it is cancelled."""
         while True:
-            await self.look()
+            await self.sample()
             await asyncio.sleep(self._interval_s)
 
-    async def look(self) -> Snapshot:
-        """Looks once, now."""
+    async def sample(self) -> Snapshot:
+        """Takes one sample now."""
         owned = list(self._owned())
         sample = await asyncio.to_thread(_sampled, [task.pid for task in owned])
         answers = await self._driver_answers()
-        readings = {device_id: found for device_id, found in answers.items() if isinstance(found, Reading)}
+        readings = {device_id: found for device_id, found in answers.items() if isinstance(found, GpuReading)}
         tasks = task_uses(self._sample, sample, owned, readings, self._peaks)
         self._sample, before = sample, self._sample
         self._peaks = {key: use.peak for key, use in tasks.items()}
@@ -191,53 +194,53 @@ class Watch:
             host=sample.host,
             cpu_percent=host_cpu_percent(before.cpu, sample.cpu) if before is not None else 0.0,
             foreign_bytes=foreign_on_host(sample.host, (use.usage for use in tasks.values())),
-            devices=device_readings(readings, sample.groups.values(), owned),
+            devices=device_readings(readings, sample.sessions.values(), owned),
             tasks=tasks,
         )
         return self.snapshot
 
     def peak(self, key: str) -> Usage:
-        """Gives the most that a task was seen to use, until the first look after it is owned no more."""
+        """Returns the highest measured usage of a task, until the first sample without it."""
         return self._peaks.get(key, Usage())
 
-    def _judge(self, answers: dict[str, Reading | GpuError]) -> None:
+    def _update_health(self, answers: dict[str, GpuReading | GpuError]) -> None:
         self._answers = answers
         for device_id, answer in answers.items():
-            before = self._standings[device_id]
-            now = self._standings[device_id] = standing(before, answer)
+            before = self._health[device_id]
+            now = self._health[device_id] = next_health(before, answer)
             if now.reason and not before.reason:
                 log.error("a device has failed", device=device_id, reason=now.reason)
                 self._failed(device_id, now.reason)
 
-    async def _driver_answers(self) -> dict[str, Reading | GpuError]:
-        """Asks the driver, judges the devices by its answers; gives the last ones while it takes its time."""
+    async def _driver_answers(self) -> dict[str, GpuReading | GpuError]:
+        """Returns the driver's answers, the last ones while it is slow, and updates the health of devices."""
         if not self._uuids:
             return {}
-        if self._asked is None:
+        if self._pending is None:
             self._asked_at_s = time.monotonic()
-            self._asked = _in_thread(lambda: self._nvml.readings(self._uuids.values()))
-        asked = self._asked
+            self._pending = _in_thread(lambda: self._nvml.readings(self._uuids.values()))
+        asked = self._pending
         await asyncio.wait({asked}, timeout=self._interval_s)
         if asked.done():
-            self._asked = None if self._asked is asked else self._asked
+            self._pending = None if self._pending is asked else self._pending
             self._overdue = False
             by_uuid = asked.result()
-            self._judge({device_id: by_uuid[uuid] for device_id, uuid in self._uuids.items()})
-        elif (waited_s := time.monotonic() - self._asked_at_s) > self._patience_s:
-            if self._overdue:  # still: the first time it may be this process that slept
+            self._update_health({device_id: by_uuid[uuid] for device_id, uuid in self._uuids.items()})
+        elif (waited_s := time.monotonic() - self._asked_at_s) > self._driver_timeout_s:
+            if self._overdue:  # again: at the first time it may be this process that was suspended
                 silent = GpuError(f"the driver has not answered for {waited_s:.0f} s", gone=True)
-                self._judge(dict.fromkeys(self._uuids, silent))
+                self._update_health(dict.fromkeys(self._uuids, silent))
             self._overdue = True
         return self._answers
 
 
-def _sampled(pids: Collection[int]) -> Sample:
-    return Sample(time.monotonic(), read_host(), read_cpu(), read_groups(pids))
+def _sampled(pids: Collection[int]) -> HostSample:
+    return HostSample(time.monotonic(), read_host(), read_cpu(), read_sessions(pids))
 
 
-def _in_thread(call: Callable[[], Answer]) -> asyncio.Future[Answer]:
-    """Calls in a thread of its own, which keeps nobody from leaving if the call never returns."""
-    promise: Promise[Answer] = Promise()
+def _in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:
+    """Calls a function in a daemon thread, so that the worker can exit even if the call never returns."""
+    promise: Promise[_T] = Promise()
     promise.set_running_or_notify_cancel()  # from now on it can't be cancelled
 
     def work() -> None:

@@ -1,7 +1,7 @@
-"""What a host and the tasks on it use: memory, CPU, device memory. Reads /proc and the limits of cgroups.
+"""Usage of a host and of its tasks: memory, CPU, device memory. Reads /proc and the limits of cgroups.
 
-Sources: proc(5); the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst. The functions
-that read take the folder they read below, so that a test may show them another host.
+Sources: proc(5); the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst. The
+functions that read take the root folder, so that tests can read another one.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.worker.host.nvml import GpuProcess, Reading
+from trackside.worker.host.nvml import GpuProcess, GpuReading
 
 ROOT = Path("/")
 _KIB = 1024
@@ -25,9 +25,9 @@ _CGROUP_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a task uses: bytes on the host, bytes per device id, CPU in percent of one core.
+    """The usage of a task: host bytes, bytes by device id, CPU in percent of one core.
 
-    A device on which the driver doesn't tell how much the task has is left out.
+    A device whose driver doesn't report memory per process is left out.
     """
 
     memory_bytes: int = 0
@@ -36,13 +36,13 @@ class Usage:
 
     @property
     def cuda_memory_bytes(self) -> int:
-        """What it has of the device that it has most of."""
+        """The most that it uses of one device, in bytes."""
         return max(self.cuda_memory_bytes_by_device.values(), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Bytes that the processes of this host, or of this container, may have in all, and could still get."""
+    """Total and available bytes of this host, or of this container."""
 
     memory_bytes: int
     available_bytes: int
@@ -50,15 +50,15 @@ class HostMemory:
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """Time that the cores of the host have been busy, and have been there, in ticks since it started."""
+    """Busy and total time of all cores since the host started, in ticks."""
 
     busy: int = 0
     total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A session of processes now: memory, the most its first process ever had, CPU time since its start."""
+class SessionUsage:
+    """The usage of a session: memory and peak memory in bytes, CPU time since its start."""
 
     pids: frozenset[int] = frozenset()
     memory_bytes: int = 0
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The part of /proc/PID/stat that is needed here; `cpu_s` includes children that have ended."""
+    """Some fields of /proc/PID/stat; `cpu_s` includes children that have ended."""
 
     pid: int
     group: int
@@ -78,7 +78,7 @@ class ProcessStat:
 
 
 def read_host(root: Path = ROOT) -> HostMemory:
-    """Reads the memory of the host, or of the cgroup that this process is in where that is less."""
+    """Returns the memory of the host, or of this process's cgroup where that is less."""
     meminfo = _numbers(root / "proc/meminfo", scale=_KIB)
     total, available = meminfo.get("MemTotal", 0), meminfo.get("MemAvailable", 0)
     for limit, used in _cgroup_limits(root):
@@ -88,13 +88,13 @@ def read_host(root: Path = ROOT) -> HostMemory:
 
 
 def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
-    """Gives limit and use of this process's memory cgroup and those above; cache that can go isn't use."""
+    """Yields limit and use of this process's memory cgroup and its parents; reclaimable cache isn't use."""
     paths = _cgroup_paths(root)
     for controller, files in _CGROUP_FILES.items():
         if controller not in paths:
             continue
         mount, folder = paths[controller]
-        # Inside a container the path may be one of the host's: what is there is read, up to the mount.
+        # Inside a container the path may be one of the host: read what exists, up to the mount.
         while folder.is_relative_to(mount):
             limit, used = _text(folder / files[_LIMIT]).strip(), _text(folder / files[_USED]).strip()
             if limit.isdigit() and used.isdigit():
@@ -104,16 +104,16 @@ def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
 
 
 def own_cgroups(root: Path = ROOT) -> dict[str, Path]:
-    """Gives the folder of the cgroup that this process is in, by controller; version 2 has the empty name.
+    """Returns the folder of this process's cgroup by controller; that of version 2 has the empty name.
 
-    Inside a container the path may be one of the host's: then it is what is mounted.
+    Inside a container the path may be one of the host: then the mount is returned.
     """
     found = _cgroup_paths(root).items()
     return {controller: folder if folder.is_dir() else mount for controller, (mount, folder) in found}
 
 
 def _cgroup_paths(root: Path) -> dict[str, tuple[Path, Path]]:
-    """Gives by controller where it is mounted, and the folder below that is said to be this process's."""
+    """Returns by controller its mount, and the folder of this process according to /proc."""
     found = {}
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -124,20 +124,20 @@ def _cgroup_paths(root: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def read_cpu(root: Path = ROOT) -> CpuTime:
-    """Reads how busy the cores have been since the host started."""
+    """Returns the CPU time of all cores since the host started."""
     line = _text(root / "proc/stat").partition("\n")[0].split()
     ticks = [int(part) for part in line[1:9]]  # user nice system idle iowait irq softirq steal
     return CpuTime(busy=sum(ticks) - sum(ticks[3:5]), total=sum(ticks)) if len(ticks) >= 5 else CpuTime()
 
 
 def host_cpu_percent(before: CpuTime, now: CpuTime) -> float:
-    """Gives how busy the cores were between two readings, 100 for all of them."""
+    """Returns the CPU use between two readings, in percent: 100 for all cores."""
     total = now.total - before.total
     return min(100.0, max(0.0, 100.0 * (now.busy - before.busy) / total)) if total > 0 else 0.0
 
 
-def read_groups(leaders: Collection[int], root: Path = ROOT) -> dict[int, Group]:
-    """Reads the processes whose group or session is a leader's; nothing where all have ended."""
+def read_sessions(leaders: Collection[int], root: Path = ROOT) -> dict[int, SessionUsage]:
+    """Returns the usage of each leader's session or process group; none for one that has ended."""
     members: dict[int, list[ProcessStat]] = defaultdict(list)
     wanted = frozenset(leaders)
     proc = root / "proc"
@@ -147,11 +147,11 @@ def read_groups(leaders: Collection[int], root: Path = ROOT) -> dict[int, Group]
             leader = stat.session if stat.session in wanted else stat.group
             if leader in wanted:
                 members[leader].append(stat)
-    return {leader: _group(stats, root) for leader, stats in members.items()}
+    return {leader: _session_usage(stats, root) for leader, stats in members.items()}
 
 
 def parse_stat(text: str) -> ProcessStat | None:
-    """Parses /proc/PID/stat, whose second field may hold any character; None if the process has ended."""
+    """Parses /proc/PID/stat, whose second field may contain any character; None if the process has ended."""
     head, _, tail = text.rpartition(")")
     fields = tail.split()
     if len(fields) < 22 or fields[0] in "ZX":
@@ -165,12 +165,12 @@ def parse_stat(text: str) -> ProcessStat | None:
     )
 
 
-def _group(stats: list[ProcessStat], root: Path) -> Group:
+def _session_usage(stats: list[ProcessStat], root: Path) -> SessionUsage:
     memory = [_memory(stat, len(stats) > 1, root) for stat in stats]
     peak = sum(memory)
     if len(stats) == 1:
         peak = max(peak, _numbers(root / f"proc/{stats[0].pid}/status", scale=_KIB).get("VmHWM", 0))
-    return Group(
+    return SessionUsage(
         pids=frozenset(stat.pid for stat in stats),
         memory_bytes=sum(memory),
         peak_bytes=peak,
@@ -179,7 +179,7 @@ def _group(stats: list[ProcessStat], root: Path) -> Group:
 
 
 def _memory(stat: ProcessStat, has_others: bool, root: Path) -> int:
-    """Gives a process's memory; of pages that several have, such as loaders of one data set, its share."""
+    """Returns a process's memory in bytes; shared pages, as of data loaders, count by its share (PSS)."""
     if has_others:
         share = _numbers(root / f"proc/{stat.pid}/smaps_rollup", scale=_KIB).get("Pss")
         if share is not None:
@@ -187,15 +187,15 @@ def _memory(stat: ProcessStat, has_others: bool, root: Path) -> int:
     return stat.resident_bytes
 
 
-def cpu_percent(before: Group | None, now: Group, elapsed_s: float) -> float:
-    """Gives the CPU that a group used between two readings, 100 for one core; 0 without an earlier one."""
+def cpu_percent(before: SessionUsage | None, now: SessionUsage, elapsed_s: float) -> float:
+    """Returns the CPU use of a session between two readings in percent, 100 for one core; 0 for the first."""
     if before is None or elapsed_s <= 0:
         return 0.0
     return max(0.0, 100.0 * (now.cpu_s - before.cpu_s) / elapsed_s)
 
 
-def usage_of(group: Group, percent: float, readings: Mapping[str, Reading]) -> Usage:
-    """Gives what a group uses of host and devices; `readings` are those of the devices, by their ids."""
+def usage_of(group: SessionUsage, percent: float, readings: Mapping[str, GpuReading]) -> Usage:
+    """Returns the usage of a session; `readings` are by device id."""
     on_devices = {}
     for device_id, reading in readings.items():
         own = [process for process in reading.processes if process.pid in group.pids]
@@ -205,7 +205,7 @@ def usage_of(group: Group, percent: float, readings: Mapping[str, Reading]) -> U
 
 
 def peak(before: Usage | None, now: Usage) -> Usage:
-    """Gives the most of each quantity."""
+    """Returns the maximum of each quantity."""
     if before is None:
         return now
     earlier, later = before.cuda_memory_bytes_by_device, now.cuda_memory_bytes_by_device
@@ -219,11 +219,11 @@ def peak(before: Usage | None, now: Usage) -> Usage:
     )
 
 
-def foreign(reading: Reading, own_pids: Collection[int], claimed_bytes: int = 0) -> int:
-    """Gives the bytes of a device that are not ours to give: what the driver and other processes have.
+def foreign_bytes(reading: GpuReading, own_pids: Collection[int], claimed_bytes: int = 0) -> int:
+    """Returns the bytes of a device that the driver and processes of others use.
 
-    Where the driver doesn't tell how much a process has, or names none, it is what remains without what ours
-    have: as far as that is known, and no less than `claimed_bytes`, which was promised to them.
+    Where the driver lists no processes, or not their memory, it is the used memory less that of our tasks:
+    what is known of it, and at least `claimed_bytes`, their reservations.
     """
     others = [process for process in reading.processes if process.pid not in own_pids]
     if reading.processes and all(process.memory_bytes is not None for process in reading.processes):
@@ -233,18 +233,18 @@ def foreign(reading: Reading, own_pids: Collection[int], claimed_bytes: int = 0)
 
 
 def foreign_on_host(host: HostMemory, own: Iterable[Usage]) -> int:
-    """Gives the bytes of the host that others use, the worker itself among them."""
+    """Returns the host bytes that others use, including the worker itself."""
     used = host.memory_bytes - host.available_bytes
     return max(0, used - sum(usage.memory_bytes for usage in own))
 
 
 def known_bytes(processes: Iterable[GpuProcess]) -> int:
-    """Sums up what processes are known to have."""
+    """Returns the sum of the known memory of processes, in bytes."""
     return sum(process.memory_bytes or 0 for process in processes)
 
 
 def _numbers(path: Path, scale: int = 1) -> dict[str, int]:
-    """Reads a file of lines `name: 123 kB` or `name 123`; empty if it can't be read."""
+    """Returns the numbers of a file with lines `name: 123 kB` or `name 123`; empty if it can't be read."""
     found = {}
     for line in _text(path).splitlines():
         parts = line.split()
@@ -257,5 +257,5 @@ def _text(path: Path | str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - there may be thousands of processes
             return file.read().decode("utf-8", "replace")
-    except OSError:  # a process that has ended, a limit that isn't set, a host without cgroups
+    except OSError:  # the process has ended, the limit isn't set, or the host has no cgroups
         return ""

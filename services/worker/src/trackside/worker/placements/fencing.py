@@ -1,4 +1,4 @@
-"""Which placement of each task is the newest here, and what each command means then. Pure."""
+"""Fencing: the newest placement of each task, and what a device command means in view of it. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -10,121 +10,127 @@ from trackside.contracts.tasks import NextParameters, RecallTask, RunTask, StopT
 
 REMEMBERED_TASKS = 100_000
 
-Token = tuple[int, int]
-"""What orders the placements of one task: attempt, then placement."""
+FencingToken = tuple[int, int]
+"""Orders the placements of one task: attempt number, then placement number."""
 
 
-class Verdict(Enum):
-    """What is to be done about a device command."""
+class CommandAction(Enum):
+    """What to do about a device command."""
 
     IGNORE = auto()
-    """It is meant for another incarnation, or a newer placement of the task is known."""
+    """It is for another incarnation, or a newer placement of the task is known."""
     ANSWER_AGAIN = auto()
-    """It was answered before."""
+    """It was answered before: send the same answer."""
     RUN = auto()
     STOP = auto()
     RETURN = auto()
-    """It waits for its devices and has not begun."""
+    """Give it back: it waits for its devices and has not begun."""
     NEVER_RUN = auto()
-    """The placement was never seen: it must not run if its command comes late."""
+    """The placement is unknown: it must not run if its RunTask comes later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a placement isn't run: code and sentence."""
+    """Why a placement is refused: code and sentence."""
 
     code: str
     message: str
 
 
 @dataclass(slots=True)
-class Known:
-    """The newest placement of a task: whether it is here, has begun, and the newest answer to its command."""
+class NewestPlacement:
+    """The newest placement of a task: whether it is here, has begun, and the last answer about it."""
 
-    token: Token
-    here: bool = False
+    token: FencingToken
+    active: bool = False
     begun: bool = False
     answer: Event | None = None
 
 
 @dataclass(slots=True)
-class Tokens:
-    """The newest placement of each task that one incarnation was told about."""
+class FencingTable:
+    """The newest placement of each task that one incarnation has received a command about."""
 
     incarnation: str
     task_types: Collection[str]
-    tasks: OrderedDict[str, Known] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, NewestPlacement] = field(default_factory=OrderedDict)
 
-    def judge_run(self, command: RunTask) -> Verdict | Refusal:
-        """Says what to do about a RunTask; changes nothing."""
-        verdict = self._known(command)
-        if verdict is not None:
-            return verdict
+    def action_for_run(self, command: RunTask) -> CommandAction | Refusal:
+        """Returns what to do about a RunTask, without recording it."""
+        action = self._known_action(command)
+        if action is not None:
+            return action
         if command.task_type not in self.task_types:
             return Refusal("unknown_task_type", f"task type {command.task_type!r} is not in the catalogue")
-        return Verdict.RUN
+        return CommandAction.RUN
 
-    def judge_stop(self, command: StopTask) -> Verdict:
-        """Says what to do about a StopTask; changes nothing."""
-        verdict = self._known(command)
-        if verdict is None:
-            return Verdict.NEVER_RUN
-        here = verdict is Verdict.ANSWER_AGAIN and self.tasks[command.task_id].here
-        return Verdict.STOP if here else verdict
+    def action_for_stop(self, command: StopTask) -> CommandAction:
+        """Returns what to do about a StopTask, without recording it."""
+        action = self._known_action(command)
+        if action is None:
+            return CommandAction.NEVER_RUN
+        active = action is CommandAction.ANSWER_AGAIN and self.tasks[command.task_id].active
+        return CommandAction.STOP if active else action
 
-    def judge_recall(self, command: RecallTask) -> Verdict:
-        """Says what to do about a RecallTask; changes nothing."""
-        verdict = self._known(command)
-        if verdict is None:
-            return Verdict.NEVER_RUN
-        known = self.tasks.get(command.task_id)
-        waits = verdict is Verdict.ANSWER_AGAIN and known is not None and known.here and not known.begun
-        return Verdict.RETURN if waits else verdict
+    def action_for_recall(self, command: RecallTask) -> CommandAction:
+        """Returns what to do about a RecallTask, without recording it."""
+        action = self._known_action(command)
+        if action is None:
+            return CommandAction.NEVER_RUN
+        newest = self.tasks.get(command.task_id)
+        waits = (
+            action is CommandAction.ANSWER_AGAIN and newest is not None and newest.active and not newest.begun
+        )
+        return CommandAction.RETURN if waits else action
 
-    def is_here(self, command: NextParameters) -> bool:
-        """Says whether an answer is for the newest placement of its task, and that is here."""
-        known = self.tasks.get(command.task_id)
-        return self._known(command) is Verdict.ANSWER_AGAIN and known is not None and known.here
+    def is_current(self, command: NextParameters) -> bool:
+        """Returns whether parameters are for the newest placement of their task, and it is on this worker."""
+        newest = self.tasks.get(command.task_id)
+        return (
+            self._known_action(command) is CommandAction.ANSWER_AGAIN and newest is not None and newest.active
+        )
 
-    def _known(self, command: RunTask | StopTask | RecallTask | NextParameters) -> Verdict | None:
+    def _known_action(
+        self, command: RunTask | StopTask | RecallTask | NextParameters
+    ) -> CommandAction | None:
         if command.incarnation != self.incarnation:
-            return Verdict.IGNORE
-        known = self.tasks.get(command.task_id)
+            return CommandAction.IGNORE
+        newest = self.tasks.get(command.task_id)
         token = (command.attempt, command.placement)
-        if known is None or known.token < token:
+        if newest is None or newest.token < token:
             return None
-        return Verdict.ANSWER_AGAIN if known.token == token else Verdict.IGNORE
+        return CommandAction.ANSWER_AGAIN if newest.token == token else CommandAction.IGNORE
 
-    def came(self, task_id: str, token: Token) -> None:
-        """Notes that a placement was taken on."""
-        self._note(task_id, Known(token, here=True))
+    def record_accepted(self, task_id: str, token: FencingToken) -> None:
+        """Records that a placement was accepted."""
+        self._note(task_id, NewestPlacement(token, active=True))
 
-    def begun(self, task_id: str, token: Token) -> None:
-        """Notes that a placement has begun: it can't be given back any more."""
-        known = self.tasks.get(task_id)
-        if known is not None and known.token == token:
-            known.begun = True
+    def record_begun(self, task_id: str, token: FencingToken) -> None:
+        """Records that a placement has begun: it can't be given back any more."""
+        newest = self.tasks.get(task_id)
+        if newest is not None and newest.token == token:
+            newest.begun = True
 
-    def buried(self, task_id: str, token: Token) -> None:
-        """Notes that a placement must never run."""
-        self._note(task_id, Known(token))
+    def record_forbidden(self, task_id: str, token: FencingToken) -> None:
+        """Records that a placement must never run."""
+        self._note(task_id, NewestPlacement(token))
 
-    def answered(self, task_id: str, token: Token, answer: Event) -> None:
-        """Notes the answer that a repeated command shall get."""
-        known = self.tasks.get(task_id)
-        if known is not None and known.token == token:
-            known.answer = answer
-        elif known is None or known.token < token:  # a refusal is all that is known of it
-            self._note(task_id, Known(token, answer=answer))
+    def record_answer(self, task_id: str, token: FencingToken, answer: Event) -> None:
+        """Records the answer to repeated commands."""
+        newest = self.tasks.get(task_id)
+        if newest is not None and newest.token == token:
+            newest.answer = answer
+        elif newest is None or newest.token < token:  # it was refused, so nothing else is known of it
+            self._note(task_id, NewestPlacement(token, answer=answer))
 
-    def left(self, task_id: str, token: Token) -> None:
-        """Notes that a placement is over."""
-        known = self.tasks.get(task_id)
-        if known is not None and known.token == token:
-            known.here = False
+    def record_finished(self, task_id: str, token: FencingToken) -> None:
+        """Records that a placement has ended."""
+        newest = self.tasks.get(task_id)
+        if newest is not None and newest.token == token:
+            newest.active = False
 
-    def _note(self, task_id: str, known: Known) -> None:
-        self.tasks[task_id] = known
+    def _note(self, task_id: str, newest: NewestPlacement) -> None:
+        self.tasks[task_id] = newest
         self.tasks.move_to_end(task_id)
         while len(self.tasks) > REMEMBERED_TASKS:
             self.tasks.popitem(last=False)

@@ -1,7 +1,7 @@
-"""Who has what of this host: its memory, its devices and their memory. Pure.
+"""What each placement has of this host: host memory, devices and device memory. Pure.
 
-What a placement has is the more of what it reserves and what it was seen to use. A reading that isn't known
-counts as nothing. A CPU slot takes one task; a GPU takes all that fit, unless one wants it for itself.
+A placement has the larger of its reservation and its highest measured usage. An unknown reading counts as 0.
+A CPU slot takes one task; a GPU takes all that fit, unless one requests the whole device.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,27 +14,27 @@ from trackside.worker.placements.fencing import Refusal
 
 
 class Stage(Enum):
-    """How far a placement is."""
+    """The stage of a placement, or of a warm process."""
 
     HELD = auto()
-    """It has nothing, and waits for its devices."""
-    COMING = auto()
-    """It has nothing yet, and shall begin in a moment."""
+    """It has nothing yet and waits for its devices."""
+    STARTING = auto()
+    """It has nothing yet and begins at once."""
     LOADED = auto()
-    """It has a process, and no device: it loads early, or was interrupted."""
+    """It has a process and no device: it loads early, or was interrupted."""
     TRAINING = auto()
     """It has its devices."""
-    GOING = auto()
-    """The log has its end; its process is still there."""
+    ENDING = auto()
+    """Its end is reported, but its process still exists."""
     IDLE = auto()
-    """No placement but a process that waits for the next one of its kind: it ends when others need room."""
+    """Not a placement but a warm process, which ends when its memory is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a placement wants: memory of the host in all, CUDA memory on each of its devices, bytes.
+    """What a placement requests: host memory in total, CUDA memory on each of its devices, in bytes.
 
-    A `raised` one grew with each failure, maybe beyond what there is.
+    A `raised` claim was increased after the task ran out of memory, maybe beyond what the host has.
     """
 
     device_ids: tuple[str, ...]
@@ -45,8 +45,8 @@ class Claim:
 
 
 @dataclass(slots=True)
-class Holding:
-    """What a placement has, and the most that it was seen to use."""
+class Allocation:
+    """What a placement has, and its highest measured usage, in bytes."""
 
     task_id: str
     claim: Claim
@@ -56,60 +56,62 @@ class Holding:
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes of the host."""
+        """Bytes of host memory that it counts for."""
         return max(self.claim.memory_bytes, self.peak_memory_bytes)
 
     @property
     def cuda_memory_bytes(self) -> int:
-        """What it takes of each of its devices."""
+        """Bytes that it counts for on each of its devices."""
         return max(self.claim.cuda_memory_bytes, self.peak_cuda_memory_bytes)
 
-    def saw(self, memory_bytes: int, cuda_memory_bytes: int) -> None:
-        """Notes what it was seen to use, of the host and of one device."""
+    def record_usage(self, memory_bytes: int, cuda_memory_bytes: int) -> None:
+        """Records a measured usage: bytes of the host and of one device."""
         self.peak_memory_bytes = max(self.peak_memory_bytes, memory_bytes)
         self.peak_cuda_memory_bytes = max(self.peak_cuda_memory_bytes, cuda_memory_bytes)
 
 
-HAS_PROCESS = frozenset({Stage.LOADED, Stage.TRAINING, Stage.GOING})
-HAS_DEVICES = frozenset({Stage.TRAINING, Stage.GOING})
-AHEAD_ON_DEVICES = frozenset({Stage.HELD, Stage.COMING, Stage.LOADED, Stage.TRAINING})
-"""Those that a newcomer must leave room for: not those that will be gone in a moment."""
-AHEAD_ON_HOST = frozenset({Stage.COMING, Stage.LOADED, Stage.TRAINING})
+HAS_PROCESS = frozenset({Stage.LOADED, Stage.TRAINING, Stage.ENDING})
+HAS_DEVICES = frozenset({Stage.TRAINING, Stage.ENDING})
+AHEAD_ON_DEVICES = frozenset({Stage.HELD, Stage.STARTING, Stage.LOADED, Stage.TRAINING})
+"""Stages that a new placement must leave room for; those that end soon are not among them."""
+AHEAD_ON_HOST = frozenset({Stage.STARTING, Stage.LOADED, Stage.TRAINING})
 IDLE = frozenset({Stage.IDLE})
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The holdings on one host, by any key; `memory_bytes` is what the host gives to tasks, 0 for no limit.
-
-    `reserve_bytes` of it were left for others already, who use `foreign_bytes` now; on devices they use
-    `foreign`. `max_tasks` is how many processes there may be at once, 0 for no limit.
-    """
+    """The allocations on one host, by any unique key."""
 
     devices: Mapping[str, Device]
     memory_bytes: int = 0
+    """Host memory for tasks; 0 for no limit."""
     max_tasks: int = 0
+    """Processes at once; 0 for no limit."""
     reserve_bytes: int = 0
+    """Host memory that is reserved for others, and not part of `memory_bytes`."""
     foreign_bytes: int = 0
+    """Host memory that others use now."""
     foreign: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that others use now, by device."""
     failed: dict[str, str] = field(default_factory=dict)
-    holdings: dict[str, Holding] = field(default_factory=dict)
-    _on: dict[str, dict[str, Holding]] = field(default_factory=dict)
+    """Reasons of failed devices, by device."""
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+    _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
 
-    def put(self, key: str, holding: Holding) -> None:
-        """Notes what a placement has; its devices stay the same."""
-        self.holdings[key] = holding
-        for device_id in holding.claim.device_ids:
-            self._on.setdefault(device_id, {})[key] = holding
+    def put(self, key: str, allocation: Allocation) -> None:
+        """Adds an allocation; its devices must not change later."""
+        self.allocations[key] = allocation
+        for device_id in allocation.claim.device_ids:
+            self._on.setdefault(device_id, {})[key] = allocation
 
     def drop(self, key: str) -> None:
-        """Forgets a placement that has nothing any more."""
-        holding = self.holdings.pop(key, None)
-        for device_id in holding.claim.device_ids if holding is not None else ():
+        """Removes an allocation."""
+        allocation = self.allocations.pop(key, None)
+        for device_id in allocation.claim.device_ids if allocation is not None else ():
             del self._on[device_id][key]
 
     def cut(self, claim: Claim) -> Claim:
-        """Lowers a raised claim to what foreign processes leave: then nothing of ours runs beside it."""
+        """Lowers a raised claim to what processes of others leave free: then the task runs alone."""
         if not claim.raised:
             return claim
         memory, cuda = claim.memory_bytes, claim.cuda_memory_bytes
@@ -122,7 +124,7 @@ class Ledger:
         return replace(claim, memory_bytes=memory, cuda_memory_bytes=cuda)
 
     def impossible(self, claim: Claim) -> Refusal | None:
-        """Says why a claim could not be met even if nothing else ran; None if it could."""
+        """Returns why a claim can't be met even on an empty host; None if it can."""
         claim = self.cut(claim)
         if not claim.device_ids or len(set(claim.device_ids)) < len(claim.device_ids):
             return Refusal("unknown_device", "a task needs one device or more, each of them once")
@@ -138,20 +140,20 @@ class Ledger:
         return _shortage("the host", claim.memory_bytes, self.memory_bytes) if self.memory_bytes else None
 
     def on_devices(
-        self, claim: Claim, stages: Collection[Stage], but: Collection[str] = ()
+        self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
     ) -> Refusal | None:
-        """Says why a claim has no room on its devices beside holdings in those stages; None if it has."""
+        """Returns why a claim doesn't fit on its devices next to those in these stages; None if it does."""
         for device_id in claim.device_ids:
-            there = self._on.get(device_id, {})
-            others = [each for key, each in there.items() if key not in but and each.stage in stages]
+            present = self._on.get(device_id, {})
+            others = [each for key, each in present.items() if key not in excluded and each.stage in stages]
             refusal = self._on_device(device_id, claim, others)
             if refusal is not None:
                 return refusal
         return None
 
-    def _on_device(self, device_id: str, claim: Claim, others: list[Holding]) -> Refusal | None:
-        alone = claim.whole_device or not self._is_gpu(device_id)
-        blocking = [each for each in others if alone or each.claim.whole_device]
+    def _on_device(self, device_id: str, claim: Claim, others: list[Allocation]) -> Refusal | None:
+        exclusive = claim.whole_device or not self._is_gpu(device_id)
+        blocking = [each for each in others if exclusive or each.claim.whole_device]
         if blocking:
             return Refusal("device_busy", f"{device_id} runs task {blocking[0].task_id}")
         if not self._is_gpu(device_id):
@@ -160,9 +162,13 @@ class Ledger:
         left = self.devices[device_id].memory_bytes - taken
         return _shortage(device_id, claim.cuda_memory_bytes, left)
 
-    def on_host(self, claim: Claim, stages: Collection[Stage], but: Collection[str] = ()) -> Refusal | None:
-        """Says why a claim has no room on the host beside holdings in those stages; None if it has."""
-        others = [each for key, each in self.holdings.items() if key not in but and each.stage in stages]
+    def on_host(
+        self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
+    ) -> Refusal | None:
+        """Returns why a claim doesn't fit on the host next to those in these stages; None if it does."""
+        others = [
+            each for key, each in self.allocations.items() if key not in excluded and each.stage in stages
+        ]
         if self.max_tasks and len(others) >= self.max_tasks:
             return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
         if not self.memory_bytes:
@@ -171,7 +177,7 @@ class Ledger:
         return _shortage("the host", claim.memory_bytes, left)
 
     def _for_us(self) -> int:
-        """Gives what others leave of the host, who may take as much as is reserved for them."""
+        """Returns the bytes of the host for tasks: less where others use more than is reserved for them."""
         return self.memory_bytes - max(0, self.foreign_bytes - self.reserve_bytes)
 
     def _is_gpu(self, device_id: str) -> bool:
@@ -179,7 +185,7 @@ class Ledger:
 
 
 def _shortage(where: str, wanted: int, left: int) -> Refusal | None:
-    """Says that there is not enough; nothing is asked of who doesn't know what he needs."""
+    """Returns a refusal if there is not enough; 0 bytes, an unknown need, always fit."""
     if wanted == 0 or wanted <= left:
         return None
     return Refusal("out_of_memory", f"needs {shown(wanted)} of {where}, which has {shown(max(0, left))} left")

@@ -1,9 +1,10 @@
-"""What the worker has taken on, in a file per placement before it says so.
+"""The journal of accepted placements: one file per placement, written before TaskAccepted is sent.
 
-The file goes when the placement's end is in the log. What is found at a start is what an earlier
-incarnation owes the log. A file is written and renamed: the death of the worker can't take it. A power cut
-can, and takes the process with it, so the placement is lost either way, unless an ending is on the disk; so
-the file is synced before an ending is, where the log is slow to take that.
+The file is removed once the end of the placement is in the log. Files that are found at a start are
+placements of an earlier incarnation whose end is not in the log yet. A file is written under another name
+and renamed, so it survives a crash of the worker. It may not survive a power cut, but the process of the task
+doesn't either, so the placement is lost in both cases, unless an ending is on the disk. Therefore the entry
+is synced before the ending, if the log is slow to take the end.
 """
 
 import asyncio
@@ -16,17 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside.worker.durable_files import sync, write_whole
+from trackside.worker.durable_files import sync, write_atomically
 
 SYNC_AFTER_S = 0.1
-"""How long the log may take to take an ending before the disk shall have it for sure."""
+"""Seconds the log may take to accept the end of an attempt before the ending is synced to the disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class JournalEntry:
     """One placement of one attempt of a task on its devices, in one incarnation of the worker.
 
-    `held` says that it was written down while it waited for its devices: it may never have begun.
+    `held` is true if it was written while the placement waited for its devices: it may never have begun.
     """
 
     stream: str
@@ -40,18 +41,18 @@ class Placement:
 
     @property
     def token(self) -> tuple[int, int]:
-        """What orders the placements of one task: attempt, then placement."""
+        """The fencing token: orders the placements of one task by attempt, then placement."""
         return self.attempt, self.placement
 
     @property
     def key(self) -> str:
-        """A file name that no other placement has, whatever the ids look like."""
+        """A file name that is unique to the placement and safe for any id."""
         parts = [self.stream, self.task_id, self.attempt, self.placement, self.incarnation]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class Journal:
-    """Files below the worker's data folder; `home` is the HOME of all tasks."""
+    """The files below the data folder of the worker; `home` is the HOME directory of all tasks."""
 
     def __init__(self, data_dir: Path) -> None:
         self._entries = data_dir / "journal"
@@ -62,68 +63,68 @@ class Journal:
         for folder in (self._entries, self._endings, self._workdirs, self.home):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def workdir(self, placement: Placement) -> Path:
-        """Gives the folder that the task's process runs in."""
-        return self._workdirs / placement.key
+    def workdir(self, entry: JournalEntry) -> Path:
+        """Returns the working directory of the task's process."""
+        return self._workdirs / entry.key
 
-    def ending_file(self, placement: Placement) -> Path:
-        """Gives the file in which the task's process leaves how it ended."""
-        return self._endings / f"{placement.key}.json"
+    def ending_file(self, entry: JournalEntry) -> Path:
+        """Returns the file in which the task's process writes how it ended."""
+        return self._endings / f"{entry.key}.json"
 
-    def entry_file(self, placement: Placement) -> Path:
-        """Gives the file that says that the placement was taken on."""
-        return self._entries / f"{placement.key}.json"
+    def entry_file(self, entry: JournalEntry) -> Path:
+        """Returns the file that records the placement as accepted."""
+        return self._entries / f"{entry.key}.json"
 
-    def write(self, placement: Placement) -> None:
-        """Writes down that a placement was taken on, and makes its working directory. Raises OSError."""
-        self.workdir(placement).mkdir(exist_ok=True)
-        write_whole(self.entry_file(placement), asdict(placement))
+    def write(self, entry: JournalEntry) -> None:
+        """Records a placement as accepted and creates its working directory. Raises OSError."""
+        self.workdir(entry).mkdir(exist_ok=True)
+        write_atomically(self.entry_file(entry), asdict(entry))
 
-    def ending(self, placement: Placement) -> dict[str, Any] | None:
-        """Gives what the task's process wrote of its end; None if it wrote nothing that can be read."""
+    def ending(self, entry: JournalEntry) -> dict[str, Any] | None:
+        """Returns the ending that the task's process wrote; None if there is none or it can't be read."""
         try:
-            found = json.loads(self.ending_file(placement).read_text("utf-8"))
+            found = json.loads(self.ending_file(entry).read_text("utf-8"))
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else None
 
-    def owed(self) -> list[Placement]:
-        """Lists the placements whose end may not be in the log."""
+    def entries_without_end(self) -> list[JournalEntry]:
+        """Returns the placements whose end may not be in the log."""
         found = []
         for path in sorted(self._entries.glob("*.json")):
-            # An entry is whole or not there; what can't be read was written by another release.
+            # An entry is complete or absent; one that can't be read was written by another release.
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 fields = json.loads(path.read_text("utf-8"))
-                found.append(Placement(**fields | {"device_ids": tuple(fields["device_ids"])}))
+                found.append(JournalEntry(**fields | {"device_ids": tuple(fields["device_ids"])}))
         return found
 
-    def sync_soon(self, placement: Placement) -> None:
-        """Brings an ending to the disk in 0.1 s, unless the placement is forgotten by then."""
+    def sync_soon(self, entry: JournalEntry) -> None:
+        """Syncs an ending to the disk after 0.1 s, unless the placement has been removed by then."""
         loop = asyncio.get_running_loop()
-        work = partial(loop.run_in_executor, None, self.sync, placement)
-        self._syncs[placement.key] = loop.call_later(SYNC_AFTER_S, work)
+        work = partial(loop.run_in_executor, None, self.sync, entry)
+        self._syncs[entry.key] = loop.call_later(SYNC_AFTER_S, work)
 
-    def sync(self, placement: Placement) -> None:
-        """Brings an ending to the disk, and the entry before it: without that it would be nobody's."""
+    def sync(self, entry: JournalEntry) -> None:
+        """Syncs the entry and then the ending to the disk: an ending without its entry is never recovered."""
         with contextlib.suppress(OSError):
-            sync(self.entry_file(placement))
-            sync(self.ending_file(placement))
+            sync(self.entry_file(entry))
+            sync(self.ending_file(entry))
 
-    async def forget(self, placement: Placement, keep_workdir: bool = False) -> None:
-        """Removes a placement whose end is in the log."""
-        if placement.key in self._syncs:
-            self._syncs.pop(placement.key).cancel()
-        await asyncio.to_thread(self._forget, placement, keep_workdir)
+    async def remove(self, entry: JournalEntry, keep_workdir: bool = False) -> None:
+        """Removes the files of a placement whose end is in the log."""
+        if entry.key in self._syncs:
+            self._syncs.pop(entry.key).cancel()
+        await asyncio.to_thread(self._remove, entry, keep_workdir)
 
-    def _forget(self, placement: Placement, keep_workdir: bool) -> None:
-        self.entry_file(placement).unlink(missing_ok=True)
-        self.ending_file(placement).unlink(missing_ok=True)
+    def _remove(self, entry: JournalEntry, keep_workdir: bool) -> None:
+        self.entry_file(entry).unlink(missing_ok=True)
+        self.ending_file(entry).unlink(missing_ok=True)
         if not keep_workdir:
-            shutil.rmtree(self.workdir(placement), ignore_errors=True)
+            shutil.rmtree(self.workdir(entry), ignore_errors=True)
 
     def clear_leftovers(self) -> None:
-        """Removes endings and working directories of placements that nothing is owed for."""
-        kept = {placement.key for placement in self.owed()}
+        """Removes endings and working directories that belong to no entry."""
+        kept = {entry.key for entry in self.entries_without_end()}
         for folder in (self._endings, self._workdirs):
             for path in folder.iterdir():
                 if path.stem not in kept:

@@ -1,8 +1,8 @@
-"""What the worker has to say, on its way to the log: a lane per partition, one batch in flight in each.
+"""Records on their way to the log: one queue per partition, with one batch in flight each.
 
-What gathers while a batch is under way goes with the next one. What nobody waits for (a phase that begins)
-is patient: it goes with the next event, or after 20 ms, because every append wakes every reader of the log. A
-lane tries for ever: every event has an identity, so one that arrives twice counts once.
+Records that arrive while a batch is in flight go with the next one. A record that nothing waits for, such as
+a status, may linger: it goes with the next record or after 20 ms, because each append wakes all readers of
+the log. A queue retries without end: each event has an id, so readers ignore a second copy.
 """
 
 import asyncio
@@ -23,26 +23,28 @@ log = structlog.get_logger("trackside.worker")
 MAX_BATCH_RECORDS = 1_000
 MAX_BATCH_BYTES = 393_216
 MAX_WAITING_SUMMARIES = 5_000
-PATIENCE_S = 0.02
+LINGER_S = 0.02
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
-Heard = Callable[[Appended], None]
+AppendCallback = Callable[[Appended], None]
 
 
 @dataclass(slots=True)
 class _Item:
     record: Outgoing
-    heard: Heard | None
+    on_appended: AppendCallback | None
 
 
-class _Lane:
-    def __init__(self, log: Log, topic: str, partition: int, limit: int | None, waiting: "Waiting") -> None:
+class _PartitionQueue:
+    def __init__(
+        self, log: Log, topic: str, partition: int, limit: int | None, stalled: "StalledPartitions"
+    ) -> None:
         self._log = log
         self._topic = topic
         self._partition = partition
         self._limit = limit
-        self._waiting = waiting
+        self._stalled = stalled
         self._items: deque[_Item] = deque()
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
@@ -50,17 +52,17 @@ class _Lane:
         self._timer: asyncio.TimerHandle | None = None
         self.dropped = 0
 
-    def put(self, items: Sequence[_Item], patient: bool) -> None:
+    def put(self, items: Sequence[_Item], linger: bool) -> None:
         self._items.extend(items)
         while self._limit is not None and len(self._items) > self._limit:
             self._items.popleft()
             self.dropped += 1
             metrics.counter("trackside.worker.dropped.batches").labels(topic=self._topic).inc()
         self._empty.clear()
-        if not patient:
+        if not linger:
             self._filled.set()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._filled.set)
+            self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._filled.set)
 
     async def drained(self) -> None:
         await self._empty.wait()
@@ -97,22 +99,22 @@ class _Lane:
                     self._topic, self._partition, [item.record for item in batch]
                 )
             except TransientError as error:
-                self._waiting.add(self._topic, self._partition, str(error))
+                self._stalled.add(self._topic, self._partition, str(error))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LAST_RETRY_S)
             except TooLargeError as error:
                 await self._append_in_parts(batch, error)
                 return
             else:
-                self._waiting.remove(self._topic, self._partition)
+                self._stalled.remove(self._topic, self._partition)
                 for at, item in enumerate(batch):
-                    if item.heard is not None:
-                        item.heard(Appended(appended.offset + at, appended.append_time_ms))
+                    if item.on_appended is not None:
+                        item.on_appended(Appended(appended.offset + at, appended.append_time_ms))
                 return
 
     async def _append_in_parts(self, batch: list[_Item], error: TooLargeError) -> None:
         if len(batch) == 1:
-            # Nobody can ever append it; what it said is bounded by its maker, so this is a mistake of ours.
+            # It can never be appended. The size of all events is bounded, so this is a bug.
             log.error("a record is too large for the log", topic=self._topic, reason=str(error))
             return
         half = len(batch) // 2
@@ -126,70 +128,77 @@ def _size(record: Outgoing) -> int:
 
 
 @dataclass(slots=True)
-class Waiting:
-    """Which lanes wait for the log; the health endpoint says so."""
+class StalledPartitions:
+    """The queues that can't reach the log; reported by the health endpoint."""
 
     health: Health
-    lanes: set[tuple[str, int]] = field(default_factory=set)
+    queues: set[tuple[str, int]] = field(default_factory=set)
 
     def add(self, topic: str, partition: int, reason: str) -> None:
-        """Notes that a lane waits."""
-        if not self.lanes:
+        """Notes that a queue can't reach the log."""
+        if not self.queues:
             log.warning("waiting for the log", topic=topic, reason=reason)
-        self.lanes.add((topic, partition))
+        self.queues.add((topic, partition))
         self.health.waiting("waiting for the log")
 
     def remove(self, topic: str, partition: int) -> None:
-        """Notes that a lane goes on."""
-        self.lanes.discard((topic, partition))
-        if not self.lanes:
+        """Notes that a queue has reached the log again."""
+        self.queues.discard((topic, partition))
+        if not self.queues:
             self.health.waiting(None)
 
 
-class Outbox:
-    """All lanes; their tasks belong to `group`, so a mistake in one ends the worker."""
+class WorkerOutbox:
+    """All queues of a worker; their tasks belong to `group`, so an error in one ends the worker."""
 
     def __init__(self, log: Log, health: Health, group: asyncio.TaskGroup) -> None:
         self._log = log
         self._group = group
-        self._waiting = Waiting(health)
-        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._stalled = StalledPartitions(health)
+        self._queues: dict[tuple[str, int], _PartitionQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Ends the lanes, whatever still waits."""
+        """Ends the queues and drops what is still in them."""
         for task in self._tasks:
             task.cancel()
 
-    def event(self, topic: Topic, record: Outgoing, heard: Heard | None = None, patient: bool = False) -> int:
-        """Sends an event to the partition of its key, behind all before it; gives the partition.
+    def event(
+        self, topic: Topic, record: Outgoing, on_appended: AppendCallback | None = None, linger: bool = False
+    ) -> int:
+        """Sends an event to the partition of its key, after all earlier ones; returns the partition.
 
-        `heard` is called with its place once it is in the log. A `patient` one may wait 20 ms for the next.
+        `on_appended` is called once it is in the log. With `linger` it may wait 20 ms for the next record.
         """
-        return self._put(topic, record, heard, None, patient)
+        return self._put(topic, record, on_appended, None, linger)
 
     def summary(self, topic: Topic, record: Outgoing) -> None:
-        """Sends what is only looked at: while the log doesn't answer, the oldest are dropped and counted."""
+        """Sends metric points or output; while the log is unreachable, the oldest are dropped and counted."""
         self._put(topic, record, None, MAX_WAITING_SUMMARIES, False)
 
     @property
     def dropped(self) -> int:
-        """How many summaries were dropped."""
-        return sum(lane.dropped for lane in self._lanes.values())
+        """Number of summaries dropped."""
+        return sum(queue.dropped for queue in self._queues.values())
 
     async def drained(self) -> None:
-        """Waits until everything that was sent so far is in the log."""
-        await asyncio.gather(*(lane.drained() for lane in self._lanes.values()))
+        """Waits until all records sent so far are in the log."""
+        await asyncio.gather(*(queue.drained() for queue in self._queues.values()))
 
     def _put(
-        self, topic: Topic, record: Outgoing, heard: Heard | None, limit: int | None, patient: bool
+        self,
+        topic: Topic,
+        record: Outgoing,
+        on_appended: AppendCallback | None,
+        limit: int | None,
+        linger: bool,
     ) -> int:
         partition = partition_of((record.key or b"").decode(), topic.partitions)
-        lane = self._lanes.get((topic.name, partition))
-        if lane is None:
-            lane = _Lane(self._log, topic.name, partition, limit, self._waiting)
-            self._lanes[topic.name, partition] = lane
-            task = self._group.create_task(lane.run(), name=f"outbox-{topic.name}-{partition}")
+        queue = self._queues.get((topic.name, partition))
+        if queue is None:
+            queue = _PartitionQueue(self._log, topic.name, partition, limit, self._stalled)
+            self._queues[topic.name, partition] = queue
+            task = self._group.create_task(queue.run(), name=f"outbox-{topic.name}-{partition}")
             self._tasks.add(task)
-        lane.put([_Item(record, heard)], patient)
+        queue.put([_Item(record, on_appended)], linger)
         return partition

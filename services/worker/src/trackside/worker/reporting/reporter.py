@@ -1,4 +1,4 @@
-"""Says of one placement what happened to it: events that count, points and lines that are looked at."""
+"""Reports what happens to one placement: events, and metric points and output lines to look at."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,78 +24,78 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.redaction import printable, redact
-from trackside.worker.reporting.journal import Placement
-from trackside.worker.reporting.outbox import Outbox
+from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.outbox import WorkerOutbox
 
-GATHER_S = 0.1
-GATHER_POINTS = 200
-GATHER_LINES = 500
+FLUSH_S = 0.1
+MAX_BATCH_POINTS = 200
+MAX_BATCH_LINES = 500
 MAX_LINE_CHARACTERS = 8_192
 MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
-Source = Literal["stdout", "stderr"]
-Point = tuple[str, int, int, float | str]
-Spoken = float | str | Mapping[str, Any]
-"""A number, or `{"value": number or null, "others": {name: number}}`; what isn't finite has a name."""
-Said = TypeVar("Said", bound=Event)
+OutputSource = Literal["stdout", "stderr"]
+MetricPoint = tuple[str, int, int, float | str]
+ReportedValue = float | str | Mapping[str, Any]
+"""A number, or `{"value": number or null, "others": {name: number}}`; nan, inf and -inf are strings."""
+EventT = TypeVar("EventT", bound=Event)
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
-    """What every placement of a worker speaks with."""
+class Publisher:
+    """What all reporters of a worker publish with."""
 
-    outbox: Outbox
+    outbox: WorkerOutbox
     writer: RecordWriter
     topics: Topics
 
 
 class Reporter:
-    """Sends what one placement has to say, in order. `traceparent` is put on each event."""
+    """Publishes the events of one placement, in order. `traceparent` is set on each event."""
 
-    def __init__(self, voice: Voice, placement: Placement, traceparent: str = "") -> None:
-        self._voice = voice
-        self._placement = placement
-        self._traceparent = traceparent or placement.traceparent
-        self._points: list[Point] = []
-        self._lines: dict[Source, list[str]] = {"stdout": [], "stderr": []}
-        self._line_numbers: dict[Source, int] = {"stdout": 1, "stderr": 1}
-        self._unsaid: dict[Source, int] = {"stdout": 0, "stderr": 0}
+    def __init__(self, publisher: Publisher, entry: JournalEntry, traceparent: str = "") -> None:
+        self._publisher = publisher
+        self._entry = entry
+        self._traceparent = traceparent or entry.traceparent
+        self._points: list[MetricPoint] = []
+        self._lines: dict[OutputSource, list[str]] = {"stdout": [], "stderr": []}
+        self._line_numbers: dict[OutputSource, int] = {"stdout": 1, "stderr": 1}
+        self._dropped_lines: dict[OutputSource, int] = {"stdout": 0, "stderr": 0}
         self._timer: asyncio.TimerHandle | None = None
         self._reported = 0
         self._interrupts = 0
         self._requests = 0
-        self._behind = 0
+        self._first_step = 0
 
     @property
     def _token(self) -> dict[str, Any]:
         return {
-            "task_id": self._placement.task_id,
-            "attempt": self._placement.attempt,
-            "placement": self._placement.placement,
+            "task_id": self._entry.task_id,
+            "attempt": self._entry.attempt,
+            "placement": self._entry.placement,
         }
 
-    def again(self, event: Event) -> None:
-        """Sends an answer that was given before."""
+    def resend(self, event: Event) -> None:
+        """Sends again the event that answered an earlier copy of the same command."""
         self._event(event)
 
     def accepted(self) -> TaskAccepted:
-        """Says that the placement is in the journal."""
-        event = TaskAccepted(**self._token, incarnation=self._placement.incarnation)
-        return self._event(event, patient=True)
+        """Reports that the placement is in the journal."""
+        event = TaskAccepted(**self._token, incarnation=self._entry.incarnation)
+        return self._event(event, linger=True)
 
     def refused(self, code: str, message: str) -> TaskRefused:
-        """Says that the placement won't run."""
+        """Reports that the placement won't run."""
         return self._event(
             TaskRefused(
-                **self._token, incarnation=self._placement.incarnation, code=code, message=message[:1_000]
+                **self._token, incarnation=self._entry.incarnation, code=code, message=message[:1_000]
             )
         )
 
-    def returned(self, heard: Callable[[Appended], None] | None = None) -> TaskReturned:
-        """Says that the placement is given back, and was not begun."""
-        event = TaskReturned(**self._token, incarnation=self._placement.incarnation)
-        self._send(event, heard)
+    def returned(self, on_appended: Callable[[Appended], None] | None = None) -> TaskReturned:
+        """Reports that the placement is given back without having begun."""
+        event = TaskReturned(**self._token, incarnation=self._entry.incarnation)
+        self._send(event, on_appended)
         return event
 
     def interrupted(
@@ -105,12 +105,12 @@ class Reporter:
         reserved: Reservation,
         error: Mapping[str, Any],
     ) -> None:
-        """Says that a training ran out of memory and what it shall have next; its reports don't count."""
-        self.begin_anew(interrupt)
+        """Reports a training that ran out of memory and its next reservation; its metrics don't count."""
+        self.restart_steps(interrupt)
         event = TaskInterrupted.model_validate(
             {
                 **self._token,
-                "incarnation": self._placement.incarnation,
+                "incarnation": self._entry.incarnation,
                 "interrupt": interrupt,
                 "resource": resource,
                 "reserved": reserved,
@@ -119,98 +119,94 @@ class Reporter:
         )
         self._event(event)
 
-    def begin_anew(self, interrupts: int) -> None:
-        """Counts steps from the first again: the attempt has been interrupted so often."""
+    def restart_steps(self, interrupts: int) -> None:
+        """Counts steps from 0 again; `interrupts` is how often the attempt has been interrupted."""
         self._reported, self._interrupts = 0, interrupts
 
-    def asks(self, request: int) -> None:
-        """Says that the task asks for another trial's parameters."""
-        self._event(
-            ParametersRequested(**self._token, incarnation=self._placement.incarnation, request=request)
-        )
+    def parameters_requested(self, request: int) -> None:
+        """Reports that the task asks for the parameters of another trial."""
+        self._event(ParametersRequested(**self._token, incarnation=self._entry.incarnation, request=request))
 
-    def taken(self, request: int) -> None:
-        """Says that the task has the answer to its request."""
-        self._event(ParametersTaken(**self._token, incarnation=self._placement.incarnation, request=request))
+    def parameters_taken(self, request: int) -> None:
+        """Reports that the task has received the answer to its request."""
+        self._event(ParametersTaken(**self._token, incarnation=self._entry.incarnation, request=request))
 
-    def answered(self, requests: int, goes_on: bool) -> None:
-        """Counts what is reported from now on behind so many requests; of another trial, if it goes on.
+    def count_requests(self, requests: int, goes_on: bool) -> None:
+        """Marks later metrics with the number of answered requests; `goes_on` starts another trial at step 0.
 
-        Points to look at are the task's: their steps go on.
+        The steps of metric points continue: these belong to the task, not to a trial.
         """
         self._requests = requests
         if goes_on:
-            self._behind, self._reported = self._behind + self._reported, 0
+            self._first_step, self._reported = self._first_step + self._reported, 0
 
     def status(self, status: TaskStatus) -> None:
-        """Says which phase begins."""
+        """Reports which phase begins."""
         event = TaskStatusChanged(
             **self._token,
-            incarnation=self._placement.incarnation,
+            incarnation=self._entry.incarnation,
             status=status,
             interrupts=self._interrupts,
         )
-        self._event(event, patient=True)
+        self._event(event, linger=True)
 
-    def reports(self, items: Sequence[tuple[int, Spoken, int]]) -> None:
-        """Sends deciding values as events, and as points to look at too."""
+    def reports(self, items: Sequence[tuple[int, ReportedValue, int]]) -> None:
+        """Sends intermediate values as events, and also as metric points."""
         for step, value, time_ms in items:
             self._reported = step + 1
-            deciding, others = apart(value)
+            deciding, others = split_value(value)
             self._metric("PERIODICAL", step, deciding, others)
             if deciding is not None:
-                self.points([(OBJECTIVE, self._behind + step, time_ms, deciding)])
+                self.points([(OBJECTIVE, self._first_step + step, time_ms, deciding)])
 
-    def final(self, value: Spoken) -> None:
-        """Sends the value that the trial is judged by."""
-        self._metric("FINAL", self._reported, *apart(value))
+    def final(self, value: ReportedValue) -> None:
+        """Sends the final value of the trial."""
+        self._metric("FINAL", self._reported, *split_value(value))
 
     def ended(
-        self, ending: Mapping[str, Any], heard: Callable[[Appended], None] | None = None
+        self, ending: Mapping[str, Any], on_appended: Callable[[Appended], None] | None = None
     ) -> tuple[AttemptEnded, int]:
-        """Says how the attempt ended; gives the event and the partition it goes to."""
+        """Reports how the attempt ended; returns the event and its partition."""
         self.flush()
-        event = AttemptEnded.model_validate(
-            {**self._token, "incarnation": self._placement.incarnation, **ending}
-        )
-        return event, self._send(event, heard)
+        event = AttemptEnded.model_validate({**self._token, "incarnation": self._entry.incarnation, **ending})
+        return event, self._send(event, on_appended)
 
-    def points(self, items: Sequence[Point]) -> None:
-        """Sends values to look at, gathered for 0.1 s or until they are 200."""
+    def points(self, items: Sequence[MetricPoint]) -> None:
+        """Sends metric points, in batches of 200 or every 0.1 s."""
         self._points += items
-        if len(self._points) >= GATHER_POINTS:
+        if len(self._points) >= MAX_BATCH_POINTS:
             self.flush()
         else:
             self._flush_soon()
 
-    def output(self, source: Source, lines: Sequence[str]) -> None:
-        """Sends lines of output, gathered for 0.1 s; of more than 500 only the first, and how many not.
+    def output(self, source: OutputSource, lines: Sequence[str]) -> None:
+        """Sends lines of output every 0.1 s: at most the first 500, and the number of those left out.
 
-        What looks like a secret is left out.
+        What looks like a secret is redacted.
         """
         kept = self._lines[source]
-        room = max(0, GATHER_LINES - len(kept))
+        room = max(0, MAX_BATCH_LINES - len(kept))
         kept += [redact(printable(line[:MAX_LINE_CHARACTERS])) for line in lines[:room]]
-        self._unsaid[source] += max(0, len(lines) - room)
+        self._dropped_lines[source] += max(0, len(lines) - room)
         self._flush_soon()
 
     def flush(self) -> None:
-        """Sends the points and lines that were gathered."""
+        """Sends the metric points and lines that were collected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._points:
-            self._summary(self._voice.topics.metrics, self._batch_of_points())
+            self._summary(self._publisher.topics.metrics, self._batch_of_points())
         for source, lines in self._lines.items():
             if lines:
-                self._summary(self._voice.topics.logs, self._batch_of_lines(source, lines))
+                self._summary(self._publisher.topics.logs, self._batch_of_lines(source, lines))
 
     def _flush_soon(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
     def _batch_of_points(self) -> MetricPointsReported:
-        by_tag: dict[str, list[Point]] = {}
+        by_tag: dict[str, list[MetricPoint]] = {}
         for point in self._points:
             by_tag.setdefault(printable(point[0])[:MAX_TAG_CHARACTERS], []).append(point)
         self._points = []
@@ -223,21 +219,21 @@ class Reporter:
             )
             for tag, points in by_tag.items()
         ]
-        placement = self._placement
+        entry = self._entry
         return MetricPointsReported(
-            stream=placement.stream, task_id=placement.task_id, attempt=placement.attempt, series=series
+            stream=entry.stream, task_id=entry.task_id, attempt=entry.attempt, series=series
         )
 
-    def _batch_of_lines(self, source: Source, lines: list[str]) -> OutputWritten:
+    def _batch_of_lines(self, source: OutputSource, lines: list[str]) -> OutputWritten:
         first, self._lines[source] = self._line_numbers[source], []
-        self._line_numbers[source] += len(lines) + self._unsaid[source]
-        if self._unsaid[source]:
-            lines = [*lines, f"[{self._unsaid[source]} more lines came too fast and were left out]"]
-            self._unsaid[source] = 0
+        self._line_numbers[source] += len(lines) + self._dropped_lines[source]
+        if self._dropped_lines[source]:
+            lines = [*lines, f"[{self._dropped_lines[source]} more lines came too fast and were left out]"]
+            self._dropped_lines[source] = 0
         return OutputWritten(
-            stream=self._placement.stream,
-            task_id=self._placement.task_id,
-            attempt=self._placement.attempt,
+            stream=self._entry.stream,
+            task_id=self._entry.task_id,
+            attempt=self._entry.attempt,
             source=source,
             first_line=first,
             lines=lines,
@@ -252,27 +248,29 @@ class Reporter:
     ) -> None:
         finite = None if isinstance(value, str) else value
         non_finite = value if isinstance(value, str) else None
-        said = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
-        said |= {"interrupts": self._interrupts, "requests": self._requests}
+        fields = {**self._token, "kind": kind, "step": step, "value": finite, "non_finite": non_finite}
+        fields |= {"interrupts": self._interrupts, "requests": self._requests}
         if others:
-            said["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
-        self._event(MetricReported.model_validate(said), patient=kind == "FINAL")
+            fields["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
+        self._event(MetricReported.model_validate(fields), linger=kind == "FINAL")
 
-    def _event(self, event: Said, patient: bool = False) -> Said:
-        self._send(event, None, patient)
+    def _event(self, event: EventT, linger: bool = False) -> EventT:
+        self._send(event, None, linger)
         return event
 
-    def _send(self, event: Event, heard: Callable[[Appended], None] | None, patient: bool = False) -> int:
-        record = self._voice.writer.single(self._placement.stream, event, traceparent=self._traceparent)
-        return self._voice.outbox.event(self._voice.topics.events, record, heard, patient)
+    def _send(
+        self, event: Event, on_appended: Callable[[Appended], None] | None, linger: bool = False
+    ) -> int:
+        record = self._publisher.writer.single(self._entry.stream, event, traceparent=self._traceparent)
+        return self._publisher.outbox.event(self._publisher.topics.events, record, on_appended, linger)
 
     def _summary(self, topic: Topic, event: Event) -> None:
-        record = self._voice.writer.single(self._placement.stream, event, traceparent=self._traceparent)
-        self._voice.outbox.summary(topic, replace(record, key=self._placement.task_id.encode()))
+        record = self._publisher.writer.single(self._entry.stream, event, traceparent=self._traceparent)
+        self._publisher.outbox.summary(topic, replace(record, key=self._entry.task_id.encode()))
 
 
-def apart(spoken: Spoken) -> tuple[float | str | None, Mapping[str, float | str]]:
-    """Takes what a trial said apart: the value that decides, if it has one, and the others by name."""
-    if isinstance(spoken, Mapping):
-        return spoken.get("value"), spoken.get("others") or {}
-    return spoken, {}
+def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
+    """Returns the deciding value of a report, if it has one, and the other values by name."""
+    if isinstance(reported, Mapping):
+        return reported.get("value"), reported.get("others") or {}
+    return reported, {}

@@ -7,7 +7,7 @@ import socket
 import sys
 from typing import Any
 
-from trackside.worker.child.protocol import Guard, Word, read
+from trackside.worker.child.control_states import ControlGuard, Word, read
 
 READ_BYTES = 65_536
 MAX_DESCRIPTORS = 64
@@ -20,7 +20,7 @@ class WorkerGoneError(Exception):
     """The worker has closed the channel: it needs this process no more."""
 
 
-class Orders:
+class ControlChannel:
     """Reads assignment and words, and turns away what makes no sense with a line of the task's output.
 
     `locks` are descriptors of lock files; they came along, and are open until the process ends.
@@ -29,7 +29,7 @@ class Orders:
     def __init__(self, connection: socket.socket) -> None:
         self.locks: list[int] = []
         self._connection = connection
-        self._guard = Guard()
+        self._guard = ControlGuard()
         self._rest = b""
         self._obeyed: list[Word] = []
         self._answers: list[Word] = []
@@ -79,7 +79,7 @@ class Orders:
 
     def anew(self) -> None:
         """Is ready for another assignment; devices and whatever came for the last one are given up."""
-        self._guard, self._rest = Guard(), b""
+        self._guard, self._rest = ControlGuard(), b""
         self._obeyed.clear()
         self._answers.clear()
         while self.locks:

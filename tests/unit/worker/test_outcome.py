@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.worker.attempts.outcome import judged, recovered
-from trackside.worker.child.serialise import UnreportableError, described, reportable
+from trackside.worker.attempts.outcome import determine_ending, recovered_ending
+from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
 from trackside.worker.redaction import REDACTED, cut, printable, redact
 
 FINISHED = {"end": "finished", "result": {"x": 1}, "load_time_ms": 1, "train_time_ms": 2, "reports": []}
@@ -34,7 +34,7 @@ FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": "
 def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
     written: dict[str, Any] | None, code: int | None, asked: AttemptEnd | None, end: AttemptEnd
 ) -> None:
-    assert judged(written, code, asked, TaskStatus.TRAINING)["end"] == end
+    assert determine_ending(written, code, asked, TaskStatus.TRAINING)["end"] == end
 
 
 @pytest.mark.parametrize("code", [-9, 137])
@@ -42,11 +42,13 @@ def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
 def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
     code: int, phase: TaskStatus, stage: str
 ) -> None:
-    starved = judged(None, code, None, phase, memory_ran_out=True)
+    starved = determine_ending(None, code, None, phase, memory_ran_out=True)
     assert (starved["end"], starved["error"].stage) == (AttemptEnd.OOM_HOST, stage)
-    assert judged(None, code, None, phase, memory_ran_out=False)["end"] is AttemptEnd.FAILED
-    assert judged(None, code, AttemptEnd.CANCELLED, phase, memory_ran_out=True)["end"] == "cancelled"
-    assert judged(None, 1, None, phase, memory_ran_out=True)["end"] is AttemptEnd.FAILED
+    assert determine_ending(None, code, None, phase, memory_ran_out=False)["end"] is AttemptEnd.FAILED
+    assert (
+        determine_ending(None, code, AttemptEnd.CANCELLED, phase, memory_ran_out=True)["end"] == "cancelled"
+    )
+    assert determine_ending(None, 1, None, phase, memory_ran_out=True)["end"] is AttemptEnd.FAILED
 
 
 @pytest.mark.parametrize(
@@ -60,15 +62,15 @@ def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
 def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
     written: dict[str, Any],
 ) -> None:
-    assert judged(written, 0, None, TaskStatus.TRAINING, memory_ran_out=True)["end"] == "oom_host"
-    assert judged(written, 0, None, TaskStatus.TRAINING, memory_ran_out=False)["end"] == "failed"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=True)["end"] == "oom_host"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=False)["end"] == "failed"
 
 
 @pytest.mark.parametrize("end", [AttemptEnd.CANCELLED, AttemptEnd.PREEMPTED, AttemptEnd.TIMED_OUT_RUN])
 def test_the_end_that_was_asked_for_is_told_unless_the_task_had_finished(end: AttemptEnd) -> None:
-    assert judged(None, -15, end, TaskStatus.TRAINING)["end"] == end
-    assert judged(FAILED, 0, end, TaskStatus.TRAINING)["end"] == end
-    assert judged(FINISHED, -9, end, TaskStatus.TRAINING)["end"] == AttemptEnd.FINISHED
+    assert determine_ending(None, -15, end, TaskStatus.TRAINING)["end"] == end
+    assert determine_ending(FAILED, 0, end, TaskStatus.TRAINING)["end"] == end
+    assert determine_ending(FINISHED, -9, end, TaskStatus.TRAINING)["end"] == AttemptEnd.FINISHED
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,13 @@ def test_the_end_that_was_asked_for_is_told_unless_the_task_had_finished(end: At
     ],
 )
 def test_a_silent_death_names_the_stage_and_the_signal(phase: TaskStatus, stage: str) -> None:
-    error = judged(None, -11, None, phase)["error"]
+    error = determine_ending(None, -11, None, phase)["error"]
     assert (error.stage, "SIGSEGV" in error.message) == (stage, True)
 
 
 def test_what_an_earlier_incarnation_left_is_told_as_recovered() -> None:
-    assert recovered(None) == {"end": AttemptEnd.LOST, "recovered": True}
-    told = recovered(FINISHED)
+    assert recovered_ending(None) == {"end": AttemptEnd.LOST, "recovered": True}
+    told = recovered_ending(FINISHED)
     assert told["recovered"] and told["result"] == {"x": 1} and "reports" not in told
 
 
@@ -102,13 +104,13 @@ class Number:
 
 
 def test_a_result_becomes_plain_json() -> None:
-    found = reportable({"a": Number(), "b": (1, True, None), 3: {"c": "\ud800\x00"}, "d": math.nan})
+    found = to_plain_json({"a": Number(), "b": (1, True, None), 3: {"c": "\ud800\x00"}, "d": math.nan})
     assert found == {"a": 0.5, "b": [1, True, None], "3": {"c": "?\\0"}, "d": None}
 
 
 def test_a_result_that_is_no_dict_becomes_an_empty_one() -> None:
-    assert reportable(None) == {}
-    assert reportable([1, 2]) == {}
+    assert to_plain_json(None) == {}
+    assert to_plain_json([1, 2]) == {}
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -127,11 +129,11 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_a_result_that_cannot_be_kept_says_why(result: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnreportableError, match=reason):
-        reportable(result)
+        to_plain_json(result)
 
 
 def test_a_traceback_is_cut_at_its_front_and_says_nothing_secret() -> None:
-    error = described("TRAIN", ValueError("password=hunter2 " + "é" * 60_000))
+    error = error_fields("TRAIN", ValueError("password=hunter2 " + "é" * 60_000))
     assert len(error["traceback"].encode()) <= 65_536
     assert error["traceback"].startswith("[cut]") and error["traceback"].endswith("é\n")
     assert error["message"].startswith(f"password={REDACTED}")

@@ -1,28 +1,28 @@
-"""The catalogue: which tasks this worker may run, by the word of its host and of nobody else.
+"""The catalogue: the task types that this worker may run, defined on its host only.
 
-A command carries a task's type and parameters; code, folders and environment come from here. The file:
+A command contains a task's type and parameters; code, folders and environment come from here. The file:
 
-    preload: [sklearn.datasets]          installed modules, imported once, before tasks are forked off
+    preload: [sklearn.datasets]          installed modules, imported once, before tasks are forked
     tasks:
       digits:
         entry: digits:Digits             module and class
         path: .                          put on sys.path, relative to the file
-        environment: [HTTPS_PROXY]       variables of the host that the task may see
+        environment: [HTTPS_PROXY]       variables of the host that are passed to the task
       resnet:
         program: [python, ./train.py, --parameters, "{parameters_file}", --device, "{device}"]
         path: .                          where ./train.py is, relative to the file; put on PYTHONPATH
         parameters: {type: object, required: [lr], properties: {lr: {type: number}}}
-        max_memory: 8GiB                 what one task may ask for at most; max_cuda_memory per GPU.
-                                         Where cgroups can be made, what uses more than max_memory is killed
+        max_memory: 8GiB                 the most one task may request; max_cuda_memory per GPU.
+                                         Where cgroups are available, a task that uses more is killed
         runner: warm                     classes only: one process runs many tasks, one after another,
-        max_tasks: 100                   at most so many, 1,000 if not given,
-        max_growth: 512MiB               and until it has grown by so much, which is the default
+        max_tasks: 100                   at most this many, 1,000 if not given,
+        max_growth: 512MiB               until it has grown by this much, which is the default
 
 A program is started as it is listed, never by a shell. Within its items only `{parameters_file}`,
-`{workdir}` and `{device}` are replaced; an item that begins with `./` or `../` is found from `path`.
-`parameters` is a JSON Schema (2020-12) that is checked before anything runs.
+`{workdir}` and `{device}` are replaced; an item that begins with `./` or `../` is relative to `path`.
+`parameters` is a JSON Schema (2020-12) that is checked before the task runs.
 
-Installed packages add tasks by the entry-point group `trackside.tasks`; the file wins.
+Installed packages add tasks by the entry-point group `trackside.tasks`; the file takes precedence.
 """
 
 import importlib.metadata
@@ -53,16 +53,16 @@ _SERVICE_VARIABLE = re.compile(r"(TRACKSIDE|PG|POSTGRES|KAFKA)_?.*|.*(SECRET|PAS
 
 
 class CatalogueError(Exception):
-    """The catalogue can't be obeyed: file, key and rule are in the message."""
+    """The catalogue is invalid; the message has file, key and rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskType:
-    """A task that may run here: a class `module:Class`, or a program as a list; one of them is empty.
+    """A task type: a class `module:Class`, or a program as a list; one of them is empty.
 
-    `path` is the folder that either is found in, `environment` the variables of the host it may see.
-    `parameters` is the JSON Schema of what a command may give, None for anything. `max_memory_bytes` and
-    `max_cuda_memory_bytes` (per device) are what one task may ask for at most, None for no limit. A warm
+    `path` is the folder of its code, `environment` names the variables of the host that are passed to it.
+    `parameters` is the JSON Schema of its parameters, None for any. `max_memory_bytes` and
+    `max_cuda_memory_bytes` (per device) are the most one task may request, None for no limit. A warm
     process ends after `max_tasks`, or once its memory has grown by `max_growth_bytes` since the end of its
     first task.
     """
@@ -81,21 +81,21 @@ class TaskType:
 
     @property
     def stays(self) -> Mapping[str, int] | None:
-        """Gives how many tasks a process may run, and by how many bytes it may grow; None if only one."""
+        """Returns how many tasks a process may run and how many bytes it may grow; None for one task."""
         if self.max_tasks is None or self.max_growth_bytes is None:
             return None
         return {"tasks": self.max_tasks, "growth_bytes": self.max_growth_bytes}
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
-    """All tasks that may run here, and modules worth importing once for all of them."""
+class TaskCatalogue:
+    """The task types of a worker, and modules to import once for all of them."""
 
     tasks: Mapping[str, TaskType] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
 
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
-        """Says in a sentence what a known type's schema has against these parameters; None if nothing."""
+        """Returns how parameters violate the schema of a known type, as a sentence; None if they don't."""
         schema = self.tasks[task_type].parameters
         return None if schema is None else violation(schema, parameters)
 
@@ -184,8 +184,8 @@ class _File(BaseModel):
     preload: list[str] = []
 
 
-def read(path: Path) -> Catalogue:
-    """Reads the catalogue file and the entry points; raises CatalogueError."""
+def read_catalogue(path: Path) -> TaskCatalogue:
+    """Reads the catalogue file and the entry points. Raises CatalogueError."""
     try:
         found = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
@@ -199,11 +199,11 @@ def read(path: Path) -> Catalogue:
     tasks = installed()
     parsed = _parsed(path, found)
     tasks.update({name: _task(path, name, task) for name, task in parsed.tasks.items()})
-    return Catalogue(tasks, tuple(parsed.preload))
+    return TaskCatalogue(tasks, tuple(parsed.preload))
 
 
 def installed() -> dict[str, TaskType]:
-    """Lists the tasks that installed packages name in the entry-point group `trackside.tasks`."""
+    """Returns the task types that installed packages define in the entry-point group `trackside.tasks`."""
     return {
         point.name: TaskType(point.name, point.value)
         for point in importlib.metadata.entry_points(group=ENTRY_POINTS)
@@ -244,7 +244,7 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
 
 
 def _located(where: str, folder: str, at: int, item: str) -> str:
-    """Gives an item of a program with `./` and `../` found from its folder; the first one with any slash."""
+    """Returns an item of a program; a path (`./`, `../`, or any slash in the first item) becomes absolute."""
     is_path = item.startswith(("./", "../")) or (at == 0 and "/" in item)
     if not is_path or Path(item).is_absolute():
         return item

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.worker.harness import Rig, alive, of
 from tests.integration.worker.programs import started, task_of
-from tests.integration.worker.rig import Rig, alive, of
-from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
+from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatus, TaskStatusChanged
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from trackside.worker.child.program import ProgramFailedError, UnstartableError, ending_of
 from trackside.worker.child.program_lines import (
     MAX_LINE_BYTES,
-    Final,
-    Lines,
-    Point,
-    Report,
-    Result,
+    FinalLine,
+    LineSplitter,
+    MetricLine,
+    ProgramLine,
+    ReportLine,
+    ResultLine,
     UnreadableLineError,
-    Word,
     read_line,
 )
 
@@ -25,17 +25,17 @@ from trackside.worker.child.program_lines import (
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        (b'{"metric": "loss", "value": 0.1, "step": 3}', Point("loss", 0.1, 3)),
-        (b'{"metric": "loss", "value": 1, "epoch": 7}\r', Point("loss", 1.0, None)),
-        (b'{"report": 0.9, "step": 0}', Report(0.9, 0)),
-        (b'{"report": "-inf"}', Report(-math.inf, None)),
-        (b'{"final": 0.93}', Final(0.93)),
-        (b'{"final": Infinity}', Final(math.inf)),
-        (b'{"result": {"a": [1]}}', Result({"a": [1]})),
+        (b'{"metric": "loss", "value": 0.1, "step": 3}', MetricLine("loss", 0.1, 3)),
+        (b'{"metric": "loss", "value": 1, "epoch": 7}\r', MetricLine("loss", 1.0, None)),
+        (b'{"report": 0.9, "step": 0}', ReportLine(0.9, 0)),
+        (b'{"report": "-inf"}', ReportLine(-math.inf, None)),
+        (b'{"final": 0.93}', FinalLine(0.93)),
+        (b'{"final": Infinity}', FinalLine(math.inf)),
+        (b'{"result": {"a": [1]}}', ResultLine({"a": [1]})),
         (b"  \r", None),
     ],
 )
-def test_a_line_says_one_thing(line: bytes, word: Word | None) -> None:
+def test_a_line_says_one_thing(line: bytes, word: ProgramLine | None) -> None:
     assert read_line(line) == word
 
 
@@ -74,13 +74,13 @@ def test_no_line_does_harm(line: bytes) -> None:
 @given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line)), st.integers(1, 7))
 def test_lines_are_the_same_however_they_arrive(lines: list[bytes], piece: int) -> None:
     octets = b"".join(line + b"\n" for line in lines)
-    cut = Lines()
+    cut = LineSplitter()
     found = [line for at in range(0, len(octets), piece) for line in cut.feed(octets[at : at + piece])]
     assert found + cut.end() == list(enumerate(lines, start=1))
 
 
 def test_a_line_too_long_is_passed_over_and_counted_once() -> None:
-    cut, found = Lines(), []
+    cut, found = LineSplitter(), []
     for _ in range(5):
         found += cut.feed(b"x" * (MAX_LINE_BYTES - 1))
     found += cut.feed(b'\n{"report": 1}\n{"fin')

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.rig import Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import Rig, hungry_settings, memory_log, of, running, stream_of
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnded, Reservation, RunTask, TaskRefused, TaskReturned

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.worker.harness import alive
 from tests.integration.worker.programs import DAEMON, started, task_of
-from tests.integration.worker.rig import alive
-from tests.integration.worker.test_kills import doomed, gone, said, story_after_restart
+from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.attempts.device_locks import try_lock
-from trackside.worker.child.orphans import end_marked
+from trackside.worker.child.orphans import kill_marked
 
 HIDES = "say(report=daemon())\n"
 STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600']).pid)\n"
@@ -103,7 +103,7 @@ def test_what_has_the_mark_or_the_lock_is_found_and_nothing_else(tmp_path: Path)
         subprocess.Popen(["sleep", "602"], env={}, pass_fds=[lock]) as second,
         subprocess.Popen(["sleep", "603"], env={"TRACKSIDE_WORKDIR": f"{mine}1"}) as other,
     ):
-        found = end_marked([mine, free], [str(path)])
+        found = kill_marked([mine, free], [str(path)])
         assert found == {mine: [f"{first.pid} sleep 601"], str(path): [f"{second.pid} sleep 602"]}
         assert (first.wait(), second.wait(), other.poll()) == (-signal.SIGKILL, -signal.SIGKILL, None)
         other.kill()

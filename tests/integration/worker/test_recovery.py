@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.rig import LIMIT_S, Rig, memory_log, of, running, settings_for
+from tests.integration.worker.harness import LIMIT_S, Rig, memory_log, of, running, settings_for
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskAccepted, TaskReturned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.worker.attempts.device_locks import kill_holders, try_lock
@@ -22,7 +22,13 @@ ROOT = Path(__file__).parents[3]
 @contextmanager
 def doomed(data_dir: Path, parameters: dict[str, Any], *task: str) -> Iterator[subprocess.Popen[str]]:
     """Starts a worker in a process of its own with one task: of `noop`, or of a catalogue and a type."""
-    command = [sys.executable, "-m", "tests.integration.worker.doomed", str(data_dir), json.dumps(parameters)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.worker.killable_worker",
+        str(data_dir),
+        json.dumps(parameters),
+    ]
     command += task
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

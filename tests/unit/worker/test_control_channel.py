@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from trackside.worker.child.commands import Orders, WorkerGoneError
-from trackside.worker.child.protocol import Guard, State, Word, line, read, spoken
+from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
+from trackside.worker.child.control_states import ControlGuard, ControlState, Word, line, read, spoken
 
 LOAD, TRAIN, EXIT = Word("LOAD"), Word("TRAIN", "cuda:0"), Word("EXIT")
 NEXT, NONE = Word("NEXT", "", 1, {"x": 0.5}), Word("NEXT", "", 2)
 
 
 def objections(*words: Word) -> list[str | None]:
-    guard = Guard()
+    guard = ControlGuard()
     return [guard.objection(word) for word in words]
 
 
@@ -50,7 +50,7 @@ def test_t13_train_before_load_is_rejected_with_a_reason() -> None:
 
 
 def test_after_an_interrupt_it_may_be_told_to_train_again_once() -> None:
-    guard = Guard()
+    guard = ControlGuard()
     assert (guard.objection(LOAD), guard.objection(TRAIN)) == (None, None)
     guard.interrupted()
     assert guard.objection(TRAIN) is None
@@ -64,17 +64,17 @@ def test_d19_parameters_may_come_until_the_work_is_over() -> None:
 
 @pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT, NEXT])
 def test_t13_nothing_is_obeyed_after_the_end(word: Word) -> None:
-    guard = Guard()
+    guard = ControlGuard()
     guard.over()
     assert guard.objection(word) == f"{word.do} is rejected: the task has ended its work"
 
 
 def test_an_interrupt_of_what_shall_exit_changes_nothing() -> None:
-    guard = Guard()
+    guard = ControlGuard()
     for word in (LOAD, TRAIN, EXIT):
         guard.objection(word)
     guard.interrupted()
-    assert guard.state is State.LEAVING
+    assert guard.state is ControlState.LEAVING
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_assignment_and_what_follows_at_once_are_read_one_by_one(
 ) -> None:
     ours, theirs = ends
     ours.sendall(line({"entry": "x:Y"}) + spoken(LOAD) + spoken(TRAIN))
-    orders = Orders(theirs)
+    orders = ControlChannel(theirs)
     assert orders.assignment() == {"entry": "x:Y"}
     assert (orders.next(), orders.next()) == (LOAD, TRAIN)
 
@@ -98,7 +98,7 @@ def test_t13_what_was_said_during_a_training_is_turned_away_when_it_is_interrupt
     ends: tuple[socket.socket, socket.socket], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = ends
-    orders = Orders(theirs)
+    orders = ControlChannel(theirs)
     ours.sendall(spoken(LOAD) + spoken(TRAIN))
     assert (orders.next(), orders.next()) == (LOAD, TRAIN)
     ours.sendall(spoken(TRAIN))
@@ -115,7 +115,7 @@ def test_locks_come_with_the_words_and_are_closed_by_an_interrupt(
     reading, writing = os.pipe()
     socket.send_fds(ours, [spoken(LOAD) + spoken(TRAIN)], [writing])
     os.close(writing)
-    orders = Orders(theirs)
+    orders = ControlChannel(theirs)
     orders.next()
     assert len(orders.locks) == 1
     orders.interrupted()
@@ -130,4 +130,4 @@ def test_a_channel_that_closes_says_that_the_worker_is_gone(
     ours.sendall(json.dumps({"half": "a line"}).encode())
     ours.shutdown(socket.SHUT_WR)
     with pytest.raises(WorkerGoneError):
-        Orders(theirs).assignment()
+        ControlChannel(theirs).assignment()

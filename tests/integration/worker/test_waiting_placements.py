@@ -1,4 +1,4 @@
-"""Placements that wait at the worker: begun when there is room, asked back, stopped, given back."""
+"""PlacementController that wait at the worker: begun when there is room, asked back, stopped, given back."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.rig import (
+from tests.integration.worker.harness import (
     Gate,
     Rig,
     hungry_settings,

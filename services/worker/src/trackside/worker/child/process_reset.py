@@ -16,7 +16,7 @@ from typing import Any
 
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.child import orphans as leftovers
-from trackside.worker.child.process_memory import OwnMemory, give_memory_back, torch_cuda
+from trackside.worker.child.process_memory import ProcessMemory, release_memory, torch_cuda
 
 TORCH_SEED = 67_280_421_310_721
 """What torch begins with in a new process: c10::detail, default_rng_seed_val."""
@@ -25,10 +25,10 @@ THREADS_END_S = 0.1
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
-class Slate:
+class ProcessBaseline:
     """How things were before the first task, when this is made."""
 
-    def __init__(self, memory: OwnMemory) -> None:
+    def __init__(self, memory: ProcessMemory) -> None:
         self._memory = memory
         self._path = list(sys.path)
         self._streams = sys.stdin, sys.stdout, sys.stderr
@@ -39,7 +39,7 @@ class Slate:
         self._tasks = 0
         self._first_bytes = 0
 
-    def settle(self, assignment: Mapping[str, Any]) -> None:
+    def apply(self, assignment: Mapping[str, Any]) -> None:
         """Makes everything as the task that is assigned shall find it."""
         os.environ.clear()
         os.environ.update(assignment["environment"])
@@ -64,7 +64,7 @@ class Slate:
         if self._torch_threads not in (0, torch.get_num_threads()):
             torch.set_num_threads(self._torch_threads)
 
-    def wiped(self, most_tasks: int, most_growth_bytes: int) -> str | None:
+    def restore(self, most_tasks: int, most_growth_bytes: int) -> str | None:
         """Takes away what a task that has finished has left; gives why the process can't stay, if it can't.
 
         It has grown by what it has more than at the end of its first task, on the host and on a device.
@@ -74,7 +74,7 @@ class Slate:
             if handler is not None and signal.getsignal(number) != handler:
                 signal.signal(number, handler)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        give_memory_back()
+        release_memory()
         if (reason := self._stray()) is not None:
             sys.stderr.write(f"trackside: no other task gets this process: {reason}\n")
             return reason

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from trackside.worker.attempts.memory_pressure import LOOKS, Pressure
+from trackside.worker.attempts.memory_pressure import READINGS_KEPT, MemoryPressure
 from trackside.worker.host.usage import HostMemory
 
 ROOMY = HostMemory(100, 50)
 
 
-def host(root: Path, kills: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
-    texts = {"proc/vmstat": f"nr_free_pages 5\noom_kill {kills}\n", "proc/self/cgroup": cgroup}
+def host(root: Path, oom_kill_count: int, files: dict[str, int], cgroup: str = "0::/box\n") -> Path:
+    texts = {"proc/vmstat": f"nr_free_pages 5\noom_kill {oom_kill_count}\n", "proc/self/cgroup": cgroup}
     texts |= {name: f"low 0\noom 9\noom_kill {count}\n" for name, count in files.items()}
     for name, text in texts.items():
         path = root / name
@@ -35,35 +35,35 @@ def host(root: Path, kills: int, files: dict[str, int], cgroup: str = "0::/box\n
 def test_t6_a_kill_where_this_process_is_is_seen_for_some_looks(
     tmp_path: Path, cgroup: str, counts: str
 ) -> None:
-    pressure = Pressure(host(tmp_path, 3, {counts: 3}, cgroup))
-    assert not pressure.killed()
+    pressure = MemoryPressure(host(tmp_path, 3, {counts: 3}, cgroup))
+    assert not pressure.oom_killed()
     host(tmp_path, 3, {counts: 4}, cgroup)
-    assert pressure.killed()
-    for _ in range(LOOKS - 1):  # they may come between the kill and the question
-        pressure.look(ROOMY)
-        assert pressure.killed()
-    pressure.look(ROOMY)
-    assert not pressure.killed()
+    assert pressure.oom_killed()
+    for _ in range(READINGS_KEPT - 1):  # they may come between the kill and the question
+        pressure.record(ROOMY)
+        assert pressure.oom_killed()
+    pressure.record(ROOMY)
+    assert not pressure.oom_killed()
 
 
 def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
     """Whoever was killed by anybody was said to have run out of memory, for ten seconds after each."""
     local, below = (f"sys/fs/cgroup/box/memory.events{end}" for end in (".local", ""))
-    pressure = Pressure(host(tmp_path, 3, {local: 0, below: 0}))
+    pressure = MemoryPressure(host(tmp_path, 3, {local: 0, below: 0}))
     host(tmp_path, 4, {local: 0, below: 1})
-    assert not pressure.killed()
+    assert not pressure.oom_killed()
 
 
 def test_t6_a_host_that_was_nearly_full_counts(tmp_path: Path) -> None:
-    pressure = Pressure(host(tmp_path, 0, {}))
-    pressure.look(HostMemory(100, 1))
-    for _ in range(LOOKS - 1):
-        pressure.look(ROOMY)
+    pressure = MemoryPressure(host(tmp_path, 0, {}))
+    pressure.record(HostMemory(100, 1))
+    for _ in range(READINGS_KEPT - 1):
+        pressure.record(ROOMY)
         assert pressure.nearly_full()
-    pressure.look(ROOMY)
+    pressure.record(ROOMY)
     assert not pressure.nearly_full()
 
 
 def test_a_host_that_tells_nothing_is_never_blamed(tmp_path: Path) -> None:
-    pressure = Pressure(tmp_path)
-    assert not pressure.killed() and not pressure.nearly_full()
+    pressure = MemoryPressure(tmp_path)
+    assert not pressure.oom_killed() and not pressure.nearly_full()

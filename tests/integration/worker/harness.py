@@ -25,8 +25,8 @@ from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.telemetry.health import Health
-from trackside.worker.app import Worker, live_until
-from trackside.worker.catalogue import catalogue
+from trackside.worker.app import WorkerRunner, run_until_stopped
+from trackside.worker.catalogue.task_catalogue import read_catalogue
 from trackside.worker.settings import WorkerSettings
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
@@ -233,9 +233,9 @@ async def memory_log(topics: Topics) -> MemoryLog:
 async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIterator[Rig]:
     """Runs a worker while the block runs, then lets it leave."""
     health = Health("worker")
-    worker = Worker(log, topics, settings, catalogue.read(settings.catalogue), health)
+    worker = WorkerRunner(log, topics, settings, read_catalogue(settings.catalogue), health)
     rig = Rig(log, topics, settings.id)
-    living = asyncio.create_task(live_until(worker, rig.leaving))
+    living = asyncio.create_task(run_until_stopped(worker, rig.leaving))
     try:
         yield rig
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.rig import LIMIT_S, running, settings_for
+from tests.integration.worker.harness import LIMIT_S, running, settings_for
 from tests.waiting import until
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics

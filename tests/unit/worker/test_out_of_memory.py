@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from trackside.worker.child.out_of_memory import disk_is_full, out_of_memory
-from trackside.worker.child.serialise import described
+from trackside.worker.child.serialise import error_fields
 
 
 class OutOfMemoryError(RuntimeError):
@@ -92,5 +92,5 @@ def test_a_circle_of_causes_has_an_end() -> None:
 def test_fm_21_a_full_disk_is_named() -> None:
     error = chained(OSError(errno.ENOSPC, "No space left on device"), "from")
     assert disk_is_full(error) and not disk_is_full(ValueError())
-    said = described("TRAIN", error)
+    said = error_fields("TRAIN", error)
     assert (said["type"], said["message"]) == ("ValueError", "the disk is full: the batch failed")

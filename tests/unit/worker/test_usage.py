@@ -6,21 +6,21 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.host.nvml import GpuProcess, Reading
+from trackside.worker.host.nvml import GpuProcess, GpuReading
 from trackside.worker.host.usage import (
     CpuTime,
-    Group,
     HostMemory,
+    SessionUsage,
     Usage,
     cpu_percent,
-    foreign,
+    foreign_bytes,
     foreign_on_host,
     host_cpu_percent,
     parse_stat,
     peak,
     read_cpu,
-    read_groups,
     read_host,
+    read_sessions,
     usage_of,
 )
 
@@ -29,9 +29,9 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\n"
 
 
-def reading(used: int = 0, *processes: tuple[int, int | None], reserved: int = 0) -> Reading:
+def reading(used: int = 0, *processes: tuple[int, int | None], reserved: int = 0) -> GpuReading:
     named = tuple(GpuProcess(pid, size) for pid, size in processes)
-    return Reading(used, reserved, 0, named)
+    return GpuReading(used, reserved, 0, named)
 
 
 def host(root: Path, **files: str) -> Path:
@@ -118,8 +118,8 @@ def test_a_group_is_all_processes_of_the_session(tmp_path: Path) -> None:
     process(tmp_path, 6, session=5, ticks=TICKS_PER_S, pages=20)
     process(tmp_path, 7, session=7, pages=40)
     process(tmp_path, 8, session=1, pages=80)
-    found = read_groups([5, 7, 9], tmp_path)
-    assert found[5] == Group(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
+    found = read_sessions([5, 7, 9], tmp_path)
+    assert found[5] == SessionUsage(frozenset({5, 6}), 30 * PAGE, 30 * PAGE, 2.0)
     assert found.keys() == {5, 7}
 
 
@@ -130,29 +130,29 @@ def test_pages_that_processes_of_a_group_share_count_once(tmp_path: Path) -> Non
             tmp_path,
             **{f"proc__{pid}__smaps_rollup": "0-1 ---p 0 00:00 0 [rollup]\nRss: 400 kB\nPss: 200 kB\n"},
         )
-    assert read_groups([5], tmp_path)[5].memory_bytes == 400 * 1024
+    assert read_sessions([5], tmp_path)[5].memory_bytes == 400 * 1024
 
 
 def test_the_most_that_one_process_had_is_seen_between_readings(tmp_path: Path) -> None:
     process(tmp_path, 5, session=5, pages=1)
     host(tmp_path, proc__5__status="Name: x\nVmHWM:    9999 kB\nVmRSS: 4 kB\n")
-    group = read_groups([5], tmp_path)[5]
+    group = read_sessions([5], tmp_path)[5]
     assert (group.memory_bytes, group.peak_bytes) == (PAGE, 9999 * 1024)
 
 
 def test_nobody_is_looked_for_if_there_is_no_task(tmp_path: Path) -> None:
-    assert read_groups([], tmp_path / "nowhere") == {}
+    assert read_sessions([], tmp_path / "nowhere") == {}
 
 
 def test_cpu_is_in_percent_of_a_core_and_never_negative() -> None:
-    assert cpu_percent(Group(cpu_s=1.0), Group(cpu_s=4.0), 2.0) == 150.0
-    assert cpu_percent(Group(cpu_s=4.0), Group(cpu_s=1.0), 2.0) == 0.0
-    assert cpu_percent(None, Group(cpu_s=1.0), 2.0) == 0.0
-    assert cpu_percent(Group(), Group(cpu_s=1.0), 0.0) == 0.0
+    assert cpu_percent(SessionUsage(cpu_s=1.0), SessionUsage(cpu_s=4.0), 2.0) == 150.0
+    assert cpu_percent(SessionUsage(cpu_s=4.0), SessionUsage(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(None, SessionUsage(cpu_s=1.0), 2.0) == 0.0
+    assert cpu_percent(SessionUsage(), SessionUsage(cpu_s=1.0), 0.0) == 0.0
 
 
 def test_a_task_has_the_device_memory_of_all_its_processes() -> None:
-    group = Group(pids=frozenset({1, 2}), memory_bytes=7)
+    group = SessionUsage(pids=frozenset({1, 2}), memory_bytes=7)
     readings = {
         "gpu-0": reading(90, (1, 10), (2, 20), (3, 60)),
         "gpu-1": reading(5, (3, 5)),
@@ -168,16 +168,16 @@ def test_a_peak_is_the_most_of_each_quantity() -> None:
 
 
 def test_t18_what_others_have_is_theirs_and_the_drivers() -> None:
-    assert foreign(reading(100, (1, 30), (2, 40)), own_pids={1}) == 40
-    assert foreign(reading(110, (1, 30), (2, 40), reserved=40), own_pids={1}) == 80
-    assert foreign(reading(30, (1, 30)), own_pids={1}) == 0
+    assert foreign_bytes(reading(100, (1, 30), (2, 40)), own_pids={1}) == 40
+    assert foreign_bytes(reading(110, (1, 30), (2, 40), reserved=40), own_pids={1}) == 80
+    assert foreign_bytes(reading(30, (1, 30)), own_pids={1}) == 0
 
 
 def test_t18_what_the_driver_does_not_tell_is_what_remains_without_ours() -> None:
-    assert foreign(reading(100, (1, 30), (2, None)), own_pids={1}) == 70
-    assert foreign(reading(100, (1, None)), own_pids={1}, claimed_bytes=80) == 20
-    assert foreign(reading(100), own_pids={1}) == 100
-    assert foreign(reading(10, (1, 30), (2, None)), own_pids={1}) == 0
+    assert foreign_bytes(reading(100, (1, 30), (2, None)), own_pids={1}) == 70
+    assert foreign_bytes(reading(100, (1, None)), own_pids={1}, claimed_bytes=80) == 20
+    assert foreign_bytes(reading(100), own_pids={1}) == 100
+    assert foreign_bytes(reading(10, (1, 30), (2, None)), own_pids={1}) == 0
 
 
 sizes = st.none() | st.integers(0, 1000)
@@ -193,7 +193,7 @@ def test_what_others_have_is_never_negative_and_never_more_than_is_there(
     used: int, processes: list[tuple[int, int | None]], own: set[int], claimed: int
 ) -> None:
     total = max(used, sum(size or 0 for _, size in processes))
-    assert 0 <= foreign(reading(used, *processes), own, claimed) <= total
+    assert 0 <= foreign_bytes(reading(used, *processes), own, claimed) <= total
 
 
 def test_what_others_have_of_the_host_leaves_out_our_tasks() -> None:

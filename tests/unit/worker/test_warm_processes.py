@@ -8,21 +8,21 @@ import socket
 import pytest
 
 from trackside.contracts.fleet import Device
-from trackside.worker.attempts.forkserver_client import Forkserver, Process
+from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
-from trackside.worker.placements.warm_processes import WarmProcesses
+from trackside.worker.placements.warm_processes import WarmProcessPool
 
 MEMORY = {"memory_bytes": 10, "cuda_memory_bytes": 2}
 
 
-class Killer(Forkserver):
+class Killer(ForkserverClient):
     """Has forked nothing, and remembers whom it shall kill."""
 
     def __init__(self) -> None:
         super().__init__([], {})
         self.killed: list[tuple[int, int]] = []
 
-    def kill(self, process: Process, number: int) -> None:
+    def kill(self, process: TaskProcess, number: int) -> None:
         """Remembers it."""
         self.killed.append((process.number, number))
 
@@ -39,18 +39,20 @@ class Hall:
         self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
         self.killer = Killer()
         self.changes = 0
-        self.warm = WarmProcesses(self.ledger, self.killer, self._changed)
+        self.warm = WarmProcessPool(self.ledger, self.killer, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
 
-    def park(self, number: int, device: str, kind: tuple[str, str] = ("a", "")) -> Process:
+    def add(self, number: int, device: str, kind: tuple[str, str] = ("a", "")) -> TaskProcess:
         """Has a process wait on a device."""
         ours, theirs = socket.socketpair()
         theirs.close()
         stdout, stderr = os.pipe()
-        process = Process(number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future())
-        self.warm.park(kind, process, (device,), MEMORY)
+        process = TaskProcess(
+            number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future()
+        )
+        self.warm.add(kind, process, (device,), MEMORY)
         return process
 
 
@@ -60,19 +62,19 @@ async def hall() -> Hall:
 
 
 async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(hall: Hall) -> None:
-    parked = [hall.park(1, "cpu-0"), hall.park(2, "cpu-1"), hall.park(3, "cpu-1", ("b", ""))]
-    found = [hall.warm.fitting(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
+    parked = [hall.add(1, "cpu-0"), hall.add(2, "cpu-1"), hall.add(3, "cpu-1", ("b", ""))]
+    found = [hall.warm.matching(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
-    assert hall.warm.fitting(("a", "GPU-1"), ("gpu-0",)) is None
+    assert hall.warm.matching(("a", "GPU-1"), ("gpu-0",)) is None
     assert found[0] is not None
     assert hall.warm.take(found[0]) is parked[1]
-    assert sorted(hall.ledger.holdings) == ["warm-1", "warm-3"]
+    assert sorted(hall.ledger.allocations) == ["warm-1", "warm-3"]
     for each in parked:
         each.close()
 
 
 async def test_what_waits_counts_only_for_who_counts_it(hall: Hall) -> None:
-    process = hall.park(1, "gpu-0")
+    process = hall.add(1, "gpu-0")
     wanted = Claim(("gpu-0",), memory_bytes=95, cuda_memory_bytes=9)
     assert hall.ledger.on_host(wanted, HAS_PROCESS) is None
     assert hall.ledger.on_devices(wanted, HAS_DEVICES) is None
@@ -83,16 +85,16 @@ async def test_what_waits_counts_only_for_who_counts_it(hall: Hall) -> None:
 
 
 async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(hall: Hall) -> None:
-    parked = [hall.park(number, f"cpu-{number % 2}") for number in (1, 2)]
+    parked = [hall.add(number, f"cpu-{number % 2}") for number in (1, 2)]
     assert hall.warm.make_room(("cpu-0",), "")
     assert hall.killer.killed == [(2, signal.SIGKILL)]
-    assert hall.ledger.holdings["warm-2"].stage is Stage.GOING
+    assert hall.ledger.allocations["warm-2"].stage is Stage.ENDING
     assert not hall.warm.make_room((), "warm-1")
     assert hall.warm.make_room((), "")
     assert hall.killer.killed == [(2, signal.SIGKILL), (1, signal.SIGKILL)]
     assert not hall.warm.make_room((), ""), "both are on their way out"
-    assert hall.warm.fitting(("a", ""), ("cpu-0",)) is None
+    assert hall.warm.matching(("a", ""), ("cpu-0",)) is None
     for each in parked:
         each.exited.set_result(-9)
     await asyncio.sleep(0)
-    assert (hall.ledger.holdings, hall.changes) == ({}, 2)
+    assert (hall.ledger.allocations, hall.changes) == ({}, 2)

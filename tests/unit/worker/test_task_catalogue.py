@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.rig import EXAMPLES
-from trackside.worker.catalogue.catalogue import CatalogueError, read
+from tests.integration.worker.harness import EXAMPLES
+from trackside.worker.catalogue.task_catalogue import CatalogueError, read_catalogue
 
 
 def write(folder: Path, text: str) -> Path:
@@ -18,13 +18,15 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("example", ["digits", "noop"])
 def test_the_examples_have_good_catalogues(example: str) -> None:
-    found = read(EXAMPLES / example / "catalogue.yaml")
+    found = read_catalogue(EXAMPLES / example / "catalogue.yaml")
     assert found.tasks[example].path == str(EXAMPLES / example)
 
 
 def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
-    found = read(write(tmp_path, "tasks: {a: {entry: 'm:C', path: code, environment: [HTTPS_PROXY]}}"))
+    found = read_catalogue(
+        write(tmp_path, "tasks: {a: {entry: 'm:C', path: code, environment: [HTTPS_PROXY]}}")
+    )
     assert found.tasks["a"].path == str(tmp_path / "code")
     assert found.tasks["a"].environment == ("HTTPS_PROXY",)
 
@@ -75,25 +77,25 @@ def test_a_folder_is_found_from_where_the_file_is(tmp_path: Path) -> None:
 def test_a_bad_catalogue_names_file_key_and_rule(tmp_path: Path, text: str, reason: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(CatalogueError, match=reason) as raised:
-        read(path)
+        read_catalogue(path)
     assert str(path) in str(raised.value)
 
 
 def test_a_missing_catalogue_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(CatalogueError, match="TRACKSIDE_WORKER_CATALOGUE"):
-        read(tmp_path / "none.yaml")
+        read_catalogue(tmp_path / "none.yaml")
 
 
 def test_a_program_is_a_list_whose_relative_paths_are_found_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     text = "tasks: {a: {program: [python, ./train.py, '--to={workdir}/x', ../b, c], path: code}}"
-    task = read(write(tmp_path, text)).tasks["a"]
+    task = read_catalogue(write(tmp_path, text)).tasks["a"]
     code = tmp_path / "code"
     assert task.program == ("python", str(code / "train.py"), "--to={workdir}/x", str(code / "../b"), "c")
     assert task.entry == ""
-    assert read(write(tmp_path, "tasks: {a: {program: [bin/x], path: code}}")).tasks["a"].program == (
-        str(code / "bin" / "x"),
-    )
+    assert read_catalogue(write(tmp_path, "tasks: {a: {program: [bin/x], path: code}}")).tasks[
+        "a"
+    ].program == (str(code / "bin" / "x"),)
 
 
 def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
         "tasks: {a: {entry: 'm:C', max_memory: 4GiB, max_cuda_memory: 1.5GB, runner: warm, "
         "max_tasks: 7, max_growth: 1000}, b: {entry: 'm:C'}}"
     )
-    tasks = read(write(tmp_path, text)).tasks
+    tasks = read_catalogue(write(tmp_path, text)).tasks
     warm, plain = tasks["a"], tasks["b"]
     assert (warm.max_memory_bytes, warm.max_cuda_memory_bytes) == (4 * 2**30, 1_500_000_000)
     assert (warm.runner, warm.max_tasks, warm.max_growth_bytes) == ("warm", 7, 1000)
@@ -136,7 +138,7 @@ SCHEMA = """tasks:
 def test_parameters_are_held_against_the_schema_of_their_type(
     tmp_path: Path, parameters: dict[str, Any], reason: str | None
 ) -> None:
-    catalogue = read(write(tmp_path, SCHEMA))
+    catalogue = read_catalogue(write(tmp_path, SCHEMA))
     found = catalogue.violation_of("a", parameters)
     if reason is None:
         assert found is None

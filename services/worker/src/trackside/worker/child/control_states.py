@@ -33,7 +33,7 @@ class Word:
     problem: str = ""
 
 
-class State(StrEnum):
+class ControlState(StrEnum):
     """What a process was told last."""
 
     NEW = "has not been told to load"
@@ -43,22 +43,25 @@ class State(StrEnum):
     OVER = "has ended its work"
 
 
-_NEXT = {(State.NEW, "LOAD"): State.LOADING, (State.LOADING, "TRAIN"): State.TRAINING}
+_NEXT = {
+    (ControlState.NEW, "LOAD"): ControlState.LOADING,
+    (ControlState.LOADING, "TRAIN"): ControlState.TRAINING,
+}
 
 
-class Guard:
+class ControlGuard:
     """Lets words through that make sense after those before, and says of any other why it doesn't."""
 
     def __init__(self) -> None:
-        self.state = State.NEW
+        self.state = ControlState.NEW
 
     def objection(self, word: Word) -> str | None:
         """Gives why a word is rejected; None if it shall be obeyed, which is noted."""
-        if word.do == "NEXT" and self.state in (State.LOADING, State.TRAINING):
+        if word.do == "NEXT" and self.state in (ControlState.LOADING, ControlState.TRAINING):
             return None
         following = _NEXT.get((self.state, word.do))
-        if word.do == "EXIT" and self.state is not State.OVER:
-            following = State.LEAVING
+        if word.do == "EXIT" and self.state is not ControlState.OVER:
+            following = ControlState.LEAVING
         if following is None:
             return f"{word.do} is rejected: the task {self.state}"
         self.state = following
@@ -66,12 +69,12 @@ class Guard:
 
     def interrupted(self) -> None:
         """Notes that the training ran out of memory and may be told to begin again."""
-        if self.state is State.TRAINING:
-            self.state = State.LOADING
+        if self.state is ControlState.TRAINING:
+            self.state = ControlState.LOADING
 
     def over(self) -> None:
         """Notes that nothing is obeyed any more."""
-        self.state = State.OVER
+        self.state = ControlState.OVER
 
 
 def line(message: Mapping[str, Any]) -> bytes:

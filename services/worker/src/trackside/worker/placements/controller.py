@@ -1,0 +1,390 @@
+"""Runs the placements of one incarnation: holds them until their devices are free, begins and ends them.
+
+Whatever changes the free capacity (a process has exited, a training was interrupted, a device was read again)
+calls `advance`, which begins what fits in the order of arrival, without a round trip over the log.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+
+from trackside.contracts.fleet import RunningPlacement
+from trackside.contracts.message import Json
+from trackside.contracts.tasks import AttemptEnd, RunTask
+from trackside.domain.memory import raised
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.log import Appended
+from trackside.telemetry import context, metrics
+from trackside.worker.attempts.attempt import AttemptContext, AttemptListener, AttemptRun, AttemptSpec
+from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.attempts.outcome import Ending
+from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.host.devices import HostDevice
+from trackside.worker.host.sampler import OwnedSession
+from trackside.worker.host.usage import Usage
+from trackside.worker.placements.admission import AdmissionControl
+from trackside.worker.placements.fencing import FencingTable, Refusal
+from trackside.worker.placements.ledger import (
+    AHEAD_ON_DEVICES,
+    AHEAD_ON_HOST,
+    HAS_DEVICES,
+    Allocation,
+    Ledger,
+    Stage,
+)
+from trackside.worker.placements.local_placement import (
+    Begin,
+    GiveBack,
+    LocalPlacement,
+    claim_of,
+    journal_entry_of,
+    over_ceiling,
+)
+from trackside.worker.placements.warm_processes import WarmProcessPool
+from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.reporter import Publisher, Reporter
+
+log = structlog.get_logger("trackside.worker")
+
+FOREIGN_MEMORY_WAIT_S = 60.0
+"""Seconds a placement waits for memory that processes of others use, before it is given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPolicy:
+    """How many placements may load before their devices are free; whether working directories are kept."""
+
+    load_early: int = 0
+    keep_workdirs: bool = False
+
+
+class PlacementController:
+    """The placements of one incarnation, by key; their work runs as tasks of `group`.
+
+    `peak` returns the highest measured usage of a task by the key of its placement.
+    """
+
+    def __init__(
+        self,
+        host_devices: dict[str, HostDevice],
+        ledger: Ledger,
+        fencing: FencingTable,
+        context: AttemptContext,
+        publisher: Publisher,
+        group: asyncio.TaskGroup,
+        policy: PlacementPolicy,
+    ) -> None:
+        self.active: dict[str, LocalPlacement] = {}
+        self.ledger = ledger
+        self.warm = WarmProcessPool(ledger, context.forkserver, self.advance)
+        self._admission = AdmissionControl(ledger, self.warm, host_devices)
+        self.peak: Callable[[str], Usage] = lambda _: Usage()
+        self._host_devices = host_devices
+        self._fencing = fencing
+        self._context = context
+        self._publisher = publisher
+        self._group = group
+        self._policy = policy
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def running(self) -> list[RunningPlacement]:
+        """Returns the placements whose end has not been reported: the content of heartbeats."""
+        return [
+            placement.running_placement()
+            for placement in self.active.values()
+            if placement.allocation.stage is not Stage.ENDING
+        ]
+
+    def owned(self) -> list[OwnedSession]:
+        """Returns the sessions of tasks that have processes now, and of warm processes."""
+        there = [placement for placement in self.active.values() if placement.key in self.ledger.allocations]
+        return [
+            *(found for placement in there if (found := placement.owned()) is not None),
+            *self.warm.owned(),
+        ]
+
+    def of_task(self, task_id: str) -> LocalPlacement | None:
+        """Returns the newest placement of a task if it is on this worker, else None."""
+        known = self._fencing.tasks.get(task_id)
+        token = known.token if known is not None else None
+        of_it = (placement for placement in self.active.values() if placement.entry.task_id == task_id)
+        return next((placement for placement in of_it if placement.entry.token == token), None)
+
+    def take(self, command: RunTask, task_type: TaskType, traceparent: str) -> Refusal | None:
+        """Accepts a placement, or returns why it is refused."""
+        claim = claim_of(command, command.reserved)
+        refusal = self.ledger.impossible(claim) or over_ceiling(claim, task_type)
+        if refusal is None and not command.wait:
+            on_devices = self.ledger.on_devices(claim, AHEAD_ON_DEVICES)
+            refusal = on_devices or self.ledger.on_host(claim, AHEAD_ON_HOST)
+        if refusal is not None:
+            return refusal
+        entry = journal_entry_of(command, traceparent, claim.device_ids, held=command.wait)
+        allocation = Allocation(command.task_id, claim, Stage.HELD if command.wait else Stage.STARTING)
+        placement = LocalPlacement(
+            entry=entry,
+            key=entry.key,
+            command=command,
+            task_type=task_type,
+            allocation=allocation,
+            reporter=Reporter(self._publisher, entry),
+            decision=asyncio.get_running_loop().create_future(),
+            reserved=command.reserved,
+            interrupts=command.interrupted,
+        )
+        try:
+            self._context.journal.write(entry)
+        except OSError as error:
+            return Refusal("journal_unwritable", f"{type(error).__name__}: {error}")
+        older = [each for each in self.active.values() if each.entry.task_id == command.task_id]
+        self._fencing.record_accepted(command.task_id, entry.token)
+        self.active[placement.key] = placement
+        self.ledger.put(placement.key, allocation)
+        for each in older:
+            each.stop(AttemptEnd.LOST)
+        self.spawn(self._carry_out(placement))
+        self.advance()
+        return None
+
+    def forbid(self, entry: JournalEntry, end: AttemptEnd | None) -> None:
+        """Reports an end, or that it is given back, for a placement that never came; it will never run."""
+        self._fencing.record_forbidden(entry.task_id, entry.token)
+        with contextlib.suppress(OSError):  # the log will have it
+            self._context.journal.write(entry)
+        reporter = Reporter(self._publisher, entry)
+        if end is not None:
+            self._end(entry, reporter, {"end": end})
+        else:
+            self._return(entry, reporter)
+
+    def give_back(self, device_id: str | None = None) -> None:
+        """Gives back the placements that have not begun, on one device or on all."""
+        for placement in list(self.active.values()):
+            if not placement.begun and (device_id is None or device_id in placement.entry.device_ids):
+                placement.decide(GiveBack())
+
+    async def end_all(self, grace_s: float) -> None:
+        """Gives back or ends all placements, and waits until all processes are gone."""
+        self.give_back()
+        for placement in list(self.active.values()):
+            placement.stop(AttemptEnd.LOST, grace_s)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.warm.end_all()
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Runs a coroutine in the background; `end_all` waits for it."""
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def advance(self) -> None:
+        """Begins what fits now, in the order of arrival on each device."""
+        awaited: set[str] = set()
+        waiting = [placement for placement in self.active.values() if placement.waits]
+        for placement in sorted(
+            waiting, key=lambda placement: placement.allocation.stage is not Stage.LOADED
+        ):
+            devices = set(placement.entry.device_ids)
+            if not devices & awaited and self._admission.can_train(placement):
+                self._begin(placement)
+            else:
+                awaited |= devices
+        self._load_early()
+        self._give_up_waiting()
+
+    def _begin(self, placement: LocalPlacement) -> None:
+        self._admission.assign_warm_process(placement)
+        allocation = placement.allocation
+        allocation.claim, allocation.stage = self.ledger.cut(placement.claim), Stage.TRAINING
+        placement.blocked_s = None
+        if placement.run is not None:
+            placement.run.train()
+        else:
+            placement.decide(Begin(trains=True))
+
+    def _load_early(self) -> None:
+        loaded = sum(placement.allocation.stage is Stage.LOADED for placement in self.active.values())
+        for placement in self.active.values() if self._policy.load_early else ():
+            if loaded >= self._policy.load_early:
+                return
+            if placement.waits and not placement.begun:
+                if not self._admission.can_load(placement):
+                    return
+                self._admission.assign_warm_process(placement)
+                placement.allocation.stage = Stage.LOADED
+                placement.decide(Begin(trains=False))
+                loaded += 1
+
+    def _give_up_waiting(self) -> None:
+        """Gives back placements that wait for each other, or for memory that processes of others use.
+
+        Of several that have loaded and fill the host, the last one ends.
+        """
+        waiting = [placement for placement in self.active.values() if placement.waits]
+        if any(allocation.stage in HAS_DEVICES for allocation in self.ledger.allocations.values()):
+            for placement in waiting:
+                placement.blocked_s = None
+            return
+        loaded = [placement for placement in waiting if placement.allocation.stage is Stage.LOADED]
+        if len(loaded) > 1 and any(self._admission.fits_alone(placement) for placement in waiting):
+            log.warning(
+                "tasks wait for each other's memory: the last one goes back to the queue", task=loaded[-1].key
+            )
+            self._give_up(loaded[-1])
+            return
+        for placement in waiting:
+            placement.blocked_s = placement.blocked_s or monotonic_s()
+            if monotonic_s() - placement.blocked_s > FOREIGN_MEMORY_WAIT_S:
+                log.warning(
+                    "given back: the task waits for memory that other processes use", task=placement.key
+                )
+                self._give_up(placement)
+
+    def _give_up(self, placement: LocalPlacement) -> None:
+        if not placement.begun:
+            placement.decide(GiveBack())
+        else:
+            placement.allocation.stage = Stage.ENDING
+            placement.stop(AttemptEnd.PREEMPTED)
+
+    async def _carry_out(self, placement: LocalPlacement) -> None:
+        entry = placement.entry
+        match await placement.decision:
+            case Begin(trains):
+                await self._run(placement, trains)
+            case GiveBack():
+                self._remove(placement)
+                self._return(entry, placement.reporter)
+            case AttemptEnd() as end:
+                self._remove(placement)
+                self._end(entry, placement.reporter, {"end": end})
+
+    async def _run(self, placement: LocalPlacement, trains: bool) -> None:
+        entry = placement.entry
+        attributes = {"trackside.task": entry.task_id, "trackside.task_type": placement.task_type.name}
+        with context.start("run task", entry.traceparent or None, attributes) as traceparent:
+            placement.reporter = Reporter(self._publisher, entry, traceparent)
+            placement.reporter.restart_steps(placement.interrupts)
+            self._fencing.record_begun(entry.task_id, entry.token)
+            self._fencing.record_answer(entry.task_id, entry.token, placement.reporter.accepted())
+            listener = AttemptListener(
+                partial(self._interrupted, placement),
+                partial(self._process_gone, placement),
+                partial(self._process_free, placement),
+            )
+            placement.run = run = AttemptRun(
+                self._context, self._spec(placement), placement.reporter, listener, traceparent
+            )
+            if placement.requested_end is not None:
+                run.stop(*placement.requested_end)
+            self._count()
+            process = self._group.create_task(
+                run.run_to_end(trains or placement.allocation.stage is Stage.TRAINING)
+            )
+            ending = await run.ended()
+            # The end may be in the log before the process exits; the next placement waits for the exit.
+            if placement.key in self.ledger.allocations:
+                placement.allocation.stage = Stage.ENDING
+            self._fencing.record_finished(entry.task_id, entry.token)
+            self._end(entry, placement.reporter, self._with_peaks(placement, ending))
+            self._count()
+            await process
+            placement.reporter.flush()  # output after the end: later the worker may have left
+        self.active.pop(placement.key, None)
+
+    def _spec(self, placement: LocalPlacement) -> AttemptSpec:
+        host_devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
+        return AttemptSpec(
+            entry=placement.entry,
+            host_devices=host_devices,
+            task_type=placement.task_type,
+            parameters=placement.command.parameters,
+            interrupts=placement.command.interrupts,
+            interrupted=placement.command.interrupted,
+            process=placement.process,
+            shared=not placement.command.whole_device
+            and all(host_device.device.kind == "gpu" for host_device in host_devices),
+        )
+
+    def _interrupted(self, placement: LocalPlacement, interrupt: Json) -> None:
+        """Raises the reservation of a training that ran out of memory; it trains again once it fits."""
+        if placement.requested_end is not None:
+            return
+        peaks = self._with_peaks(placement, interrupt)
+        on_host = interrupt["resource"] == "host"
+        most = peaks["peak_memory_bytes" if on_host else "peak_cuda_memory_bytes"]
+        placement.interrupts += 1
+        grown = claim_of(placement.command, raised(placement.reserved, "host" if on_host else "device", most))
+        cut = self.ledger.cut(grown)
+        placement.reserved = placement.reserved.model_copy(
+            update={
+                "memory_bytes": cut.memory_bytes,
+                "cuda_memory_bytes": cut.cuda_memory_bytes,
+                "estimated_by": "raised",
+            }
+        )
+        placement.reporter.interrupted(
+            placement.interrupts, interrupt["resource"], placement.reserved, interrupt["error"]
+        )
+        metrics.counter("trackside.worker.interrupted.tasks").labels(resource=interrupt["resource"]).inc()
+        placement.allocation.stage = Stage.LOADED
+        # New placements must leave room for the raised device memory; its host memory stays as it was.
+        placement.allocation.claim = replace(
+            placement.allocation.claim, cuda_memory_bytes=cut.cuda_memory_bytes
+        )
+        self.advance()
+
+    def _with_peaks(self, placement: LocalPlacement, ending: Ending) -> Ending:
+        seen, allocation = self.peak(placement.key), placement.allocation
+        allocation.record_usage(ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0))
+        allocation.record_usage(seen.memory_bytes, seen.cuda_memory_bytes)
+        return ending | {
+            "peak_memory_bytes": allocation.peak_memory_bytes,
+            "peak_cuda_memory_bytes": allocation.peak_cuda_memory_bytes,
+        }
+
+    def _process_gone(self, placement: LocalPlacement) -> None:
+        """Frees the allocation of a placement as soon as its process is gone."""
+        self.ledger.drop(placement.key)
+        placement.allocation.stage = Stage.ENDING
+        self.advance()
+
+    def _process_free(self, placement: LocalPlacement, process: TaskProcess, memory: Json) -> None:
+        """Frees the allocation of a placement as soon as its process waits for another task."""
+        self.ledger.drop(placement.key)
+        placement.allocation.stage = Stage.ENDING
+        self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, memory)
+        self.advance()
+
+    def _remove(self, placement: LocalPlacement) -> None:
+        self.ledger.drop(placement.key)
+        del self.active[placement.key]
+        self._fencing.record_finished(placement.entry.task_id, placement.entry.token)
+        self.advance()
+
+    def _count(self) -> None:
+        having = sum(
+            placement.allocation.stage in (Stage.LOADED, Stage.TRAINING) for placement in self.active.values()
+        )
+        metrics.gauge("trackside.worker.running.tasks").set(having)
+
+    def _return(self, entry: JournalEntry, reporter: Reporter) -> None:
+        returned = reporter.returned(partial(self._on_end_appended, entry))
+        self._fencing.record_answer(entry.task_id, entry.token, returned)
+
+    def _end(self, entry: JournalEntry, reporter: Reporter, ending: Ending) -> None:
+        event, _ = reporter.ended(ending, partial(self._on_end_appended, entry))
+        self._fencing.record_answer(entry.task_id, entry.token, event)
+        metrics.counter("trackside.worker.ended.tasks").labels(status=event.end.value).inc()
+        if event.load_time_ms >= 0:
+            metrics.histogram("trackside.worker.load.seconds").observe(event.load_time_ms / 1000)
+        if event.train_time_ms >= 0:
+            metrics.histogram("trackside.worker.train.seconds").observe(event.train_time_ms / 1000)
+
+    def _on_end_appended(self, entry: JournalEntry, _: Appended) -> None:
+        self.spawn(self._context.journal.remove(entry, self._policy.keep_workdirs))

@@ -1,0 +1,148 @@
+"""One placement on a worker: what it requests, its stage, and what is decided about it."""
+
+import asyncio
+from dataclasses import dataclass
+
+from trackside.contracts.fleet import RunningPlacement
+from trackside.contracts.tasks import AttemptEnd, RecallTask, Reservation, RunTask, StopTask
+from trackside.worker.attempts.attempt import AttemptRun
+from trackside.worker.attempts.forkserver_client import TaskProcess
+from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.host.sampler import OwnedSession
+from trackside.worker.placements.fencing import Refusal
+from trackside.worker.placements.ledger import Allocation, Claim, Stage
+from trackside.worker.reporting.journal import JournalEntry
+from trackside.worker.reporting.reporter import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The placement begins: it trains, or only loads if `trains` is false."""
+
+    trains: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """The placement, which has not begun, is given back."""
+
+
+PlacementDecision = Begin | GiveBack | AttemptEnd
+"""What is decided about a held placement; an AttemptEnd is a requested one, such as by a StopTask."""
+
+
+@dataclass(slots=True)
+class LocalPlacement:
+    """One placement; `claim` is what it requests, `allocation` what it has in the ledger.
+
+    `process` is a warm process that was assigned to it. `blocked_s` is since when, in monotonic seconds, it
+    waits although no task of this worker uses the devices; None while one does.
+    """
+
+    entry: JournalEntry
+    key: str
+    command: RunTask
+    task_type: TaskType
+    allocation: Allocation
+    reporter: Reporter
+    decision: asyncio.Future[PlacementDecision]
+    reserved: Reservation
+    interrupts: int = 0
+    process: TaskProcess | None = None
+    run: AttemptRun | None = None
+    requested_end: tuple[AttemptEnd, float | None] | None = None
+    blocked_s: float | None = None
+
+    @property
+    def claim(self) -> Claim:
+        """What it requests now."""
+        return claim_of(self.command, self.reserved)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has been decided what becomes of it: it can't be given back any more."""
+        return self.decision.done()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its devices."""
+        if self.allocation.stage is Stage.LOADED:
+            return self.requested_end is None
+        return self.allocation.stage in (Stage.HELD, Stage.STARTING) and not self.begun
+
+    def decide(self, decision: PlacementDecision) -> None:
+        """Decides what becomes of it; only the first decision has an effect."""
+        if not self.decision.done():
+            self.decision.set_result(decision)
+
+    def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
+        """Ends it, at once or with its process; `grace_s` is the time before SIGKILL in seconds."""
+        if not self.begun:
+            self.decide(end)
+        elif self.run is not None:
+            self.requested_end = self.requested_end or (end, grace_s)
+            self.run.stop(end, grace_s)
+        else:
+            self.requested_end = self.requested_end or (end, grace_s)
+
+    def running_placement(self) -> RunningPlacement:
+        """Returns what heartbeats report of it."""
+        return RunningPlacement(
+            stream=self.entry.stream,
+            task_id=self.entry.task_id,
+            attempt=self.entry.attempt,
+            placement=self.entry.placement,
+            device_ids=list(self.entry.device_ids),
+            peak_memory_bytes=self.allocation.peak_memory_bytes,
+            peak_cuda_memory_bytes=self.allocation.peak_cuda_memory_bytes,
+        )
+
+    def owned(self) -> OwnedSession | None:
+        """Returns its session of processes; None before there is a process."""
+        if self.run is None or self.run.pid is None:
+            return None
+        claimed = self.allocation.claim.cuda_memory_bytes
+        return OwnedSession(self.key, self.run.pid, self.entry.device_ids, claimed)
+
+
+def claim_of(command: RunTask, reserved: Reservation) -> Claim:
+    """Returns what a placement requests with a reservation that may have been raised."""
+    return Claim(
+        tuple(command.device_ids),
+        reserved.memory_bytes,
+        reserved.cuda_memory_bytes,
+        command.whole_device,
+        reserved.estimated_by == "raised",
+    )
+
+
+def over_ceiling(claim: Claim, task_type: TaskType) -> Refusal | None:
+    """Returns a refusal if a placement requests more than the catalogue allows its type, else None."""
+    limits = (
+        ("memory", claim.memory_bytes, task_type.max_memory_bytes),
+        ("CUDA memory", claim.cuda_memory_bytes, task_type.max_cuda_memory_bytes),
+    )
+    for what, wanted, limit in limits:
+        if limit is not None and wanted > limit:
+            sentence = f"{task_type.name} may have {limit} bytes of {what} here, and requests {wanted}"
+            return Refusal("out_of_memory", sentence)
+    return None
+
+
+def journal_entry_of(
+    command: RunTask | StopTask | RecallTask,
+    traceparent: str,
+    device_ids: tuple[str, ...] = (),
+    held: bool = False,
+) -> JournalEntry:
+    """Returns the journal entry of the placement that a command is about."""
+    return JournalEntry(
+        stream=command.stream,
+        task_id=command.task_id,
+        attempt=command.attempt,
+        placement=command.placement,
+        incarnation=command.incarnation,
+        device_ids=device_ids,
+        traceparent=traceparent,
+        held=held,
+    )

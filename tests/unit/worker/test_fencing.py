@@ -1,0 +1,113 @@
+"""What a device command means, given what the worker knows."""
+
+from typing import Any
+
+import pytest
+
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RecallTask, RunTask, StopTask
+from trackside.worker.placements.fencing import REMEMBERED_TASKS, CommandAction, FencingTable, Refusal
+
+
+def fencing_table() -> FencingTable:
+    return FencingTable("now", {"noop"})
+
+
+def run(task_id: str = "a", attempt: int = 1, placement: int = 1, **more: Any) -> RunTask:
+    fields = {"stream": "s", "incarnation": "now", "task_type": "noop", "device_ids": ["cpu-0"], **more}
+    return RunTask(task_id=task_id, attempt=attempt, placement=placement, parameters={}, **fields)
+
+
+def stop(task_id: str = "a", attempt: int = 1, placement: int = 1) -> StopTask:
+    return StopTask(
+        stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now", reason="user"
+    )
+
+
+def recall(task_id: str = "a", attempt: int = 1, placement: int = 1) -> RecallTask:
+    return RecallTask(stream="s", task_id=task_id, attempt=attempt, placement=placement, incarnation="now")
+
+
+def test_a_known_task_runs() -> None:
+    assert fencing_table().action_for_run(run()) is CommandAction.RUN
+
+
+def test_a_command_for_another_incarnation_means_nothing() -> None:
+    assert fencing_table().action_for_run(run(incarnation="before")) is CommandAction.IGNORE
+
+
+def test_an_unknown_task_type_is_refused() -> None:
+    refused = fencing_table().action_for_run(run(task_type="other"))
+    assert isinstance(refused, Refusal) and refused.code == "unknown_task_type"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "placement", "action"),
+    [
+        (2, 2, CommandAction.ANSWER_AGAIN),
+        (2, 1, CommandAction.IGNORE),
+        (1, 9, CommandAction.IGNORE),
+        (2, 3, CommandAction.RUN),
+        (3, 1, CommandAction.RUN),
+    ],
+)
+def test_placements_are_compared_within_one_task(attempt: int, placement: int, action: CommandAction) -> None:
+    fencing = fencing_table()
+    fencing.record_accepted("a", (2, 2))
+    assert fencing.action_for_run(run("a", attempt, placement)) is action
+
+
+def test_a_stop_of_what_runs_stops_it_and_of_what_ended_is_answered_again() -> None:
+    fencing = fencing_table()
+    fencing.record_accepted("a", (1, 1))
+    assert fencing.action_for_stop(stop()) is CommandAction.STOP
+    fencing.record_finished("a", (1, 1))
+    assert fencing.action_for_stop(stop()) is CommandAction.ANSWER_AGAIN
+
+
+def test_a_stop_of_what_was_never_seen_keeps_it_from_running() -> None:
+    fencing = fencing_table()
+    assert fencing.action_for_stop(stop()) is CommandAction.NEVER_RUN
+    fencing.record_forbidden("a", (1, 1))
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+
+
+def test_a_refused_placement_is_refused_again() -> None:
+    fencing = fencing_table()
+    answer = AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
+    fencing.record_answer("a", (1, 1), answer)
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+    assert fencing.tasks["a"].answer is answer
+
+
+def test_a_late_answer_of_an_older_placement_leaves_the_newer_one_alone() -> None:
+    fencing = fencing_table()
+    fencing.record_accepted("a", (2, 1))
+    fencing.record_answer(
+        "a", (1, 1), AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.LOST)
+    )
+    fencing.record_finished("a", (1, 1))
+    assert fencing.tasks["a"].answer is None and fencing.tasks["a"].active
+
+
+def test_only_so_many_tasks_are_remembered() -> None:
+    fencing = fencing_table()
+    for number in range(REMEMBERED_TASKS + 5):
+        fencing.record_forbidden(str(number), (1, 1))
+    assert len(fencing.tasks) == REMEMBERED_TASKS
+    assert "4" not in fencing.tasks and "5" in fencing.tasks
+
+
+def test_what_has_not_begun_is_returned_when_it_is_asked_back() -> None:
+    fencing = fencing_table()
+    fencing.record_accepted("a", (1, 1))
+    assert fencing.action_for_recall(recall()) is CommandAction.RETURN
+    fencing.record_begun("a", (1, 1))
+    assert fencing.action_for_recall(recall()) is CommandAction.ANSWER_AGAIN
+
+
+def test_what_was_asked_back_before_it_came_never_runs() -> None:
+    fencing = fencing_table()
+    assert fencing.action_for_recall(recall()) is CommandAction.NEVER_RUN
+    fencing.record_forbidden("a", (1, 1))
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+    assert fencing.action_for_recall(recall(placement=2)) is CommandAction.NEVER_RUN
