@@ -5,8 +5,8 @@ from statistics import median
 from typing import Any
 
 from bench.figures import Figure, Findings, equal
-from trackside.dispatcher.advisor.open_tuner import opened
-from trackside.dispatcher.tuners.tuner import Memory
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.tuners.tuner import AskTellTuner
 from trackside.eventlog.clock import monotonic_s
 
 PAST = (100, 1_000, 10_000)
@@ -51,11 +51,11 @@ def value_of(parameters: Mapping[str, Any]) -> float:
     return -abs(float(parameters["learning_rate"]) - 0.01) - abs(float(parameters["dropout"]) - 0.2)
 
 
-def _ours(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple[Memory, float]:
+def _ours(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple[AskTellTuner, float]:
     """Gives a memory that was told so many ended trials, and how long that took, ms."""
-    chance = opened(space, {"name": "random"}, 1, "maximize")
+    chance = make_tuner(space, {"name": "random"}, 1, "maximize")
     suggested = [chance.ask(number) or {} for number in range(past)]
-    memory = opened(space, {"name": name}, 1, "maximize")
+    memory = make_tuner(space, {"name": name}, 1, "maximize")
     began = monotonic_s()
     for number, parameters in enumerate(suggested):
         memory.recall(number, parameters)
@@ -63,7 +63,7 @@ def _ours(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple
     return memory, (monotonic_s() - began) * 1000
 
 
-def _timed(memory: Memory, past: int) -> list[float]:
+def _timed(memory: AskTellTuner, past: int) -> list[float]:
     taken = []
     for number in range(past, past + ASKED):
         began = monotonic_s()

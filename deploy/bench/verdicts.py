@@ -26,8 +26,8 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.advice.advisor_process import Lane
-from trackside.dispatcher.advice.assessments import Judging
+from trackside.dispatcher.advice.advisor_process import AdvisorProcess
+from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.domain.streams import Streams
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
@@ -69,9 +69,9 @@ async def _run(log: Log, stream_id: str, assessor: Assessor | None) -> float:
     requests = [[_report(stream_id, trial, step, 0.9) for trial in range(LIVE)] for step in range(STEPS)]
     requests[-1].append(_report(stream_id, LIVE, 0, 0.1))
     records = [[_AUTHORS["worker"].single(stream_id, report) for report in batch] for batch in requests]
-    background, lane = Background(), Lane("assessor")
+    background, lane = Background(), AdvisorProcess("assessor")
     streams, stopped = Streams(), asyncio.Event()
-    judging = Judging(lane, background, lambda _stream, _answer: stopped.set())
+    judging = AssessmentLoop(lane, background, lambda _stream, _answer: stopped.set())
     await lane.start()
     try:
         async with asyncio.timeout(LIMIT_S):
@@ -94,7 +94,7 @@ async def _append(log: Log, place: tuple[str, int], requests: Sequence[list[Outg
 
 
 async def _read(
-    log: Log, place: tuple[str, int], start: int, streams: Streams, judging: Judging, stream_id: str
+    log: Log, place: tuple[str, int], start: int, streams: Streams, judging: AssessmentLoop, stream_id: str
 ) -> None:
     """Reads and folds until the one report of the last trial is there, and has it all judged meanwhile."""
     reader = log.reader({place: start})

@@ -3,19 +3,19 @@
 import pytest
 
 from tests.unit.dispatcher.searching import SPACE, Setup, lived, rebuilt
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 pytest.importorskip("torch", reason="make check needs no torch")
 
 
 def test_a_gaussian_process_rebuilt_from_the_log_suggests_what_it_would_have() -> None:
     setup: Setup = (SPACE, {"name": "gp", "options": {"n_startup_trials": 4}}, 3, "maximize")
-    history = lived(opened(*setup), 9, 2)
+    history = lived(make_tuner(*setup), 9, 2)
     asked = 0
     for place, (what, number, *rest) in enumerate(history):
         if what == "suggested" and number in (6, 8):
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
             asked += 1
     assert asked == 2
-    by_chance = lived(opened(SPACE, {"name": "random"}, 3, "maximize"), 9, 2)
+    by_chance = lived(make_tuner(SPACE, {"name": "random"}, 3, "maximize"), 9, 2)
     assert history != by_chance

@@ -1,4 +1,4 @@
-"""Verdicts by a real advisor process: in time, the same after it was killed, proposed until they hold."""
+"""Assessments by a real advisor process: in time, the same after it was killed, proposed until they hold."""
 
 import asyncio
 import os
@@ -19,9 +19,9 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import TaskStopRequested
-from trackside.dispatcher.advice.advisor_process import Lane, LaneDied
-from trackside.dispatcher.advice.assessments import Judging
-from trackside.dispatcher.advice.assessor_client import AssessorLane
+from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProcess
+from trackside.dispatcher.advice.assessments import AssessmentLoop
+from trackside.dispatcher.advice.assessor_client import AssessorClient
 from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.past import Row
 from trackside.domain.streams import Streams, dump, load
@@ -33,40 +33,40 @@ ROWS: list[Row] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) fo
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[Lane]:
-    lane = Lane("assessor")
+async def lane() -> AsyncIterator[AdvisorProcess]:
+    lane = AdvisorProcess("assessor")
     yield lane
     await lane.close()
 
 
-async def verdicts(lane: Lane, kill_at: int = -1, rows_an_op: int = 1_000) -> list[tuple[int, int]]:
+async def verdicts(lane: AdvisorProcess, kill_at: int = -1, rows_an_op: int = 1_000) -> list[tuple[int, int]]:
     """Tells all rows in tens, killing the advisor before one of them; gives who is hopeless at the end."""
-    assessor = AssessorLane(lane, rows_an_op)
+    assessor = AssessorClient(lane, rows_an_op)
     found: list[tuple[int, int]] = []
     for upto in range(10, len(ROWS) + 1, 10):
         if upto == kill_at:
             assert lane.pid is not None
             os.kill(lane.pid, signal.SIGKILL)
-            with pytest.raises(LaneDied):
-                await assessor.hopeless("s", SETUP, ROWS[:upto])
-        found = (await assessor.hopeless("s", SETUP, ROWS[:upto])).hopeless
+            with pytest.raises(AdvisorDied):
+                await assessor.assess("s", SETUP, ROWS[:upto])
+        found = (await assessor.assess("s", SETUP, ROWS[:upto])).trials_to_stop
     return found
 
 
-async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(lane: Lane) -> None:
+async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(lane: AdvisorProcess) -> None:
     found = await verdicts(lane)
     assert 5 < len(found) < 20
-    await AssessorLane(lane).forget("s")
+    await AssessorClient(lane).forget("s")
     assert await verdicts(lane, kill_at=60) == found
     assert await verdicts(lane, rows_an_op=7) == found
     assert lane.generation == 2
 
 
-async def test_what_is_forgotten_is_told_again(lane: Lane) -> None:
-    assessor = AssessorLane(lane)
-    found = await assessor.hopeless("s", SETUP, ROWS)
+async def test_what_is_forgotten_is_told_again(lane: AdvisorProcess) -> None:
+    assessor = AssessorClient(lane)
+    found = await assessor.assess("s", SETUP, ROWS)
     await assessor.forget("s")
-    assert await assessor.hopeless("s", SETUP, ROWS) == found
+    assert await assessor.assess("s", SETUP, ROWS) == found
 
 
 def halved() -> Told:
@@ -83,9 +83,9 @@ def halved() -> Told:
 class Proposed:
     """Takes what is proposed, and says when something was."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: AdvisorProcess) -> None:
         self.background = Background()
-        self.judging = Judging(lane, self.background, self._take)
+        self.judging = AssessmentLoop(lane, self.background, self._take)
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     def _take(self, _stream_id: str, answer: Answer) -> None:
@@ -99,7 +99,7 @@ class Proposed:
         return event
 
 
-async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: Lane) -> None:
+async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: AdvisorProcess) -> None:
     told, proposed = halved(), Proposed(lane)
     proposed.judging.look_at(told.stream)
     event = await proposed.next()
@@ -107,7 +107,7 @@ async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: L
     await proposed.background.close()
 
 
-async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(lane: Lane) -> None:
+async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(lane: AdvisorProcess) -> None:
     """A new dispatcher has the state only, from a snapshot, and no new report comes."""
     told = halved()
     stream = load(dump(told.stream))
@@ -122,7 +122,7 @@ async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(la
     await proposed.background.close()
 
 
-async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: Lane) -> None:
+async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: AdvisorProcess) -> None:
     told, proposed = halved(), Proposed(lane)
     proposed.judging.look_at(told.stream)
     told.tell(await proposed.next())
@@ -131,8 +131,8 @@ async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: Lane) ->
     told.tell(report(2, 0.95, 0))
     told.tell(suggested(2), submitted(2))  # not applied: no slot is open
     again.judging.look_at(told.stream)
-    judged = await AssessorLane(lane).hopeless("s", SETUP, told.stream.past)
-    assert [trial for trial, _ in judged.hopeless] == [1]
+    judged = await AssessorClient(lane).assess("s", SETUP, told.stream.past)
+    assert [trial for trial, _ in judged.trials_to_stop] == [1]
     assert again.answers.empty()
     for each in (proposed, again):
         await each.background.close()

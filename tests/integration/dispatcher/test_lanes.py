@@ -15,16 +15,16 @@ import pytest
 
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
-    Ended,
+    AdvisorClosed,
+    AdvisorDied,
+    AdvisorOp,
+    AdvisorProcess,
+    AdvisorTimeout,
+    EndedItem,
     HistoryItem,
-    Lane,
-    LaneClosed,
-    LaneDied,
-    LaneTimeout,
-    Op,
-    TunerLane,
+    TunerClient,
 )
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 SPACE = {
     "c": {"type": "choice", "values": ["a", "b", "c"]},
@@ -49,30 +49,30 @@ for line in sys.stdin:
 ECHO_ARGV = [sys.executable, "-c", ECHO]
 
 
-def ended(number: int, value: float) -> Ended:
+def ended(number: int, value: float) -> EndedItem:
     return ("ended", number, "complete", value, ())
 
 
-def op(name: str) -> list[Op]:
+def op(name: str) -> list[AdvisorOp]:
     return [{"op": name}]
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[Lane]:
-    lane = Lane("tuner")
+async def lane() -> AsyncIterator[AdvisorProcess]:
+    lane = AdvisorProcess("tuner")
     yield lane
     await lane.close()
 
 
 @pytest.fixture
-async def echo() -> AsyncIterator[Lane]:
-    lane = Lane("echo", ECHO_ARGV)
+async def echo() -> AsyncIterator[AdvisorProcess]:
+    lane = AdvisorProcess("echo", ECHO_ARGV)
     yield lane
     await lane.close()
 
 
 def expected(trials: int) -> list[dict[str, Any] | None]:
-    memory = opened(SPACE, SETUP["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    memory = make_tuner(SPACE, SETUP["tuner"], 4, "maximize")  # type: ignore[arg-type]
     found = []
     for number in range(trials):
         found.append(memory.ask(number))
@@ -80,14 +80,14 @@ def expected(trials: int) -> list[dict[str, Any] | None]:
     return found
 
 
-async def search(tuner: TunerLane, search_id: str, trials: int, kill_every: int = 0) -> list[Any]:
+async def search(tuner: TunerClient, search_id: str, trials: int, kill_every: int = 0) -> list[Any]:
     history: list[HistoryItem] = []
     found = []
     for number in range(trials):
         if kill_every and number % kill_every == 0 and tuner.lane.pid:
             pid = tuner.lane.pid
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(LaneDied):
+            with pytest.raises(AdvisorDied):
                 await tuner.suggest(search_id, SETUP, history, number)
         parameters = await tuner.suggest(search_id, SETUP, history, number)
         assert parameters is not None
@@ -96,34 +96,34 @@ async def search(tuner: TunerLane, search_id: str, trials: int, kill_every: int 
     return found
 
 
-async def test_a_search_through_a_lane_gets_the_suggestions_of_its_seed(lane: Lane) -> None:
-    assert await search(TunerLane(lane), "s", 25) == expected(25)
+async def test_a_search_through_a_lane_gets_the_suggestions_of_its_seed(lane: AdvisorProcess) -> None:
+    assert await search(TunerClient(lane), "s", 25) == expected(25)
 
 
-async def test_an_advisor_killed_again_and_again_changes_no_suggestion(lane: Lane) -> None:
-    assert await search(TunerLane(lane), "s", 25, kill_every=8) == expected(25)
+async def test_an_advisor_killed_again_and_again_changes_no_suggestion(lane: AdvisorProcess) -> None:
+    assert await search(TunerClient(lane), "s", 25, kill_every=8) == expected(25)
     assert lane.generation == 4
 
 
-async def test_searches_that_share_a_lane_do_not_see_each_other(lane: Lane) -> None:
-    tuner = TunerLane(lane)
+async def test_searches_that_share_a_lane_do_not_see_each_other(lane: AdvisorProcess) -> None:
+    tuner = TunerClient(lane)
     found = await asyncio.gather(*(search(tuner, f"s{n}", 15) for n in range(3)))
     assert found == [expected(15)] * 3
 
 
-async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: Lane) -> None:
-    tuner = TunerLane(lane)
+async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: AdvisorProcess) -> None:
+    tuner = TunerClient(lane)
     setup = {**SETUP, "tuner": {"name": "tpe", "options": {"n_startup_trials": 1}}}
     history: list[HistoryItem] = [("suggested", 0, {"c": "a", "x": 0.5})]
     early = tuner.suggest("s", setup, history, 1)
     history.append(ended(0, 0.5))
-    alone = opened(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
+    alone = make_tuner(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
     alone.recall(0, {"c": "a", "x": 0.5})
     assert await early == alone.ask(1)
 
 
-async def test_an_answer_that_was_never_used_is_forgotten(lane: Lane) -> None:
-    tuner = TunerLane(lane)
+async def test_an_answer_that_was_never_used_is_forgotten(lane: AdvisorProcess) -> None:
+    tuner = TunerClient(lane)
     history: list[HistoryItem] = []
     first = await tuner.suggest("s", SETUP, history, 0)
     assert await tuner.suggest("s", SETUP, history, 0) == first
@@ -133,8 +133,8 @@ async def test_an_answer_that_was_never_used_is_forgotten(lane: Lane) -> None:
 
 
 async def test_each_item_of_a_history_is_sent_once() -> None:
-    lane = Lane("echo", ECHO_ARGV)
-    tuner = TunerLane(lane)
+    lane = AdvisorProcess("echo", ECHO_ARGV)
+    tuner = TunerClient(lane)
     history: list[HistoryItem] = []
     sent = []
     for number in range(4):
@@ -145,16 +145,16 @@ async def test_each_item_of_a_history_is_sent_once() -> None:
     await lane.close()
 
 
-async def test_a_long_history_is_recalled_in_lines_of_bounded_size(lane: Lane) -> None:
+async def test_a_long_history_is_recalled_in_lines_of_bounded_size(lane: AdvisorProcess) -> None:
     setup = {**SETUP, "tuner": {"name": "random", "options": {}}}
     history: list[HistoryItem] = []
     for number in range(2_500):
         history += [("suggested", number, {"c": "a", "x": 0.5}), ended(number, 0.5)]
-    assert await TunerLane(lane).suggest("s", setup, history, 2_500) is not None
+    assert await TunerClient(lane).suggest("s", setup, history, 2_500) is not None
 
 
-async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(echo: Lane) -> None:
-    tuner = TunerLane(echo)
+async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(echo: AdvisorProcess) -> None:
+    tuner = TunerClient(echo)
     await echo.start()
     asked = asyncio.create_task(tuner.suggest("s", SETUP, [], 0))
     forgotten = asyncio.create_task(tuner.forget("s"))
@@ -164,13 +164,13 @@ async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(
     assert [o["op"] for o in sent] == ["open", "recall", "ask"]
 
 
-async def test_an_exhausted_grid_gives_none(lane: Lane) -> None:
+async def test_an_exhausted_grid_gives_none(lane: AdvisorProcess) -> None:
     space = {"c": SPACE["c"]}
     setup = {**SETUP, "space": space, "tuner": {"name": "grid", "options": {}}}
     history: list[HistoryItem] = []
     points = []
     for number in itertools.count():
-        point = await TunerLane(lane).suggest("s", setup, history, number)
+        point = await TunerClient(lane).suggest("s", setup, history, number)
         if point is None:
             break
         points.append(point["c"])
@@ -178,11 +178,13 @@ async def test_an_exhausted_grid_gives_none(lane: Lane) -> None:
     assert sorted(points) == ["a", "b", "c"]
 
 
-async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh_one(echo: Lane) -> None:
+async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh_one(
+    echo: AdvisorProcess,
+) -> None:
     await echo.start()
     before = echo.pid
     echo.timeout_s = 0.2
-    with pytest.raises(LaneTimeout, match=r"lane echo: no answer about search s in 0\.2 s"):
+    with pytest.raises(AdvisorTimeout, match=r"lane echo: no answer about search s in 0\.2 s"):
         await echo.request("s", op("hang"))
     echo.timeout_s = 60
     assert echo.pid is None
@@ -191,26 +193,26 @@ async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh
     assert echo.generation == 2
 
 
-async def test_an_advisor_that_dies_fails_one_request_only(echo: Lane) -> None:
+async def test_an_advisor_that_dies_fails_one_request_only(echo: AdvisorProcess) -> None:
     dying = asyncio.create_task(echo.request("s", op("die")))
     fine = asyncio.create_task(echo.request("t", op("fine")))
-    with pytest.raises(LaneDied, match="ended while it was asked"):
+    with pytest.raises(AdvisorDied, match="ended while it was asked"):
         await dying
     assert await fine == op("fine")
 
 
-async def test_an_advisor_that_babbles_is_replaced(echo: Lane) -> None:
-    with pytest.raises(LaneDied, match="not a JSON line"):
+async def test_an_advisor_that_babbles_is_replaced(echo: AdvisorProcess) -> None:
+    with pytest.raises(AdvisorDied, match="not a JSON line"):
         await echo.request("s", op("noise"))
     assert await echo.request("s", op("fine")) == op("fine")
 
 
 async def test_a_cancelled_request_leaves_no_answer_for_the_next_one() -> None:
-    lane = Lane("echo", ECHO_ARGV)
+    lane = AdvisorProcess("echo", ECHO_ARGV)
     await lane.start()
     asked = asyncio.Event()
 
-    def hang(_generation: int) -> list[Op]:
+    def hang(_generation: int) -> list[AdvisorOp]:
         asked.set()
         return op("hang")
 
@@ -224,7 +226,7 @@ async def test_a_cancelled_request_leaves_no_answer_for_the_next_one() -> None:
     await lane.close()
 
 
-async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: Lane) -> None:
+async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: AdvisorProcess) -> None:
     await echo.start()
     order: list[int] = []
 
@@ -242,30 +244,30 @@ async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: 
     assert echo.backlog == 0
 
 
-async def test_a_closed_lane_refuses_and_leaves_no_process(echo: Lane) -> None:
+async def test_a_closed_lane_refuses_and_leaves_no_process(echo: AdvisorProcess) -> None:
     await echo.start()
     pid = echo.pid
     assert pid is not None
     waiting = asyncio.create_task(echo.request("s", op("hang")))
     await asyncio.sleep(0)
     await echo.close()
-    with pytest.raises(LaneClosed):
+    with pytest.raises(AdvisorClosed):
         await waiting
-    with pytest.raises(LaneClosed):
+    with pytest.raises(AdvisorClosed):
         await echo.request("s", op("fine"))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
 async def test_a_program_that_cannot_start_is_named() -> None:
-    with pytest.raises(LaneDied, match="can't start '/no/such/program'"):
-        await Lane("x", ["/no/such/program"]).start()
-    with pytest.raises(LaneDied, match="ended"):
-        await Lane("x", [sys.executable, "-c", "pass"]).start()
+    with pytest.raises(AdvisorDied, match="can't start '/no/such/program'"):
+        await AdvisorProcess("x", ["/no/such/program"]).start()
+    with pytest.raises(AdvisorDied, match="ended"):
+        await AdvisorProcess("x", [sys.executable, "-c", "pass"]).start()
 
 
-async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane: Lane) -> None:
-    tuner = TunerLane(lane)
+async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane: AdvisorProcess) -> None:
+    tuner = TunerClient(lane)
     with pytest.raises(AdviceFailed, match="no tuner 'x' is installed"):
         await tuner.suggest("s", {**SETUP, "tuner": {"name": "x"}}, [], 0)
     with pytest.raises(AdviceFailed, match="trial 3 with 0 trials known"):

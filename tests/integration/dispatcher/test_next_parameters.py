@@ -20,7 +20,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import MetricReported, ParametersRequested
 from trackside.contracts.topics import partition_of
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -152,7 +152,7 @@ def gate(tmp_path: Path) -> Path:
 
 def suggested_alone(count: int) -> list[dict[str, Any] | None]:
     """Gives what the tuner suggests for as many trials, each told before the next is asked for."""
-    memory = opened(SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 7, "maximize")
+    memory = make_tuner(SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 7, "maximize")
     found = []
     for number in range(count):
         found.append(memory.ask(number))

@@ -10,9 +10,14 @@ import pytest
 from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher.deciding import OFFER, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, Lane, LaneDied, LaneTimeout
-from trackside.dispatcher.advice.assessor_client import AssessorLane
-from trackside.dispatcher.plugins import assessors as own_assessors
+from trackside.dispatcher.advice.advisor_process import (
+    AdviceFailed,
+    AdvisorDied,
+    AdvisorProcess,
+    AdvisorTimeout,
+)
+from trackside.dispatcher.advice.assessor_client import AssessorClient
+from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.domain.past import Row
 
 PACKAGE = '''
@@ -57,8 +62,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[Lane]:
-    lane = Lane("own-assessor")
+async def lane() -> AsyncIterator[AdvisorProcess]:
+    lane = AdvisorProcess("own-assessor")
     yield lane
     await lane.close()
 
@@ -68,19 +73,23 @@ def setup(direction: str = "maximize", name: str = "floor") -> dict[str, Any]:
     return {"assessor": assessor, "direction": direction, "seed": 4}
 
 
-async def test_a_users_assessor_judges_by_reports_and_ends_and_the_same_when_told_again(lane: Lane) -> None:
-    found = await AssessorLane(lane).hopeless("s", setup(), ROWS)
-    assert (found.hopeless, found.failed) == ([(1, 1), (2, 3)], [])
+async def test_a_users_assessor_judges_by_reports_and_ends_and_the_same_when_told_again(
+    lane: AdvisorProcess,
+) -> None:
+    found = await AssessorClient(lane).assess("s", setup(), ROWS)
+    assert (found.trials_to_stop, found.failures) == ([(1, 1), (2, 3)], [])
     await lane._kill()
-    assert await AssessorLane(lane).hopeless("s", setup(), ROWS) == found
+    assert await AssessorClient(lane).assess("s", setup(), ROWS) == found
     assert lane.generation == 2
 
 
-async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_judged(lane: Lane) -> None:
+async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_judged(
+    lane: AdvisorProcess,
+) -> None:
     rows: list[Row] = [(0, 0, 13.0), (1, 0, 0.05), (2, 0, 16.0), (3, 0, "nan")]
-    found = await AssessorLane(lane).hopeless("s", setup(), rows)
-    assert found.hopeless == [(1, 1), (3, 3)]
-    raised, nonsense = found.failed
+    found = await AssessorClient(lane).assess("s", setup(), rows)
+    assert found.trials_to_stop == [(1, 1), (3, 3)]
+    raised, nonsense = found.failures
     assert (raised["rows"], raised["type"], raised["message"]) == (1, "ArithmeticError", "unlucky")
     assert "flooring.py" in raised["traceback"]
     assert "assessment.py" not in raised["traceback"]
@@ -88,26 +97,26 @@ async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_
     assert "said 'yes' of a trial, not True or False" in nonsense["message"]
 
 
-async def test_one_that_ends_its_process_or_hangs_is_started_anew(lane: Lane) -> None:
-    with pytest.raises(LaneDied):
-        await AssessorLane(lane).hopeless("s", setup(), [(0, 0, 15.0)])
+async def test_one_that_ends_its_process_or_hangs_is_started_anew(lane: AdvisorProcess) -> None:
+    with pytest.raises(AdvisorDied):
+        await AssessorClient(lane).assess("s", setup(), [(0, 0, 15.0)])
     await lane.start()
     lane.timeout_s = 0.3
-    with pytest.raises(LaneTimeout):
-        await AssessorLane(lane).hopeless("s", setup(), [(0, 0, 14.0)])
+    with pytest.raises(AdvisorTimeout):
+        await AssessorClient(lane).assess("s", setup(), [(0, 0, 14.0)])
     lane.timeout_s = 60.0
-    assert (await AssessorLane(lane).hopeless("t", setup(), ROWS)).failed == []
+    assert (await AssessorClient(lane).assess("t", setup(), ROWS)).failures == []
 
 
-async def test_what_its_class_refuses_is_named(lane: Lane) -> None:
+async def test_what_its_class_refuses_is_named(lane: AdvisorProcess) -> None:
     with pytest.raises(AdviceFailed, match="only maximize"):
-        await AssessorLane(lane).hopeless("s", setup("minimize"), ROWS)
+        await AssessorClient(lane).assess("s", setup("minimize"), ROWS)
     with pytest.raises(AdviceFailed, match=r"no assessor 'gone' is installed; .*: floor"):
-        await AssessorLane(lane).hopeless("s", setup(name="gone"), ROWS)
+        await AssessorClient(lane).assess("s", setup(name="gone"), ROWS)
 
 
 def test_a_search_may_name_an_assessor_that_is_installed_and_no_other() -> None:
-    offer = replace(OFFER, assessors=own_assessors.names())
+    offer = replace(OFFER, assessors=installed_assessors())
     known = published(1, START, SPEC | {"assessor": {"name": "floor", "options": {"floor": 0.1}}})
     assert len(answered(Told(), known, offer)) == 2
     wrong = published(1, START, SPEC | {"assessor": {"name": "flor"}})

@@ -14,17 +14,17 @@ from tests.unit.domain.given import search_running
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
 from trackside.contracts.searches import Tuner, TunerFailure
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
+    AdvisorDied,
+    AdvisorProcess,
+    AdvisorTimeout,
     HistoryItem,
-    Lane,
-    LaneDied,
-    LaneTimeout,
-    TunerLane,
+    TunerClient,
 )
-from trackside.dispatcher.advice.suggestions import Advice
-from trackside.dispatcher.plugins import tuners as own_tuners
-from trackside.dispatcher.tuners.catalogue import problem
+from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
+from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.eventlog.background import Background
 
@@ -98,8 +98,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[Lane]:
-    lane = Lane("own-tuner")
+async def lane() -> AsyncIterator[AdvisorProcess]:
+    lane = AdvisorProcess("own-tuner")
     yield lane
     await lane.close()
 
@@ -108,16 +108,16 @@ def setup(name: str = "climber", **options: Any) -> dict[str, Any]:
     return {"space": SPACE, "tuner": {"name": name, "options": options}, "seed": 4, "direction": "maximize"}
 
 
-async def played(lane: Lane, trials: int, kill_at: int = -1) -> list[Any]:
+async def played(lane: AdvisorProcess, trials: int, kill_at: int = -1) -> list[Any]:
     history: list[HistoryItem] = []
     found = []
     for number in range(trials):
         if number == kill_at:
             assert lane.pid is not None
             os.kill(lane.pid, signal.SIGKILL)
-            with pytest.raises(LaneDied):
-                await TunerLane(lane).suggest("s", setup(), history, number)
-        parameters = await TunerLane(lane).suggest("s", setup(), history, number)
+            with pytest.raises(AdvisorDied):
+                await TunerClient(lane).suggest("s", setup(), history, number)
+        parameters = await TunerClient(lane).suggest("s", setup(), history, number)
         found.append(parameters)
         if parameters is not None:
             history.append(("suggested", number, parameters))
@@ -125,7 +125,7 @@ async def played(lane: Lane, trials: int, kill_at: int = -1) -> list[Any]:
     return found
 
 
-async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(lane: Lane) -> None:
+async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(lane: AdvisorProcess) -> None:
     found = await played(lane, 6)
     assert sorted(parameters["n"] for parameters in found[:5]) == [0, 1, 2, 3, 4]
     assert found[5] is None
@@ -133,15 +133,15 @@ async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(lane
 
 
 def test_the_service_knows_the_names_of_tuners_that_are_installed() -> None:
-    assert own_tuners.names() >= {"climber", "faulty"}
-    assert problem(SPACE, {"name": "climber", "options": {"stride": 2}}, own_tuners.names()) is None
-    fault = problem(SPACE, {"name": "climbr"}, own_tuners.names())
+    assert installed_tuners() >= {"climber", "faulty"}
+    assert check_tuner(SPACE, {"name": "climber", "options": {"stride": 2}}, installed_tuners()) is None
+    fault = check_tuner(SPACE, {"name": "climbr"}, installed_tuners())
     assert fault is not None
     assert "did you mean 'climber'" in fault[1]
 
 
-async def test_a_name_of_ours_stays_ours(lane: Lane) -> None:
-    assert await TunerLane(lane).suggest("s", setup("tpe"), [], 0) is not None
+async def test_a_name_of_ours_stays_ours(lane: AdvisorProcess) -> None:
+    assert await TunerClient(lane).suggest("s", setup("tpe"), [], 0) is not None
 
 
 @pytest.mark.parametrize(
@@ -158,33 +158,33 @@ async def test_a_name_of_ours_stays_ours(lane: Lane) -> None:
     ],
 )
 async def test_a_tuner_that_raises_or_talks_nonsense_is_named_with_the_reason(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
 ) -> None:
     monkeypatch.setenv("FAULT", fault)
     history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
     with pytest.raises(AdviceFailed, match=words):
-        await TunerLane(lane).suggest("s", setup("faulty"), history, 1)
-    assert await TunerLane(lane).suggest("s", setup("climber"), history, 1) is not None
+        await TunerClient(lane).suggest("s", setup("faulty"), history, 1)
+    assert await TunerClient(lane).suggest("s", setup("climber"), history, 1) is not None
     assert lane.generation == 1
 
 
-async def test_options_that_the_class_refuses_are_named(lane: Lane) -> None:
+async def test_options_that_the_class_refuses_are_named(lane: AdvisorProcess) -> None:
     with pytest.raises(AdviceFailed, match="stride must be at least 1, got 0"):
-        await TunerLane(lane).suggest("s", setup(stride=0), [], 0)
+        await TunerClient(lane).suggest("s", setup(stride=0), [], 0)
     with pytest.raises(AdviceFailed, match=r"no tuner 'gone' is installed; .*: climber, faulty, tpe"):
-        await TunerLane(lane).suggest("s", setup("gone"), [], 0)
+        await TunerClient(lane).suggest("s", setup("gone"), [], 0)
 
 
 async def test_a_tuner_that_hangs_is_killed_and_the_next_search_gets_its_answer(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
+    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "hangs")
     await lane.start()
     lane.timeout_s = 0.3
-    with pytest.raises(LaneTimeout):
-        await TunerLane(lane).suggest("s", setup("faulty"), [], 0)
+    with pytest.raises(AdvisorTimeout):
+        await TunerClient(lane).suggest("s", setup("faulty"), [], 0)
     lane.timeout_s = 60.0
-    assert await TunerLane(lane).suggest("t", setup("climber"), [], 0) is not None
+    assert await TunerClient(lane).suggest("t", setup("climber"), [], 0) is not None
 
 
 async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) -> list[Any]:
@@ -195,8 +195,8 @@ async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) 
     told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=tuner)
     for number in range(1, failures + 1):
         told.tell(SuggestionFailed(trial=0, failure=number, code="tuner_failed", message="", seen=2))
-    lanes = [Lane(name, timeout_s=60.0) for name in ("tuner", "assessor", "own-tuner")]
-    advice = Advice(lanes[0], lanes[1], Background(), lanes[2])
+    lanes = [AdvisorProcess(name, timeout_s=60.0) for name in ("tuner", "assessor", "own-tuner")]
+    advice = AdviceLoop(lanes[0], lanes[1], Background(), lanes[2])
     ready = asyncio.Event()
     advice.ready = ready.set
     await lanes[2].start()
@@ -243,11 +243,11 @@ async def test_chance_stands_in_for_a_tuner_that_has_failed(monkeypatch: pytest.
 
 
 async def test_d11_a_tuner_may_wait_for_the_end_of_another_trial(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
+    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "waits")
     history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
-    tuner = TunerLane(lane)
+    tuner = TunerClient(lane)
     with pytest.raises(TunerWaits):
         await tuner.suggest("s", setup("faulty"), history, 1)
     history.append(("ended", 0, "complete", 0.5, ()))

@@ -13,7 +13,7 @@ from tests.integration.dispatcher.users_package import laid
 from tests.unit.dispatcher import playing
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
-from trackside.dispatcher.advice.advisor_process import Lane
+from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.eventlog.decode import decode
 
 QUICK = 60
@@ -60,7 +60,7 @@ async def test_d03_a_tuner_that_thinks_delays_no_end_of_any_trial(tmp_path: Path
     slow = {"name": "slow", "options": {"gates": str(tmp_path)}}
     await playing.publish(log, "slow", space=space, tuner=slow, max_trials=3, concurrency=3)
     await playing.publish(log, "quick", space=space, tuner={"name": "random"}, max_trials=QUICK)
-    own = Lane("own-tuner", timeout_s=3_600.0)
+    own = AdvisorProcess("own-tuner", timeout_s=3_600.0)
     async with playing.dispatcher(log, own), playing.fleet(log, lambda parameters: parameters["x"]):
         await playing.until(log, partial(ends, "quick"))
         for trial in range(3):

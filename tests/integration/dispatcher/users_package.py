@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.dispatcher.plugins import entry_points as installed
+from trackside.dispatcher.plugins.entry_points import installed_names
 
 
 def lay(folder: Path, name: str, source: str, entry_points: str) -> None:
@@ -26,6 +26,6 @@ def laid(
     lay(folder, name, source, entry_points)
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.syspath_prepend(str(folder))
-    installed.names.cache_clear()
+    installed_names.cache_clear()
     yield
-    installed.names.cache_clear()
+    installed_names.cache_clear()

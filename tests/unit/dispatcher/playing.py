@@ -21,8 +21,8 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
 )
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.advice.advisor_process import Lane, Op
-from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
@@ -42,7 +42,7 @@ SCHEDULER, WORKER = RecordWriter("scheduler", "1"), RecordWriter("worker", "w1")
 Result = Callable[[dict[str, Any]], float]
 
 
-class LocalLane(Lane):
+class LocalLane(AdvisorProcess):
     """A lane whose advisor is in this process."""
 
     def __init__(self) -> None:
@@ -54,7 +54,10 @@ class LocalLane(Lane):
         """Needs no process."""
 
     async def request(
-        self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op], ops_a_line: int = 1
+        self,
+        search: str,
+        ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
+        ops_a_line: int = 1,
     ) -> Any:
         """Has the advisor answer at once."""
         listed = list(ops(self.generation) if callable(ops) else ops)
@@ -99,10 +102,10 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 
 
 @asynccontextmanager
-async def dispatcher(log: MemoryLog, own: Lane | None = None) -> AsyncIterator[None]:
+async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> AsyncIterator[None]:
     """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
     background, writer, stop = Background(), RecordWriter("dispatcher", "1"), asyncio.Event()
-    advice = Advice(LocalLane(), LocalLane(), background, own)
+    advice = AdviceLoop(LocalLane(), LocalLane(), background, own)
     service = Dispatcher(log, TOPICS, writer, Streams(), advice, background)
     reactor = Reactor(
         log,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.advisor.open_tuner import opened
-from trackside.dispatcher.tuners.tuner import Memory
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
+from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 SPACE: dict[str, dict[str, Any]] = {
     "optimizer": {"type": "choice", "values": ["sgd", "adam", None]},
@@ -84,7 +84,7 @@ def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
         yield "end", running.pop()
 
 
-def lived(memory: Memory, trials: int, in_flight: int) -> list[Item]:
+def lived(memory: AskTellTuner, trials: int, in_flight: int) -> list[Item]:
     """Runs a search and gives its history."""
     history: list[Item] = []
     parameters: dict[int, dict[str, Any]] = {}
@@ -100,7 +100,7 @@ def lived(memory: Memory, trials: int, in_flight: int) -> list[Item]:
     return history
 
 
-def told(memory: Memory, history: list[Item]) -> Memory:
+def told(memory: AskTellTuner, history: list[Item]) -> AskTellTuner:
     """Tells a memory a history, as the log has it, and gives the memory."""
     for what, *rest in history:
         if what == "suggested":
@@ -110,6 +110,6 @@ def told(memory: Memory, history: list[Item]) -> Memory:
     return memory
 
 
-def rebuilt(history: list[Item], *setup: Any) -> Memory:
+def rebuilt(history: list[Item], *setup: Any) -> AskTellTuner:
     """Gives a new memory that was told a history."""
-    return told(opened(*setup), history)
+    return told(make_tuner(*setup), history)

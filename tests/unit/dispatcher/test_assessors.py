@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.unit.dispatcher.pruning import Alone
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.advisor.assessor import Assessment
-from trackside.dispatcher.assessors.catalogue import ASSESSORS, problem
+from trackside.dispatcher.advisor.search_assessor import SearchAssessor
+from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS, check_assessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of
 from trackside.domain.past import Row
 
@@ -84,7 +84,7 @@ def lives(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-def verdicts(assessment: Assessment, rows: list[Row]) -> dict[int, int]:
+def verdicts(assessment: SearchAssessor, rows: list[Row]) -> dict[int, int]:
     """Tells rows one by one; gives the trials found hopeless, each with the row that showed it.
 
     A trial that was found hopeless ends as such, whatever its row says.
@@ -102,10 +102,10 @@ def verdicts(assessment: Assessment, rows: list[Row]) -> dict[int, int]:
 @given(data=st.data())
 def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.DataObject) -> None:
     assessor = {"name": name, "options": data.draw(SPECS[name])}
-    assert problem(assessor) is None
+    assert check_assessor(assessor) is None
     direction: Direction = data.draw(st.sampled_from(["maximize", "minimize"]))
     seed, rows = data.draw(st.integers(0, 2**53)), data.draw(lives())
-    assert verdicts(Assessment(assessor, direction, seed), rows) == Alone(assessor, direction, seed).take(
+    assert verdicts(SearchAssessor(assessor, direction, seed), rows) == Alone(assessor, direction, seed).take(
         rows
     )
 
@@ -119,7 +119,7 @@ def test_an_assessor_stops_some_trials_and_not_all(name: str) -> None:
         "patient": {"patience": 1},
         "wilcoxon": {"p_threshold": 0.3},
     }
-    assessment = Assessment({"name": name, "options": options.get(name, {})}, "maximize", 7)
+    assessment = SearchAssessor({"name": name, "options": options.get(name, {})}, "maximize", 7)
     rows: list[Row] = []
     for trial in range(60):
         level = trial * 37 % 60 / 60
@@ -143,24 +143,24 @@ def test_d08_told_again_after_a_kill_an_assessor_says_the_same(
     specs = {**SPECS, "asha": SPECS["successive-halving"], "curve-fitting": st.just({"epochs": 60})}
     assessor = {"name": name, "options": data.draw(specs[name])}
     place = int(cut * len(rows))
-    whole = Assessment(assessor, "minimize", 3)
+    whole = SearchAssessor(assessor, "minimize", 3)
     whole.take(rows[:place])
-    again = Assessment(assessor, "minimize", 3)
+    again = SearchAssessor(assessor, "minimize", 3)
     for begin, end in pairwise(sorted({0, place // 3, place // 2, place})):
         again.take(rows[begin:end])
     assert [whole.take([row]) for row in rows[place:]] == [again.take([row]) for row in rows[place:]]
 
 
-def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> Assessment:
+def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> SearchAssessor:
     """Gives an assessor that knows completed trials of these levels, five steps each."""
-    assessment = Assessment(assessor, "maximize", 7)
+    assessment = SearchAssessor(assessor, "maximize", 7)
     for trial, level in enumerate(levels):
         assessment.take([(trial, step, level + step / 10) for step in range(5)])
         assessment.take([(trial, "SUCCEEDED", level)])
     return assessment
 
 
-def stopped(assessment: Assessment, *rows: Row) -> list[int]:
+def stopped(assessment: SearchAssessor, *rows: Row) -> list[int]:
     """Gives the trials that are hopeless after some rows."""
     return [trial for trial, _ in assessment.take(rows)]
 
@@ -176,7 +176,7 @@ def test_no_trial_is_stopped_before_enough_have_completed_or_in_the_warm_up() ->
 
 @pytest.mark.parametrize("status", ["FAILED", "EARLY_STOPPED", "USER_CANCELED", "SYS_CANCELED"])
 def test_trials_that_did_not_succeed_are_no_yardstick(status: str) -> None:
-    assessment = Assessment(MEDIAN, "maximize", 7)
+    assessment = SearchAssessor(MEDIAN, "maximize", 7)
     for trial in range(3):
         assessment.take([(trial, 2, 0.9), (trial, status, 0.9)])
     assert stopped(assessment, (9, 2, 0.0)) == []
@@ -195,7 +195,7 @@ def test_d18_an_attempt_that_is_repeated_competes_on_no_rung_any_more(name: str)
     assessor = {"name": name, "options": {"min_resource": 1, "reduction_factor": 2}}
     if name == "hyperband":
         assessor["options"]["max_resource"] = 1  # type: ignore[index]
-    fresh, assessment = (Assessment(assessor, "maximize", 7) for _ in range(2))
+    fresh, assessment = (SearchAssessor(assessor, "maximize", 7) for _ in range(2))
     assert stopped(assessment, (0, 1, 0.9), (1, 1, 0.5)) == [1]
     assessment.take([(1, None, None), (0, None, None)])
     rows: list[Row] = [(1, 1, 0.5), (2, 1, 0.4), (0, 1, 0.45), (3, 2, 0.7), (3, 4, 0.1)]
@@ -242,7 +242,7 @@ def test_values_that_are_no_finite_number_change_no_verdict(name: str, value: st
 
 @pytest.mark.parametrize(("value", "hopeless"), [("nan", True), ("inf", True), ("-inf", False), (None, True)])
 def test_a_threshold_stops_what_is_no_number_or_beyond_it(value: str | None, hopeless: bool) -> None:
-    assessment = Assessment({"name": "threshold", "options": {"upper": 2.0}}, "minimize", 7)
+    assessment = SearchAssessor({"name": "threshold", "options": {"upper": 2.0}}, "minimize", 7)
     assert stopped(assessment, (0, 0, 1.0), (0, 1, value)) == ([0] if hopeless else [])
 
 
@@ -255,7 +255,7 @@ def test_unknown_silent_and_ended_trials_are_kept() -> None:
 def test_the_bracket_of_a_trial_follows_from_the_seed_and_its_number() -> None:
     spec = {"name": "hyperband", "options": {"max_resource": 27, "min_resource": 1}}
     rows: list[Row] = [(trial, 1, -float(trial)) for trial in range(40)]
-    found = [verdicts(Assessment(spec, "maximize", seed), rows) for seed in (7, 7, 8)]
+    found = [verdicts(SearchAssessor(spec, "maximize", seed), rows) for seed in (7, 7, 8)]
     assert found[0] == found[1] != found[2]
 
 
@@ -267,7 +267,7 @@ def test_a_curve_that_levels_off_below_the_best_is_stopped(direction: Any, offse
     def curve(level: float, step: int) -> float:
         return sign * (level - 0.6 * math.exp(-step / 6) + offset)
 
-    assessment = Assessment({"name": "curve-fitting", "options": {"epochs": 50}}, direction, 7)
+    assessment = SearchAssessor({"name": "curve-fitting", "options": {"epochs": 50}}, direction, 7)
     assert stopped(assessment, *((0, step, curve(0.3, step)) for step in range(12))) == []
     assessment.take([(0, step, curve(0.9, step)) for step in range(12, 50)])
     assessment.take([(0, "SUCCEEDED", curve(0.9, 50))])
@@ -279,7 +279,7 @@ def test_a_curve_that_levels_off_below_the_best_is_stopped(direction: Any, offse
 
 def test_a_flat_curve_is_predicted_to_stay_and_a_gap_thins_the_judgements() -> None:
     spec = {"name": "curve-fitting", "options": {"epochs": 50, "start_step": 3, "gap": 5}}
-    assessment = Assessment(spec, "maximize", 7)
+    assessment = SearchAssessor(spec, "maximize", 7)
     assessment.take([(0, "SUCCEEDED", 0.9)])
     rows: list[Row] = [(1, step, 0.95 if step < 4 else 0.1) for step in range(12)]
     assert verdicts(assessment, rows) == {1: 1 + 7}
@@ -333,13 +333,13 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 def test_d33_a_bad_assessor_is_refused_with_place_and_reason(
     assessor: dict[str, Any], path: str, words: str
 ) -> None:
-    fault = problem(assessor)
+    fault = check_assessor(assessor)
     assert fault is not None
     assert fault[0] == f"$.assessor.{path}"
     assert words in fault[1]
 
 
 def test_names_and_their_options_are_taken() -> None:
-    assert problem(MEDIAN) is None
+    assert check_assessor(MEDIAN) is None
     with pytest.raises(ValueError, match="no assessor 'mean' is installed"):
-        Assessment({"name": "mean"}, "maximize", 7)
+        SearchAssessor({"name": "mean"}, "maximize", 7)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.domain.given import record_of
 from trackside.contracts.advice import LaneBacklogged, LaneCleared
-from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, Lane
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, AdvisorProcess
 from trackside.dispatcher.advice.backlog import Backlog
-from trackside.dispatcher.advice.suggestions import Advice
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
 from trackside.domain.outcome import Outcome
@@ -21,9 +21,9 @@ class Rig:
     """Two lanes in which a test lets requests wait, their dispatcher, and the fleet topic."""
 
     def __init__(self, known: Fleet | None = None, incarnation: str = "run-1") -> None:
-        self.lanes = [Lane("tuner"), Lane("assessor")]
+        self.lanes = [AdvisorProcess("tuner"), AdvisorProcess("assessor")]
         self.woken = 0
-        self.advice = Advice(self.lanes[0], self.lanes[1], Background())
+        self.advice = AdviceLoop(self.lanes[0], self.lanes[1], Background())
         self.advice.ready = self._woken
         self.fleet = known or Fleet()
         self.backlog = Backlog("1", incarnation, self.advice.lanes)

@@ -24,7 +24,7 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.advice.advisor_process import Lane, Op, TunerLane
+from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess, TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.decisions import react as decide
@@ -46,7 +46,7 @@ WIDE: dict[str, Any] = {
 NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc"]
 
 
-class LocalLane(Lane):
+class LocalLane(AdvisorProcess):
     """A lane whose advisor is in this process."""
 
     def __init__(self) -> None:
@@ -55,7 +55,10 @@ class LocalLane(Lane):
         self._advisor = Advisor()
 
     async def request(
-        self, search: str, ops: Callable[[int], Iterable[Op]] | Sequence[Op], ops_a_line: int = 1
+        self,
+        search: str,
+        ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
+        ops_a_line: int = 1,
     ) -> Any:
         """Has the advisor answer at once."""
         listed = list(ops(self.generation) if callable(ops) else ops)
@@ -69,7 +72,7 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self.history = TunerHistory()
-        self.lane = TunerLane(LocalLane())
+        self.lane = TunerClient(LocalLane())
 
     async def suggest(self, search: Search, number: int) -> dict[str, Any] | None:
         """Asks the tuner as `Advice` does."""

@@ -7,9 +7,9 @@ import pytest
 from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
 from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.topics import Topics, partition_of
-from trackside.dispatcher.advice.advisor_process import LaneTimeout
-from trackside.dispatcher.advice.remote_exchange import Exchange
-from trackside.dispatcher.intake.signatures import Signatures
+from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
+from trackside.dispatcher.advice.remote_exchange import RemoteExchange
+from trackside.dispatcher.intake.signatures import SignatureVerifier
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
@@ -38,13 +38,15 @@ async def test_the_time_of_a_request_begins_when_it_is_in_the_log() -> None:
     assert isinstance(EXAMPLE, SuggestionRequested)
     request = EXAMPLE.model_copy(update={"time_limit_s": 0.01})
     writer = RecordWriter("dispatcher", "1")
-    exchange = Exchange(log, writer, Signatures(), requests, TOPICS.suggestions, AnswerSuggestion)
+    exchange = RemoteExchange(
+        log, writer, SignatureVerifier(), requests, TOPICS.suggestions, AnswerSuggestion
+    )
     asking = asyncio.create_task(exchange.ask(request, "a tuner"))
     await log.asked.wait()
     over, _ = await asyncio.wait({asking}, timeout=20 * request.time_limit_s)
     assert not over, "nobody could have read it"
     log.open.set()
-    with pytest.raises(LaneTimeout, match=r"no answer to .* in 0\.01 s"):
+    with pytest.raises(AdvisorTimeout, match=r"no answer to .* in 0\.01 s"):
         await asking
     place = (requests.name, partition_of(request.search_id, requests.partitions))
     assert len(await log.reader({place: 0}).read(1.0)) == 1

@@ -11,10 +11,10 @@ from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
 from trackside.contracts.message import Event
 from trackside.contracts.searches import Assessor, AssessorFailure, SearchFailed
 from trackside.contracts.tasks import TaskStopRequested
-from trackside.dispatcher.advice.assessments import Judging
-from trackside.dispatcher.advisor import assessor as assessment
-from trackside.dispatcher.advisor.assessor import Assessment
-from trackside.dispatcher.assessors.stopping_rules import Course, Independent
+from trackside.dispatcher.advice.assessments import AssessmentLoop
+from trackside.dispatcher.advisor import search_assessor
+from trackside.dispatcher.advisor.search_assessor import SearchAssessor
+from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.dispatcher.decisions.react import Answer
@@ -28,26 +28,26 @@ def failure(rows: int = 1, number: int = 1) -> AssessmentFailed:
     return AssessmentFailed(rows=rows, failure=number, code="assessor_failed", message="it raised", seen=9)
 
 
-class Touchy(Independent):
+class Touchy(CompletedTrialsRule):
     """Finds a trial hopeless below 0, and raises upon 13."""
 
-    def hopeless(self, course: Course) -> bool:
-        if course.newest == 13:
+    def should_stop(self, curve: LearningCurve) -> bool:
+        if curve.newest == 13:
             raise ArithmeticError("unlucky")
-        return course.newest < 0
+        return curve.newest < 0
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Keeps nothing."""
 
 
 @pytest.fixture
-def touchy(monkeypatch: pytest.MonkeyPatch) -> Assessment:
-    monkeypatch.setattr(assessment, "rule_of", lambda *_: Touchy())
-    return Assessment({"name": "touchy"}, "maximize", 7)
+def touchy(monkeypatch: pytest.MonkeyPatch) -> SearchAssessor:
+    monkeypatch.setattr(search_assessor, "rule_of", lambda *_: Touchy())
+    return SearchAssessor({"name": "touchy"}, "maximize", 7)
 
 
 def test_d17_a_report_that_an_assessor_fails_upon_costs_no_other_trial_its_verdict(
-    touchy: Assessment,
+    touchy: SearchAssessor,
 ) -> None:
     rows: Any = [(0, 0, 13.0), (1, 0, -1.0), (0, 1, 13.0), (0, 2, 13.0), (0, 3, 1.0), (0, 4, 13.0)]
     assert touchy.take(rows) == [(1, 1)]
@@ -56,7 +56,7 @@ def test_d17_a_report_that_an_assessor_fails_upon_costs_no_other_trial_its_verdi
     assert told == [(1, 0, 1, name), (3, 0, 1, name), (4, 0, 2, name), (6, 0, 1, name)]
 
 
-def test_no_more_failures_are_told_than_anybody_wants(touchy: Assessment) -> None:
+def test_no_more_failures_are_told_than_anybody_wants(touchy: SearchAssessor) -> None:
     touchy.take([(0, step, 13.0) for step in range(FAILURES_MAX + 5)])
     assert len(touchy.failures) == FAILURES_MAX
 
@@ -69,7 +69,7 @@ def test_failures_count_in_a_row_each_once() -> None:
     assert told.tell(failure(rows=4, number=2)) == APPLIED
     assert told.tell(failure(rows=3, number=3)) == DUPLICATE
     assert told.tell(failure(rows=6, number=1)) == APPLIED, "it had given verdicts in between"
-    assert (told.search.verdictless.in_a_row, told.search.verdictless.count) == (1, 3)
+    assert (told.search.assessor_failures.in_a_row, told.search.assessor_failures.count) == (1, 3)
     assert search_running().tell(failure()) == OVERTAKEN, "there is no assessor"
 
 
@@ -81,7 +81,7 @@ class Judged:
         self.told.tell(report(1, 0.5))
         self.lane = Scripted("assessor", *answers)
         self.background = Background()
-        self.judging = Judging(self.lane, self.background, self._take)
+        self.judging = AssessmentLoop(self.lane, self.background, self._take)
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     def _take(self, _stream_id: str, answer: Answer) -> None:
@@ -150,5 +150,5 @@ async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_
     assert isinstance(event, AssessmentFailed)
     assert (event.code, event.trial, event.message) == ("assessor_nonsense", 0, "NonsenseError: no")
     await judged.until_idle()
-    judged.judging = Judging(judged.lane, judged.background, judged._take)  # another dispatcher
+    judged.judging = AssessmentLoop(judged.lane, judged.background, judged._take)  # another dispatcher
     assert isinstance(await judged.event(), TaskStopRequested)

@@ -18,8 +18,8 @@ from trackside.contracts.searches import (
     Tuner,
     TunerFailure,
 )
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, Lane, LaneTimeout
-from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.dispatcher.tuners.tuner import TunerWaits
@@ -28,10 +28,10 @@ from trackside.domain.streams import dump, load
 from trackside.eventlog.background import Background
 
 RAISED = AdviceFailed("RuntimeError: no license", "x" * (TRACEBACK_MAX + 9))
-LATE = LaneTimeout("no answer in 30 s")
+LATE = AdvisorTimeout("no answer in 30 s")
 
 
-class Scripted(Lane):
+class Scripted(AdvisorProcess):
     """Answers with what a test says, in its order; an exception is raised."""
 
     def __init__(self, name: str, *answers: Any) -> None:
@@ -63,7 +63,7 @@ class Played:
     def restart(self) -> None:
         """Begins with a new dispatcher that knows the state only."""
         self.background = Background()
-        self.advice = Advice(self.ours, Scripted("assessor"), self.background, self.own)
+        self.advice = AdviceLoop(self.ours, Scripted("assessor"), self.background, self.own)
 
     async def turn(self) -> list[Event]:
         """Asks if there is something to ask, tells what comes of it and what follows from that at once."""

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.searching import Item, Setup, end_of, lived, rebuilt, score
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.axes import axes_of, flat, inner, point, size, unfit
-from trackside.dispatcher.tuners.tuner import Memory
+from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")
 STATEFUL: list[dict[str, Any]] = [
@@ -55,7 +55,7 @@ def text(parameters: Any) -> str:
     return json.dumps(parameters, sort_keys=True)
 
 
-def exhausted(memory: Memory, most: int) -> list[dict[str, Any]]:
+def exhausted(memory: AskTellTuner, most: int) -> list[dict[str, Any]]:
     """Plays a search until its tuner has nothing more to suggest."""
     found: list[dict[str, Any]] = []
     while (parameters := memory.ask(len(found))) is not None:
@@ -78,11 +78,11 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
     assert points is not None
     space = {**space, "wide": {"type": "constant", "value": 1}} if points > 40 else space
     if points > 40:  # a run of this length is enough to see repeats
-        found = lived(opened(space, {"name": name}, seed, "maximize"), 40, 3)
+        found = lived(make_tuner(space, {"name": name}, seed, "maximize"), 40, 3)
         suggested = [item[2] for item in found if item[0] == "suggested"]
         assert len({text(parameters) for parameters in suggested}) == 40
         return
-    suggested = exhausted(opened(space, {"name": name}, seed, "maximize"), points)
+    suggested = exhausted(make_tuner(space, {"name": name}, seed, "maximize"), points)
     listed = [point(axes, index) for index in range(points)]
     assert sorted(map(text, suggested)) == sorted(map(text, listed))
     assert len({text(parameters) for parameters in listed}) == points
@@ -91,7 +91,7 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
 @pytest.mark.thorough
 @pytest.mark.parametrize("tuner", STATEFUL, ids=lambda tuner: tuner["name"])
 def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
-    found = exhausted(opened(INTEGERS, tuner, 3, "maximize"), 20)
+    found = exhausted(make_tuner(INTEGERS, tuner, 3, "maximize"), 20)
     assert len({text(parameters) for parameters in found}) == 4 * 5
 
 
@@ -99,7 +99,7 @@ def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
 @pytest.mark.parametrize("tuner", [{"name": "tpe"}, *STATEFUL], ids=lambda tuner: tuner["name"])
 def test_a_search_rebuilt_among_repeats_goes_on_alike(tuner: dict[str, Any]) -> None:
     setup: Setup = (INTEGERS, tuner, 5, "maximize")
-    history = lived(opened(*setup), 20, 3)
+    history = lived(make_tuner(*setup), 20, 3)
     for place, (what, number, *rest) in enumerate(history):
         if what == "suggested" and number % 4 == 3:
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
@@ -117,7 +117,7 @@ def test_a_trial_that_a_user_added_is_not_suggested_again() -> None:
 
 def test_a_space_without_an_end_that_gives_nothing_new_counts_as_exhausted() -> None:
     space = {"x": {"type": "qnormal", "mu": 0.0, "sigma": 0.01, "step": 1.0}}
-    memory = opened(space, {"name": "random"}, 1, "maximize")
+    memory = make_tuner(space, {"name": "random"}, 1, "maximize")
     assert memory.ask(0) == {"x": 0.0}
     assert memory.ask(1) is None
 
@@ -125,7 +125,7 @@ def test_a_space_without_an_end_that_gives_nothing_new_counts_as_exhausted() -> 
 def test_a_batch_goes_through_its_sets_in_their_order() -> None:
     sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
     setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
-    assert exhausted(opened(*setup), 3) == sets
+    assert exhausted(make_tuner(*setup), 3) == sets
     history: list[Item] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
     assert rebuilt(history, *setup).ask(1) == sets[1]
 

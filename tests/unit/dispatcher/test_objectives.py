@@ -17,7 +17,7 @@ from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import ended as ended_item
 from trackside.dispatcher.advisor.advisor import Advisor
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.decisions import search_objectives as several
 from trackside.dispatcher.decisions.trial_results import trial_ended
 from trackside.dispatcher.tuners.tuner import suggestion_seed
@@ -180,13 +180,13 @@ def _ask(advisor: Advisor, op: dict[str, Any]) -> Any:
 
 def test_a_tuner_of_two_objectives_is_told_both_and_a_rebuilt_one_suggests_the_same() -> None:
     setup: Any = (SPACE, {"name": "tpe", "options": {"n_startup_trials": 4}}, 3, "maximize", DIRECTIONS)
-    living, history = opened(*setup), list[tuple[Any, ...]]()
+    living, history = make_tuner(*setup), list[tuple[Any, ...]]()
     for number in range(20):
         parameters = living.ask(number)
         assert parameters is not None
         living.tell(number, "complete", values_at(parameters))
         history.append((number, parameters))
-    reborn, other = opened(*setup), opened(*setup)
+    reborn, other = make_tuner(*setup), make_tuner(*setup)
     for number, parameters in history:
         for memory, values in ((reborn, values_at(parameters)), (other, [0.0, values_at(parameters)[1]])):
             memory.recall(number, parameters)

@@ -7,7 +7,7 @@ from tests.unit.dispatcher.test_refused_streams import Loop, codes
 from trackside.contracts.commands import CommandRefused, Source
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.intake.receipt_positions import earliest
-from trackside.dispatcher.intake.receipts import Receipts, Wanted, answer_in
+from trackside.dispatcher.intake.receipts import ReceiptRequest, Receipts, find_answer
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.eventlog.background import Background
 from trackside.eventlog.memory import MemoryLog
@@ -16,9 +16,9 @@ from trackside.eventlog.record_writer import RecordWriter
 COMMANDS = Topics().commands.name
 
 
-def wanted(offset: int, command_id: str = "c-1") -> Wanted:
+def wanted(offset: int, command_id: str = "c-1") -> ReceiptRequest:
     source = Source(topic=COMMANDS, partition=0, offset=offset)
-    return Wanted("inbox", "s-1", command_id, source)
+    return ReceiptRequest("inbox", "s-1", command_id, source)
 
 
 def test_a_receipt_after_a_start_says_what_the_log_says() -> None:
@@ -28,9 +28,9 @@ def test_a_receipt_after_a_start_says_what_the_log_says() -> None:
         loop.say("s-1", "c-1", max_trials)
         said += [event for event in loop.turn() if isinstance(event, CommandRefused)]
     assert codes(said) == ["unknown_task_type", "unknown_task_type", "idempotency_conflict"]
-    assert [answer_in(loop.streams, wanted(offset)) for offset in range(3)] == said
-    assert answer_in(loop.streams, wanted(3)) is None
-    assert answer_in(loop.streams, wanted(0, "c-2")) is None
+    assert [find_answer(loop.streams, wanted(offset)) for offset in range(3)] == said
+    assert find_answer(loop.streams, wanted(3)) is None
+    assert find_answer(loop.streams, wanted(0, "c-2")) is None
 
 
 def test_reading_begins_again_at_the_first_receipt_that_is_lacking() -> None:

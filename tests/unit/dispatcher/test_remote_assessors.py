@@ -2,9 +2,9 @@
 
 from tests.unit.domain.given import search_running
 from trackside.contracts.searches import Assessor
-from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, Courses, request_of
+from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
-from trackside.dispatcher.assessors.catalogue import problem
+from trackside.dispatcher.assessors.builtin_assessors import check_assessor
 from trackside.domain.past import Row
 from trackside.domain.search import Search
 
@@ -24,8 +24,8 @@ def search() -> Search:
     return search_running(assessor=Assessor(name="mine", remote=True, time_limit_s=5)).search
 
 
-def taken(rows: list[Row]) -> Courses:
-    courses = Courses()
+def taken(rows: list[Row]) -> TrialCurves:
+    courses = TrialCurves()
     courses.take(rows)
     return courses
 
@@ -41,12 +41,12 @@ def test_trials_are_told_newest_first_each_with_the_reports_of_its_own_attempt()
 
 def test_a_question_depends_on_the_past_alone_and_is_another_after_a_failure() -> None:
     asked = search()
-    piecewise = Courses()
+    piecewise = TrialCurves()
     for row in ROWS:
         piecewise.take([row])
     assert request_of(asked, piecewise, 30.0) == request_of(asked, taken(ROWS), 30.0)
     before = request_of(asked, piecewise, 30.0).request_id
-    asked.verdictless.count += 1
+    asked.assessor_failures.count += 1
     assert request_of(asked, piecewise, 30.0).request_id != before
 
 
@@ -64,6 +64,6 @@ def test_of_very_many_reports_and_trials_the_oldest_are_left_out() -> None:
 
 
 def test_the_options_of_an_assessor_elsewhere_are_for_it_to_judge() -> None:
-    assert problem({"name": "mine", "remote": True, "options": {"anything": 1}}) is None
-    assert problem({"name": "no name", "remote": True}) is not None
-    assert problem({"name": "mine"}) is not None
+    assert check_assessor({"name": "mine", "remote": True, "options": {"anything": 1}}) is None
+    assert check_assessor({"name": "no name", "remote": True}) is not None
+    assert check_assessor({"name": "mine"}) is not None

@@ -27,7 +27,7 @@ from tests.unit.dispatcher.searching import (
     out_of_order,
     rebuilt,
 )
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.axes import quantized
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
@@ -67,18 +67,18 @@ def draw_all(trial: optuna.Trial) -> None:
 
 
 def alone(
-    sampler_of: Callable[[int], BaseSampler],
+    make_sampler: Callable[[int], BaseSampler],
     trials: int,
     in_flight: int,
     draw: Callable[[optuna.Trial], None] = draw_all,
 ) -> list[dict[str, Any]]:
     """Runs the same search with nothing but Optuna, reseeded for each trial."""
-    study = optuna.create_study(direction="maximize", sampler=sampler_of(0))
+    study = optuna.create_study(direction="maximize", sampler=make_sampler(0))
     running: dict[int, optuna.Trial] = {}
     found = []
     for what, number in out_of_order(trials, in_flight):
         if what == "ask":
-            study.sampler = sampler_of(number)
+            study.sampler = make_sampler(number)
             trial = running[number] = study.ask()
             draw(trial)
             found.append(trial.params)
@@ -107,7 +107,7 @@ def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
     expected = alone(
         lambda n: sampler(seed=suggestion_seed(7, n), **tuner.get("options", {})), 100, in_flight
     )
-    history = lived(opened(SPACE, tuner, 7, "maximize"), 100, in_flight)
+    history = lived(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
     suggested = [item[2] for item in history if item[0] == "suggested"]
     assert suggested == expected
     assert len({str(parameters) for parameters in suggested}) > 90
@@ -127,7 +127,7 @@ def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna_alone(
 
     space = {name: SPACE[name] for name in ("dropout", "layers", "learning_rate")}
     expected = alone(lambda n: CmaEsSampler(seed=suggestion_seed(7, n), **options), 100, in_flight, draw)
-    history = lived(opened(space, {"name": "cma-es", "options": options}, 7, "maximize"), 100, in_flight)
+    history = lived(make_tuner(space, {"name": "cma-es", "options": options}, 7, "maximize"), 100, in_flight)
     assert [item[2] for item in history if item[0] == "suggested"] == expected
 
 
@@ -140,7 +140,7 @@ def test_a_hundred_suggestions_of_genetic_tuners_are_those_of_optuna_alone(name:
     options = {"population_size": 8, "mutation_prob": 0.9}
     expected = alone(lambda n: kind(seed=suggestion_seed(7, n), **options), 100, in_flight)
     tuner = {"name": name, "options": options}
-    history = lived(opened(SPACE, tuner, 7, "maximize"), 100, in_flight)
+    history = lived(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
     found = [item[2] for item in history if item[0] == "suggested"]
     # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
     alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
@@ -154,7 +154,7 @@ def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
     space: dict[str, Any], tuner: dict[str, Any]
 ) -> None:
     setup: Setup = (space, tuner, 3, "maximize")
-    history = lived(opened(*setup), 60, 4)
+    history = lived(make_tuner(*setup), 60, 4)
     # The others are asked all over again, or slow: fewer places must do.
     every = 1 if tuner["name"] in ("random", "grid", "tpe", "tpe-multivariate") else 5
     for place, (what, number, *rest) in enumerate(history):
@@ -164,7 +164,7 @@ def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
 
 def test_a_rebuilt_memory_goes_on_to_the_end_like_the_one_it_replaces() -> None:
     setup: Setup = (QUANTIZED, {"name": "tpe"}, 11, "minimize")
-    history = lived(opened(*setup), 60, 4)
+    history = lived(make_tuner(*setup), 60, 4)
     memory = rebuilt(history[:50], *setup)
     for what, number, *rest in history[50:]:
         if what == "suggested":
@@ -177,14 +177,14 @@ def test_a_rebuilt_memory_goes_on_to_the_end_like_the_one_it_replaces() -> None:
 def test_a_store_that_reorders_keys_changes_no_suggestion() -> None:
     reordered = dict(reversed(SPACE.items()))
     for tuner in TUNERS:
-        one, other = (opened(space, tuner, 5, "maximize") for space in (SPACE, reordered))
+        one, other = (make_tuner(space, tuner, 5, "maximize") for space in (SPACE, reordered))
         assert lived(one, 30, 2) == lived(other, 30, 2)
 
 
 def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
     setup: Setup = (SPACE, {"name": "tpe"}, 5, "maximize")
-    history = lived(opened(*setup), 40, 1)
-    memory = opened(*setup)
+    history = lived(make_tuner(*setup), 40, 1)
+    memory = make_tuner(*setup)
     for what, number, *rest in history:
         if what == "suggested":
             memory.ask(number)
@@ -200,7 +200,7 @@ def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
 
 
 def test_a_grid_gives_each_point_once_and_then_none() -> None:
-    memory = opened(GRID, {"name": "grid"}, 1, "maximize")
+    memory = make_tuner(GRID, {"name": "grid"}, 1, "maximize")
     points = list(itertools.takewhile(bool, (memory.ask(n) for n in range(100))))
     assert len(points) == 4 * 3 * 5
     assert len({str(point) for point in points}) == len(points)
@@ -210,13 +210,13 @@ def test_a_grid_gives_each_point_once_and_then_none() -> None:
 
 def test_another_seed_gives_another_order_and_other_suggestions() -> None:
     for name, space in (("grid", GRID), ("random", SPACE)):
-        one, other = (opened(space, {"name": name}, seed, "maximize") for seed in (1, 2))
+        one, other = (make_tuner(space, {"name": name}, seed, "maximize") for seed in (1, 2))
         assert [one.ask(n) for n in range(9)] != [other.ask(n) for n in range(9)]
 
 
 def test_quniform_rounds_to_multiples_and_then_clips() -> None:
     assert [quantized(v, 0.5, 10.0, 3.0) for v in (0.6, 1.6, 4.4, 9.9)] == [0.5, 3.0, 3.0, 9.0]
-    memory = opened(QUANTIZED, {"name": "random"}, 1, "maximize")
+    memory = make_tuner(QUANTIZED, {"name": "random"}, 1, "maximize")
     widths = {(memory.ask(n) or {})["width"] for n in range(100)}
     # 10 / 20 rounds to 0 only at 10 itself, and 100 is clipped to 95.
     assert widths == {20.0, 40.0, 60.0, 80.0, 95.0}
@@ -224,7 +224,7 @@ def test_quniform_rounds_to_multiples_and_then_clips() -> None:
 
 def test_choices_that_python_takes_for_equal_stay_apart() -> None:
     space = {"x": {"type": "choice", "values": [True, 1, 1.0, "1", None]}}
-    memory = opened(space, {"name": "random"}, 1, "maximize")
+    memory = make_tuner(space, {"name": "random"}, 1, "maximize")
     seen = [repr((memory.ask(n) or {})["x"]) for n in range(5)]
     assert sorted(seen) == ["'1'", "1", "1.0", "None", "True"]
     assert memory.ask(5) is None
@@ -232,7 +232,7 @@ def test_choices_that_python_takes_for_equal_stay_apart() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), None, float("inf"), float("-inf")])
 def test_an_end_without_a_usable_value_harms_no_later_suggestion(value: float | None) -> None:
-    memory = opened(SPACE, {"name": "tpe", "options": {"n_startup_trials": 2}}, 1, "maximize")
+    memory = make_tuner(SPACE, {"name": "tpe", "options": {"n_startup_trials": 2}}, 1, "maximize")
     for number in range(12):
         assert memory.ask(number) is not None
         memory.tell(number, "complete", value if number % 2 else 0.5)
@@ -240,7 +240,7 @@ def test_an_end_without_a_usable_value_harms_no_later_suggestion(value: float | 
 
 
 def test_a_gap_in_the_numbers_is_named() -> None:
-    memory = opened(SPACE, {"name": "random"}, 1, "maximize")
+    memory = make_tuner(SPACE, {"name": "random"}, 1, "maximize")
     with pytest.raises(ValueError, match="trial 3 with 0 trials known"):
         memory.ask(3)
     with pytest.raises(ValueError, match="trial 2 with 0 trials known"):
@@ -261,11 +261,11 @@ def test_parameters_that_the_space_does_not_have_are_no_lesson_and_no_fault() ->
 
 
 def history_item(setup: Setup, number: int) -> dict[str, Any]:
-    return dict(lived(opened(*setup), number + 1, 1)[2 * number][2])
+    return dict(lived(make_tuner(*setup), number + 1, 1)[2 * number][2])
 
 
 def test_a_nested_choice_comes_out_as_nni_gives_it() -> None:
-    memory = opened(NESTED, {"name": "random"}, 1, "maximize")
+    memory = make_tuner(NESTED, {"name": "random"}, 1, "maximize")
     found = [memory.ask(number) or {} for number in range(60)]
     assert "none" in [parameters["layer"] for parameters in found]
     assert {parameters["epochs"] for parameters in found} == {5}
@@ -291,7 +291,7 @@ def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
         return -abs(float(layer["kernel"]) - 7) - abs(float(layer["rate"]) - 0.05)
 
     def best(name: str) -> float:
-        memory, values = opened(NESTED, {"name": name}, 2, "maximize"), []
+        memory, values = make_tuner(NESTED, {"name": name}, 2, "maximize"), []
         for number in range(80):
             parameters = memory.ask(number)
             assert parameters is not None
@@ -304,6 +304,6 @@ def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
 
 def test_without_sub_spaces_multivariate_tpe_suggests_what_tpe_does() -> None:
     one, other = (
-        lived(opened(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
+        lived(make_tuner(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
     )
     assert one == other

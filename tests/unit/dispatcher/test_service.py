@@ -4,18 +4,20 @@ from tests.unit.domain.given import begun, report, status, task_active, token
 from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.advice.advisor_process import Lane
-from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.eventlog.background import Background
 
 TOPICS = Topics()
 
 
-class Listening(Advice):
+class Listening(AdviceLoop):
     """Asks nobody."""
 
     def __init__(self) -> None:
-        super().__init__(Lane("tuner", timeout_s=1), Lane("assessor", timeout_s=1), Background())
+        super().__init__(
+            AdvisorProcess("tuner", timeout_s=1), AdvisorProcess("assessor", timeout_s=1), Background()
+        )
 
 
 def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_its_trial() -> None:

@@ -22,7 +22,13 @@ from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.app import main
 from trackside.dispatcher.intake.intake import Intake
-from trackside.dispatcher.intake.signatures import BadKeysError, Key, Policy, Signatures, read_keys
+from trackside.dispatcher.intake.signatures import (
+    BadKeysError,
+    PublisherKey,
+    SignaturePolicy,
+    SignatureVerifier,
+    read_keys,
+)
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import Entry, Headers, Outgoing
 from trackside.sdk.publication import outgoing
@@ -36,9 +42,9 @@ EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples" / "publish"
 STOP = "trackside.stop-search.v1"
 
 
-def signatures(policy: Policy = "require") -> Signatures:
-    revoked = Key(PRIVATE.public_key(), "2026-01-01T00:00:00Z", REVOKED_MS)
-    return Signatures(policy, {"ci-1": Key(PRIVATE.public_key()), "ci-0": revoked})
+def signatures(policy: SignaturePolicy = "require") -> SignatureVerifier:
+    revoked = PublisherKey(PRIVATE.public_key(), "2026-01-01T00:00:00Z", REVOKED_MS)
+    return SignatureVerifier(policy, {"ci-1": PublisherKey(PRIVATE.public_key()), "ci-0": revoked})
 
 
 def plain(structured: bool = False) -> Outgoing:
@@ -48,7 +54,7 @@ def plain(structured: bool = False) -> Outgoing:
     return Outgoing(b"s-1", b'{"reason": "enough"}', headers)
 
 
-def received(record: Outgoing, policy: Policy = "require", time_ms: int = 1) -> CommandReceived:
+def received(record: Outgoing, policy: SignaturePolicy = "require", time_ms: int = 1) -> CommandReceived:
     intake = Intake(signatures=signatures(policy))
     intake.take(Entry(TOPIC, 0, 7, time_ms, record.key, record.value, record.headers))
     [(stream, event, _)] = intake.waiting(Streams())
@@ -65,7 +71,7 @@ def code(event: CommandReceived) -> str:
 
 @pytest.mark.parametrize("structured", [False, True])
 @pytest.mark.parametrize("policy", ["accept", "require"])
-def test_a_signed_command_is_let_in_and_its_key_recorded(policy: Policy, structured: bool) -> None:
+def test_a_signed_command_is_let_in_and_its_key_recorded(policy: SignaturePolicy, structured: bool) -> None:
     event = received(SIGNER.signed(plain(structured), TOPIC), policy)
     assert (event.problem, event.key_id, event.command_id) == (None, "ci-1", "c-1")
     assert event.body == {"reason": "enough"}
@@ -98,7 +104,7 @@ def test_what_is_signed_is_this_command_for_this_topic_and_nothing_else() -> Non
 def test_each_policy_refuses_what_it_says() -> None:
     unsigned, wrong = plain(), replace(plain(), headers=[*plain().headers, (SIGNATURE, b"AAAA")])
     unknown = Signer("ci-9", PRIVATE).signed(plain(), TOPIC)
-    policies: list[Policy] = ["off", "accept", "require"]
+    policies: list[SignaturePolicy] = ["off", "accept", "require"]
     assert [code(received(unsigned, policy)) for policy in policies] == ["", "", "unsigned"]
     assert [code(received(wrong, policy)) for policy in policies] == ["", "unknown_key", "unknown_key"]
     assert [code(received(unknown, policy)) for policy in policies] == ["", "unknown_key", "unknown_key"]

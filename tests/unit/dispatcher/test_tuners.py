@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.dispatcher.searching import NESTED, NUMBERS, SPACE
 from trackside.contracts.search_space import TYPES
-from trackside.dispatcher.tuners.catalogue import TUNERS, problem
+from trackside.dispatcher.tuners.builtin_tuners import TUNERS, check_tuner
 
 FINITE: dict[str, dict[str, Any]] = {
     "optimizer": {
@@ -90,7 +90,7 @@ def of(name: str, **options: Any) -> dict[str, Any]:
 def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
     space: dict[str, Any], tuner: dict[str, Any], path: str, words: str
 ) -> None:
-    fault = problem(space, tuner)
+    fault = check_tuner(space, tuner)
     assert fault is not None
     assert fault[0] == path
     assert words in fault[1]
@@ -99,7 +99,7 @@ def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
 def test_too_many_parameters_are_refused_however_deep_they_lie() -> None:
     inner = {f"p{n}": {"type": "constant", "value": 1} for n in range(600)}
     values = [{"_name": "a", **inner}, {"_name": "b", **inner}]
-    fault = problem({"x": {"type": "choice", "values": values}}, of("random"))
+    fault = check_tuner({"x": {"type": "choice", "values": values}}, of("random"))
     assert fault == ("$.space", "1,201 parameters with those of sub-spaces, the limit is 1,000")
 
 
@@ -117,7 +117,7 @@ def test_too_many_parameters_are_refused_however_deep_they_lie() -> None:
     ],
 )  # fmt: skip
 def test_a_fitting_tuner_has_no_problem(space: dict[str, Any], tuner: dict[str, Any]) -> None:
-    assert problem(space, tuner) is None
+    assert check_tuner(space, tuner) is None
 
 
 def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
@@ -125,7 +125,7 @@ def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
     for name, kind in TUNERS.items():
         for type_name, fields in ONE_OF_EACH.items():
             options = {"sets": [{"x": fields.get("low", fields.get("value", 1))}]} if name == "batch" else {}
-            fault = problem({"x": {"type": type_name, **fields}}, of(name, **options))
+            fault = check_tuner({"x": {"type": type_name, **fields}}, of(name, **options))
             assert (fault is None) is (type_name in kind.types), (name, type_name, fault)
 
 
@@ -133,10 +133,10 @@ def test_a_service_that_checks_tuners_loads_neither_optuna_nor_numpy() -> None:
     program = (
         "import sys\n"
         "from trackside.dispatcher.advice import advisor_process\n"
-        "from trackside.dispatcher.assessors import catalogue as assessors\n"
-        "from trackside.dispatcher.tuners import catalogue as tuners\n"
-        "assert tuners.problem({'x': {'type': 'uniform', 'low': 0, 'high': 1}}, {'name': 'grid'})\n"
-        "assert assessors.problem({'name': 'nope'})\n"
+        "from trackside.dispatcher.assessors.builtin_assessors import check_assessor\n"
+        "from trackside.dispatcher.tuners.builtin_tuners import check_tuner\n"
+        "assert check_tuner({'x': {'type': 'uniform', 'low': 0, 'high': 1}}, {'name': 'grid'})\n"
+        "assert check_assessor({'name': 'nope'})\n"
         "assert not {'optuna', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

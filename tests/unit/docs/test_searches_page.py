@@ -7,8 +7,8 @@ import pytest
 
 from trackside.contracts.search_space import NNI_FIELDS, TYPES
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher.assessors.catalogue import ASSESSORS
-from trackside.dispatcher.tuners.catalogue import TUNERS, problem
+from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
+from trackside.dispatcher.tuners.builtin_tuners import TUNERS, check_tuner
 from trackside.sdk.specs import parse_spec
 
 TEXT = (Path(__file__).parents[3] / "docs" / "searches.md").read_text("utf-8")
@@ -28,7 +28,7 @@ def test_a_file_of_the_page_is_read_and_its_tuner_can_search_its_space(text: str
     found = parse_spec(text.encode(), "search.yaml")
     assert isinstance(found, StartSearch)
     plain = found.model_dump(mode="json")
-    assert problem(plain["space"], plain["tuner"]) is None
+    assert check_tuner(plain["space"], plain["tuner"]) is None
 
 
 def test_the_table_of_types_is_that_of_the_contracts() -> None:

@@ -22,7 +22,7 @@ from trackside.contracts.searches import (
 )
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.search import Search
-from trackside.domain.search_advice import waits_in_vain
+from trackside.domain.search_advice import is_deadlocked
 from trackside.domain.task import Task
 
 Move = list[Message]
@@ -87,7 +87,7 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     if random.random() < 0.25:
         found.append([change(random, search, search.changes + 1)])
     if random.random() < 0.15:
-        found += [[no_verdict(random, search)]] * 2
+        found += [[assessment_failed(random, search)]] * 2
     if search.paused:
         found += [[SearchResumed(command_id="c-1", change=search.changes + 1)]] * 2
     if search.due_ms is not None and now_ms >= search.due_ms:
@@ -95,9 +95,9 @@ def changes(random: Random, search: Search, now_ms: int) -> list[Move]:
     return found
 
 
-def no_verdict(random: Random, search: Search) -> AssessmentFailed:
+def assessment_failed(random: Random, search: Search) -> AssessmentFailed:
     """Gives the word that an assessor failed: the next one, a repeat, or one too far."""
-    known = search.verdictless
+    known = search.assessor_failures
     rows, failure = random.choice([(1, 1), (0, 1), (0, 0), (0, 0), (1, 3), (1, 3)])
     return AssessmentFailed(
         rows=max(0, known.rows + rows),
@@ -115,7 +115,7 @@ def advice(random: Random, search: Search, number: int) -> list[Move]:
     """
     seen, chance = search.opened[number], random.random()
     if chance < 0.15:
-        return [[SuggestionDeferred(trial=number, seen=seen)]] * (8 if waits_in_vain(search, seen) else 2)
+        return [[SuggestionDeferred(trial=number, seen=seen)]] * (8 if is_deadlocked(search, seen) else 2)
     if chance > 0.8:
         return [[failure(number, search.failures + 1, seen)]] * 3
     if search.failures and chance > 0.4:

@@ -19,7 +19,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.dispatcher.advice.tuner_history import TunerHistory
-from trackside.dispatcher.tuners import enumerated as listed
+from trackside.dispatcher.tuners.list_tuner import batch_tuner
 from trackside.domain.outcome import Outcome
 from trackside.domain.search import Search
 from trackside.replay.derive.fork import fork_of, parse_changes
@@ -62,13 +62,13 @@ def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> 
 def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
     sets = [{"lr": 0.5}, {"lr": 0.5}, {"lr": 0.25}]
     space = {"lr": {"type": "uniform", "low": 0.0, "high": 1.0}}
-    memory = listed.batch(space, {"sets": sets, "repeats": True})
+    memory = batch_tuner(space, {"sets": sets, "repeats": True})
     assert [memory.ask(number) for number in range(4)] == [*sets, None]
-    again = listed.batch(space, {"sets": sets, "repeats": True})
+    again = batch_tuner(space, {"sets": sets, "repeats": True})
     for number in (0, 1):
         again.recall(number, sets[number])
     assert again.ask(2) == sets[2]
-    assert listed.batch(space, {"sets": sets}).ask(0) == sets[0]
+    assert batch_tuner(space, {"sets": sets}).ask(0) == sets[0]
 
 
 def test_a_search_without_trials_is_not_run_again() -> None:

@@ -110,7 +110,7 @@ class Imported:
 
 
 @dataclass(slots=True)
-class Verdictless:
+class AssessorFailures:
     """How often an assessor has failed, how often in a row, up to which row of its past, and how at last."""
 
     rows: int = -1
@@ -136,7 +136,7 @@ class Search:
 
     `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
-    it could learn from. `verdictless` is what is known of its assessor's failures. `idle` are the tasks that
+    it could learn from. `assessor_failures` counts its assessor's failures. `idle` are the tasks that
     run though their trial is over, in the order in which these ended.
     """
 
@@ -169,7 +169,7 @@ class Search:
     last_failure: tuple[str, str] = ("", "")
     deferred: bool = False
     learnt_at: int = -1
-    verdictless: Verdictless = field(default_factory=Verdictless)
+    assessor_failures: AssessorFailures = field(default_factory=AssessorFailures)
     idle: list[str] = field(default_factory=list)
 
     def task_of(self, number: int) -> str:

@@ -11,7 +11,7 @@ Advice = SuggestionFailed | SuggestionDeferred | AssessmentFailed
 def evolve(search: Search, event: Advice, record: Record) -> Outcome:
     """Folds what was said of the next trial, if it was asked upon the slot as it is now, or of verdicts."""
     if isinstance(event, AssessmentFailed):
-        return _no_verdict(search, event)
+        return _assessment_failed(search, event)
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
     if event.trial != search.next_trial or event.seen < search.moved_at:
@@ -21,7 +21,7 @@ def evolve(search: Search, event: Advice, record: Record) -> Outcome:
     return _deferred(search, event, record)
 
 
-def waits_in_vain(search: Search, seen: int) -> bool:
+def is_deadlocked(search: Search, seen: int) -> bool:
     """Says whether nothing was learnt since an offset, and nothing runs that could still be learnt from."""
     return not search.active and search.learnt_at <= seen
 
@@ -36,8 +36,8 @@ def _failed(search: Search, event: SuggestionFailed) -> Outcome:
     return Outcome.APPLIED
 
 
-def _no_verdict(search: Search, event: AssessmentFailed) -> Outcome:
-    known = search.verdictless
+def _assessment_failed(search: Search, event: AssessmentFailed) -> Outcome:
+    known = search.assessor_failures
     if (event.rows, event.failure) <= (known.rows, known.in_a_row):
         return Outcome.DUPLICATE
     if search.spec.assessor is None or event.failure not in (1, known.in_a_row + 1):
@@ -48,7 +48,7 @@ def _no_verdict(search: Search, event: AssessmentFailed) -> Outcome:
 
 
 def _deferred(search: Search, event: SuggestionDeferred, record: Record) -> Outcome:
-    if waits_in_vain(search, event.seen):
+    if is_deadlocked(search, event.seen):
         return Outcome.OVERTAKEN
     if search.learnt_at > event.seen:
         move(search, record.offset)

@@ -2,13 +2,13 @@
 
 import sys
 
-from trackside.dispatcher.advice.advisor_process import Lane
-from trackside.dispatcher.advice.remote_tuners import Remote
-from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdvisorProcess
+from trackside.dispatcher.advice.remote_tuners import RemoteAdvisors
 from trackside.dispatcher.intake.intake import next_commands
 from trackside.dispatcher.intake.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.intake.receipts import Receipts
-from trackside.dispatcher.intake.signatures import BadKeysError, Signatures, read_keys
+from trackside.dispatcher.intake.signatures import BadKeysError, SignatureVerifier, read_keys
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.settings import DispatcherSettings, topics_of
 from trackside.domain.streams import Streams
@@ -33,29 +33,31 @@ def main() -> None:
     )
 
 
-def _signatures(settings: DispatcherSettings) -> Signatures:
+def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
     """Reads the keys; exits with 2 if they can't be used."""
     if settings.signatures == "off":
-        return Signatures()
+        return SignatureVerifier()
     try:
         if settings.keys_file is None:
             raise BadKeysError(f"must be set where signatures are `{settings.signatures}`")
-        return Signatures(settings.signatures, read_keys(settings.keys_file))
+        return SignatureVerifier(settings.signatures, read_keys(settings.keys_file))
     except BadKeysError as error:
         sys.stderr.write(f"TRACKSIDE_DISPATCHER_KEYS_FILE: {error}\n")
         raise SystemExit(2) from error
 
 
-async def _run(service: Service, settings: DispatcherSettings, signatures: Signatures) -> None:
+async def _run(service: Service, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
     topics = service.settings.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     asked = [topics.suggestion_requests, topics.assessment_requests]
     if not await until_fit(service, [*needed, *asked, topics.suggestions, topics.assessments]):
         return
     limit_s = settings.tuner_time_limit_s
-    lanes = [Lane(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")]
-    remote = Remote(service.log, service.writer, topics, signatures, limit_s)
-    advice = Advice(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
+    lanes = [
+        AdvisorProcess(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")
+    ]
+    remote = RemoteAdvisors(service.log, service.writer, topics, signatures, limit_s)
+    advice = AdviceLoop(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
     service.background.spawn(advice.start())
     try:
         await _decide(service, settings, signatures, advice)
@@ -64,7 +66,7 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
 
 
 async def _decide(
-    service: Service, settings: DispatcherSettings, signatures: Signatures, advice: Advice
+    service: Service, settings: DispatcherSettings, signatures: SignatureVerifier, advice: AdviceLoop
 ) -> None:
     """Recovers while the advisors start, then decides until it is told to stop."""
     topics = service.settings.topics
@@ -92,7 +94,7 @@ async def _decide(
     await reactor.run(service.stop)
 
 
-async def _project(service: Service, reactor: Reactor, advice: Advice) -> None:
+async def _project(service: Service, reactor: Reactor, advice: AdviceLoop) -> None:
     """Keeps the read models, once the first questions since the start are answered.
 
     They have a state of their own, and reading that of many trials holds the loop up for a second.

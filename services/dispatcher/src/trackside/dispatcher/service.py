@@ -11,8 +11,8 @@ from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.topics import Topics
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.backlog import Backlog
-from trackside.dispatcher.advice.suggestions import Advice
 from trackside.dispatcher.decisions import deadlines
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer, offer_of
@@ -21,9 +21,9 @@ from trackside.dispatcher.decisions.ended_trials import Over
 from trackside.dispatcher.decisions.react import Answer
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
-from trackside.dispatcher.intake.signatures import NOBODY_LOOKS, Signatures
-from trackside.dispatcher.plugins import assessors as own_assessors
-from trackside.dispatcher.plugins import tuners as own_tuners
+from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
+from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
+from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
@@ -51,10 +51,10 @@ class Dispatcher:
         topics: Topics,
         writer: RecordWriter,
         streams: Streams,
-        advice: Advice,
+        advice: AdviceLoop,
         background: Background,
         receipts: Receipts | None = None,
-        signatures: Signatures = NOBODY_LOOKS,
+        signatures: SignatureVerifier = SIGNATURES_OFF,
     ) -> None:
         self._log = log
         self._topics = topics
@@ -128,7 +128,7 @@ class Dispatcher:
         yield from self._advised(facts)
         events = self._topics.events.name
         if self._offer is None:
-            self._offer = offer_of(self._fleet, own_tuners.names(), own_assessors.names())
+            self._offer = offer_of(self._fleet, installed_tuners(), installed_assessors())
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue

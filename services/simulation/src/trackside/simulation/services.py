@@ -8,8 +8,8 @@ from typing import Any
 
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, Lane, Op
-from trackside.dispatcher.advice.suggestions import Advice
+from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed
@@ -35,7 +35,7 @@ def drawn(space: Mapping[str, Mapping[str, Any]], seed: int, number: int) -> dic
     return {name: chance.uniform(space[name]["low"], space[name]["high"]) for name in sorted(space)}
 
 
-class SimulatedLane(Lane):
+class SimulatedAdvisor(AdvisorProcess):
     """A lane without a process: the shipped assessors judge in this one, and trials are drawn by chance."""
 
     def __init__(self, name: str, chance: Random, answer_s: float) -> None:
@@ -50,12 +50,12 @@ class SimulatedLane(Lane):
         """Answers the last of the ops, after a moment."""
         await asyncio.sleep(self._chance.random() * self._answer_s)
         result = None
-        listed: Iterable[Op] = ops(self.generation) if callable(ops) else ops
+        listed: Iterable[AdvisorOp] = ops(self.generation) if callable(ops) else ops
         for op in listed:
             result = self._answer(search, op)
         return result
 
-    def _answer(self, search: str, op: Op) -> Any:
+    def _answer(self, search: str, op: AdvisorOp) -> Any:
         if op["op"] == "open" and op["kind"] == "tuner":
             self._tuners[search] = (op["space"], op["seed"])
         elif op["op"] == "ask":
@@ -83,8 +83,8 @@ def dispatcher(
     async def run() -> None:
         background, streams, writer = Background(), Streams(), RecordWriter("dispatcher", instance)
         held(streams)
-        advice = Advice(
-            SimulatedLane("tuner", chance, 0.005), SimulatedLane("assessor", chance, 0.002), background
+        advice = AdviceLoop(
+            SimulatedAdvisor("tuner", chance, 0.005), SimulatedAdvisor("assessor", chance, 0.002), background
         )
         service = Dispatcher(log, topics, writer, streams, advice, background)
         reactor = Reactor(

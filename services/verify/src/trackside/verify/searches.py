@@ -60,7 +60,7 @@ class SearchBook:
     `slots` is how many trials may go on at once: the concurrency, and what was requested beyond it or goes
     on from before the concurrency fell, until as many trials have ended. `failures` are the tuner's for the
     next trial; while `deferred` it waits for more to learn from than it had at offset `learnt_at`.
-    `verdictless` is how much the assessor was told when it failed last, and how often it had in a row.
+    `assessor_failures` is how much the assessor was told when it failed last, and how often it had in a row.
     `within` names the tasks that went on with a trial.
     """
 
@@ -83,7 +83,7 @@ class SearchBook:
     failures: int = 0
     deferred: bool = False
     learnt_at: int = -1
-    verdictless: tuple[int, int] = (0, 0)
+    assessor_failures: tuple[int, int] = (0, 0)
     within: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -162,10 +162,13 @@ class Searches:
                 self._advised(book, event, record)
             case AssessmentFailed():
                 failed = (event.rows, event.failure)
-                follows = failed > book.verdictless and event.failure in (1, book.verdictless[1] + 1)
+                follows = failed > book.assessor_failures and event.failure in (
+                    1,
+                    book.assessor_failures[1] + 1,
+                )
                 if book.spec.assessor is None or not follows:
                     self.findings.illegal(record, "it follows no failure of an assessor")
-                book.verdictless = failed
+                book.assessor_failures = failed
             case _:
                 self._changed(book, event, record)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from trackside.contracts.searches import TrialStatus
-from trackside.dispatcher.assessors import catalogue as assessors
+from trackside.dispatcher.assessors.builtin_assessors import check_assessor
 from trackside.replay.history.errors import BadScenarioError
 from trackside.whatif.recording import Recording, Trace
 from trackside.whatif.resimulate import POLICIES, Outcome, Policy, Scenario, run
@@ -130,7 +130,7 @@ def parse_assessor(text: str) -> dict[str, Any]:
         except ValueError:
             options[option.strip()] = value.strip()
     found = {"name": name.strip(), "options": options}
-    fault = assessors.problem(found)
+    fault = check_assessor(found)
     if fault is not None:
         raise BadScenarioError(f"{fault[0].removeprefix('$.')}: {fault[1]}")
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trackside.contracts.searches import TrialStatus
-from trackside.dispatcher.advisor.assessor import Assessment
+from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.whatif.recording import Recording, Trace
 
 Policy = Literal["first-come", "newest-first", "shortest-first", "longest-first"]
@@ -73,7 +73,7 @@ class _Run:
 
     recording: Recording
     scenario: Scenario
-    assessment: Assessment | None = None
+    assessment: SearchAssessor | None = None
     events: list[tuple[int, int, int, int]] = field(default_factory=list)
     waiting: list[tuple[int, int]] = field(default_factory=list)
     running: dict[int, int] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class _Run:
         """Goes from moment to moment until all trials have ended."""
         recording, scenario, events = self.recording, self.scenario, self.events
         if scenario.assessor is not None:
-            self.assessment = Assessment(scenario.assessor, recording.direction, recording.seed)
+            self.assessment = SearchAssessor(scenario.assessor, recording.direction, recording.seed)
         self.places = {trace.number: at for at, trace in enumerate(recording.traces)}
         self.free = scenario.places
         if scenario.freed:

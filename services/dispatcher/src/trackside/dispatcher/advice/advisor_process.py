@@ -18,13 +18,12 @@ from typing import Any, Literal
 
 from trackside.dispatcher.tuners.tuner import TunerWaits
 
-Op = dict[str, Any]
-Setup = Mapping[str, Any]
-Suggested = tuple[Literal["suggested"], int, Mapping[str, Any]]
-Ended = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]
-Imported = tuple[Literal["imported"], Mapping[str, Any], float]
-HistoryItem = Suggested | Ended | Imported
-History = Sequence[HistoryItem]
+AdvisorOp = dict[str, Any]
+SearchSetup = Mapping[str, Any]
+SuggestedItem = tuple[Literal["suggested"], int, Mapping[str, Any]]
+EndedItem = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]
+ImportedItem = tuple[Literal["imported"], Mapping[str, Any], float]
+HistoryItem = SuggestedItem | EndedItem | ImportedItem
 
 BACKLOG_LIMIT = 20
 """With this many requests waiting a lane is backlogged, until no more than half of them are left."""
@@ -33,7 +32,7 @@ _START_LIMIT_S = 60.0
 _REPLY_BYTES_MAX = 16 * 1024 * 1024
 
 
-class LaneError(Exception):
+class AdvisorError(Exception):
     """A lane could not answer; nothing of the search is lost, as its history can be sent again.
 
     `code` says how, `traceback` is what the tuner or assessor said of its error, if it could.
@@ -46,33 +45,33 @@ class LaneError(Exception):
         self.traceback = traceback
 
 
-class LaneTimeout(LaneError):
+class AdvisorTimeout(AdvisorError):
     """The advisor was silent past the lane's limit and has been killed."""
 
     code = "timed_out"
 
 
-class LaneDied(LaneError):
+class AdvisorDied(AdvisorError):
     """The advisor process ended while it was asked."""
 
 
-class LaneClosed(LaneError):
+class AdvisorClosed(AdvisorError):
     """The lane was closed by its owner."""
 
 
-class AdviceFailed(LaneError):
+class AdviceFailed(AdvisorError):
     """The tuner or assessor itself raised; one of ours would raise again on the same history."""
 
     code = "failed"
 
 
-class AdviceIsNonsense(AdviceFailed):
+class InvalidAdvice(AdviceFailed):
     """The tuner said something that can't be meant."""
 
     code = "nonsense"
 
 
-def _ignore(_lane: "Lane") -> None:
+def _ignore(_lane: "AdvisorProcess") -> None:
     """Does nothing."""
 
 
@@ -81,7 +80,7 @@ def _advisor_argv() -> list[str]:
     return [sys.executable, "-P", "-m", "trackside.dispatcher.advisor.advisor", "--parent", str(os.getpid())]
 
 
-class Lane:
+class AdvisorProcess:
     """One advisor process, started when first needed, asked one request at a time in the order they came.
 
     The process writes one JSON line when it is ready, and one for each line that it reads.
@@ -99,7 +98,7 @@ class Lane:
         self._backlog = 0
         self._closed = False
         self.backlogged = False
-        self.on_change: Callable[[Lane], None] = _ignore
+        self.on_change: Callable[[AdvisorProcess], None] = _ignore
 
     @property
     def backlog(self) -> int:
@@ -114,13 +113,13 @@ class Lane:
     async def request(
         self,
         search: str,
-        ops: Callable[[int], Iterable[Op]] | Sequence[Op],
+        ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
         ops_a_line: int = _OPS_A_LINE,
     ) -> Any:
         """Sends ops of one search and gives the result of the last one.
 
         A callable is asked for the ops when their turn has come, with the generation that will take them.
-        Raises LaneTimeout, LaneDied, LaneClosed, or AdviceFailed with the advisor's own message.
+        Raises AdvisorTimeout, AdvisorDied, AdvisorClosed, or AdviceFailed with the advisor's own message.
         """
         self._count(+1)
         try:
@@ -163,7 +162,7 @@ class Lane:
 
     async def _alive(self) -> asyncio.subprocess.Process:
         if self._closed:
-            raise LaneClosed(f"lane {self.name} is closed")
+            raise AdvisorClosed(f"lane {self.name} is closed")
         if self._child is not None and self._child.returncode is None:
             return self._child
         self.generation += 1
@@ -176,7 +175,7 @@ class Lane:
         except BaseException as error:
             await self._kill()
             if isinstance(error, TimeoutError):
-                raise LaneTimeout(f"lane {self.name}: advisor not ready in {_START_LIMIT_S:g} s") from None
+                raise AdvisorTimeout(f"lane {self.name}: advisor not ready in {_START_LIMIT_S:g} s") from None
             raise
         return child
 
@@ -189,9 +188,9 @@ class Lane:
                 *argv, stdin=pipe, stdout=pipe, limit=_REPLY_BYTES_MAX, process_group=0
             )
         except OSError as error:
-            raise LaneDied(f"lane {self.name}: can't start {argv[0]!r}: {error}") from error
+            raise AdvisorDied(f"lane {self.name}: can't start {argv[0]!r}: {error}") from error
 
-    async def _exchange(self, child: asyncio.subprocess.Process, search: str, ops: list[Op]) -> Any:
+    async def _exchange(self, child: asyncio.subprocess.Process, search: str, ops: list[AdvisorOp]) -> Any:
         assert child.stdin is not None
         number = next(self._ids)
         line = json.dumps({"id": number, "search": search, "ops": ops}, separators=(",", ":"))
@@ -201,20 +200,20 @@ class Lane:
                 await child.stdin.drain()
                 reply = await self._reply(child)
         except TimeoutError:
-            raise LaneTimeout(
+            raise AdvisorTimeout(
                 f"lane {self.name}: no answer about search {search} in {self.timeout_s:g} s; advisor killed"
             ) from None
         except ConnectionError as error:
             raise self._end(child) from error
         if reply.get("id") != number:
-            raise LaneDied(
+            raise AdvisorDied(
                 f"lane {self.name}: answer {reply.get('id')!r} to request {number}; advisor killed"
             )
         if reply.get("waits"):
             raise TunerWaits
         fault = reply.get("error")
         if fault:
-            kind = AdviceIsNonsense if fault["type"] == "NonsenseError" else AdviceFailed
+            kind = InvalidAdvice if fault["type"] == "NonsenseError" else AdviceFailed
             said = f"lane {self.name}, search {search}: {fault['type']}: {fault['message']}"
             raise kind(said, fault.get("traceback", ""))
         return reply.get("result")
@@ -224,19 +223,19 @@ class Lane:
         try:
             line = await child.stdout.readline()
         except ValueError:
-            raise LaneDied(f"lane {self.name}: an answer longer than {_REPLY_BYTES_MAX:,} bytes") from None
+            raise AdvisorDied(f"lane {self.name}: an answer longer than {_REPLY_BYTES_MAX:,} bytes") from None
         if not line.endswith(b"\n"):
             raise self._end(child)
         try:
             reply = json.loads(line)
         except ValueError:
-            raise LaneDied(f"lane {self.name}: the advisor wrote {line[:80]!r}, not a JSON line") from None
+            raise AdvisorDied(f"lane {self.name}: the advisor wrote {line[:80]!r}, not a JSON line") from None
         return reply if isinstance(reply, dict) else {}
 
-    def _end(self, child: asyncio.subprocess.Process) -> LaneError:
+    def _end(self, child: asyncio.subprocess.Process) -> AdvisorError:
         if self._closed:
-            return LaneClosed(f"lane {self.name} was closed while it was asked")
-        return LaneDied(f"lane {self.name}: advisor process {child.pid} ended while it was asked")
+            return AdvisorClosed(f"lane {self.name} was closed while it was asked")
+        return AdvisorDied(f"lane {self.name}: advisor process {child.pid} ended while it was asked")
 
     async def _kill(self) -> None:
         child, self._child = self._child, None
@@ -249,10 +248,10 @@ class Lane:
         await asyncio.shield(child.wait())
 
 
-async def close(lane: Lane, search: str, sent: MutableMapping[str, Any]) -> None:
+async def close(lane: AdvisorProcess, search: str, sent: MutableMapping[str, Any]) -> None:
     """Has the advisor forget a search, and takes it out of `sent`, once all asked before is answered."""
 
-    def ops(_generation: int) -> Iterator[Op]:
+    def ops(_generation: int) -> Iterator[AdvisorOp]:
         sent.pop(search, None)
         yield {"op": "close"}
 
@@ -268,11 +267,11 @@ class _Sent:
 
     generation: int
     count: int
-    setup: Setup
+    setup: SearchSetup
     asked: int | None = None
 
 
-def _continues(before: _Sent, history: History, upto: int) -> bool:
+def _continues(before: _Sent, history: Sequence[HistoryItem], upto: int) -> bool:
     """Says whether a history goes on where the sent one stopped.
 
     A trial that was asked stays in the advisor's memory; unless the log has it too, as the next thing
@@ -285,11 +284,11 @@ def _continues(before: _Sent, history: History, upto: int) -> bool:
     return upto > before.count and history[before.count][:2] == ("suggested", before.asked)
 
 
-def _op_of(item: HistoryItem) -> Op:
+def _op_of(item: HistoryItem) -> AdvisorOp:
     """Translates an item for an advisor."""
     if item[0] == "ended":
         _, number, state, value, intermediates = item
-        op: Op = {"op": "tell", "number": number, "state": state, "value": value}
+        op: AdvisorOp = {"op": "tell", "number": number, "state": state, "value": value}
         if state == "pruned" and intermediates:
             op["intermediates"] = [max(intermediates)]
         return op
@@ -298,15 +297,15 @@ def _op_of(item: HistoryItem) -> Op:
     return {"op": "recall", "number": item[1], "parameters": item[2]}
 
 
-class TunerLane:
+class TunerClient:
     """Suggestions for many searches through one lane, which is sent each history once per generation."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: AdvisorProcess) -> None:
         self.lane = lane
         self._sent: dict[str, _Sent] = {}
 
     def suggest(
-        self, search_id: str, setup: Setup, history: History, number: int
+        self, search_id: str, setup: SearchSetup, history: Sequence[HistoryItem], number: int
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Asks for the parameters of trial `number`; None means that the space is exhausted.
 
@@ -319,11 +318,11 @@ class TunerLane:
         return self._suggest(search_id, setup, history, len(history), number)
 
     async def _suggest(
-        self, search_id: str, setup: Setup, history: History, upto: int, number: int
+        self, search_id: str, setup: SearchSetup, history: Sequence[HistoryItem], upto: int, number: int
     ) -> dict[str, Any] | None:
         taken = _Sent(0, upto, setup, number)
 
-        def ops(generation: int) -> Iterator[Op]:
+        def ops(generation: int) -> Iterator[AdvisorOp]:
             taken.generation = generation
             before = self._sent.pop(search_id, None)
             start = 0

@@ -6,10 +6,15 @@ from typing import Any
 
 import structlog
 
-from trackside.dispatcher.advice.advisor_process import Lane, LaneClosed, LaneError, Setup
-from trackside.dispatcher.advice.assessor_client import AssessorLane, Verdicts
+from trackside.dispatcher.advice.advisor_process import (
+    AdvisorClosed,
+    AdvisorError,
+    AdvisorProcess,
+    SearchSetup,
+)
+from trackside.dispatcher.advice.assessor_client import AssessmentResult, AssessorClient
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
-from trackside.dispatcher.assessors.catalogue import ASSESSORS
+from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.search import Search
@@ -23,14 +28,14 @@ log = structlog.get_logger("trackside.dispatcher")
 class _Judged:
     """How many rows of a search's past have been judged, and which verdicts were proposed already."""
 
-    setup: Setup
+    setup: SearchSetup
     rows: int = 0
     asking: bool = False
     has_answered: bool = False
     proposed: set[tuple[int, int]] = field(default_factory=set)
 
 
-class Judging:
+class AssessmentLoop:
     """Level-triggered: whatever a search's past has that was not judged yet is sent, also after a restart.
 
     While one question is open the next reports gather, and go together: verdicts keep up with any rate.
@@ -38,14 +43,14 @@ class Judging:
 
     def __init__(
         self,
-        lane: Lane,
+        lane: AdvisorProcess,
         background: Background,
         propose: Callable[[str, Answer], None],
-        own_lane: Lane | None = None,
+        own_lane: AdvisorProcess | None = None,
         remote: RemoteAssessors | None = None,
     ) -> None:
-        self._assessor = AssessorLane(lane)
-        self._own = self._assessor if own_lane is None else AssessorLane(own_lane)
+        self._assessor = AssessorClient(lane)
+        self._own = self._assessor if own_lane is None else AssessorClient(own_lane)
         self._remote = remote
         self._background = background
         self._propose = propose
@@ -83,17 +88,17 @@ class Judging:
             rows, seen = len(stream.past), stream.last_offset
             known.rows = rows
             try:
-                verdicts = await self._asked(stream, search, known)
-            except LaneClosed:
+                result = await self._asked(stream, search, known)
+            except AdvisorClosed:
                 return
-            except LaneError as error:
+            except AdvisorError as error:
                 log.warning("no verdicts", stream=search.search_id, rows=rows, reason=str(error))
                 known.rows = 0  # asked again when the failure is in the log, unless it was one too many
                 self._tell_silence(stream, search, known, rows, error, seen)
                 break
             known.has_answered = True
-            self._tell_failures(stream, search, known, verdicts.failed, seen)
-            for trial, place in verdicts.hopeless:
+            self._tell_failures(stream, search, known, result.failures, seen)
+            for trial, place in result.trials_to_stop:
                 is_new = (trial, place) not in known.proposed
                 if is_new and _may_stop(stream, trial) and not _began_anew(stream, trial, rows):
                     known.proposed.add((trial, place))
@@ -101,22 +106,22 @@ class Judging:
                     self._propose(search.search_id, answer)
         known.asking = False
 
-    def _asked(self, stream: Stream, search: Search, known: _Judged) -> Coroutine[Any, Any, Verdicts]:
+    def _asked(self, stream: Stream, search: Search, known: _Judged) -> Coroutine[Any, Any, AssessmentResult]:
         assessor = search.spec.assessor
         assert assessor is not None
         if assessor.remote and self._remote is not None:
-            return self._remote.hopeless(search, stream.past)
+            return self._remote.assess(search, stream.past)
         lane = self._assessor if assessor.name in ASSESSORS else self._own
-        return lane.hopeless(search.search_id, known.setup, stream.past)
+        return lane.assess(search.search_id, known.setup, stream.past)
 
     def _tell_silence(
-        self, stream: Stream, search: Search, known: _Judged, rows: int, error: LaneError, seen: int
+        self, stream: Stream, search: Search, known: _Judged, rows: int, error: AdvisorError, seen: int
     ) -> None:
         """Proposes the failure of an assessor that could not be asked to the end."""
-        before = 0 if known.has_answered else search.verdictless.in_a_row
+        before = 0 if known.has_answered else search.assessor_failures.in_a_row
         known.has_answered = False
         failure = (rows, before + 1, None)
-        told = decide.no_verdict(failure, f"assessor_{error.code}", str(error), error.traceback, seen)
+        told = decide.assessment_failed(failure, f"assessor_{error.code}", str(error), error.traceback, seen)
         self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
 
     def _tell_failures(
@@ -125,16 +130,16 @@ class Judging:
         """Proposes those failures that the log hasn't yet: told of a past again, an assessor repeats them."""
         for each in failed:
             rows = each["rows"]
-            if rows <= search.verdictless.rows or (-1, rows) in known.proposed:
+            if rows <= search.assessor_failures.rows or (-1, rows) in known.proposed:
                 continue
             known.proposed.add((-1, rows))
             code = "assessor_nonsense" if each["type"] == "NonsenseError" else "assessor_failed"
             failure, message = (rows, each["failure"], each["trial"]), f"{each['type']}: {each['message']}"
-            told = decide.no_verdict(failure, code, message, each["traceback"], seen)
+            told = decide.assessment_failed(failure, code, message, each["traceback"], seen)
             self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
 
 
-def _setup(search: Search) -> Setup:
+def _setup(search: Search) -> SearchSetup:
     assert search.spec.assessor is not None
     return {
         "assessor": search.spec.assessor.model_dump(mode="json"),

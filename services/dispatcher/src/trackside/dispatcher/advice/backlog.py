@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from trackside.contracts.advice import LaneBacklogged, LaneCleared
-from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, Lane
+from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, AdvisorProcess
 from trackside.domain.fleet import Fleet
 from trackside.telemetry.metrics import gauge
 
@@ -15,7 +15,7 @@ class Backlog:
     instance does, when it begins.
     """
 
-    def __init__(self, instance: str, incarnation: str, lanes: Sequence[Lane]) -> None:
+    def __init__(self, instance: str, incarnation: str, lanes: Sequence[AdvisorProcess]) -> None:
         self.instance = instance
         self._incarnation = incarnation
         self._lanes = lanes
@@ -38,10 +38,10 @@ class Backlog:
             elif is_known and not each.backlogged:
                 yield LaneCleared(**self._names(each), waiting=each.backlog)
 
-    def _names(self, lane: Lane) -> dict[str, str]:
+    def _names(self, lane: AdvisorProcess) -> dict[str, str]:
         return {"instance": self.instance, "incarnation": self._incarnation, "lane": lane.name}
 
 
-def measure(lane: Lane) -> None:
+def measure(lane: AdvisorProcess) -> None:
     """Shows how much waits in a lane."""
     gauge("trackside.dispatcher.lane_backlog.requests").labels(lane.name).set(lane.backlog)

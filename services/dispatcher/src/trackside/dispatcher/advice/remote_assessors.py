@@ -11,28 +11,28 @@ from itertools import chain
 from typing import Any
 
 from trackside.contracts.advice import AnswerAssessment, AssessmentRequested
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdviceIsNonsense
-from trackside.dispatcher.advice.assessor_client import Verdicts
-from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, Exchange
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
+from trackside.dispatcher.advice.assessor_client import AssessmentResult
+from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
 from trackside.domain.past import Row
 from trackside.domain.search import Search
 
 POINTS_MAX = 1_000
 """So many reports of a trial a request tells of, the newest."""
 
-Course = dict[str, Any]
+CurveJson = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Courses:
+class TrialCurves:
     """The first `taken` rows of a search's past by trial: those that run, and those that are over.
 
     A trial stands behind those that reported, or ended, before it. `begun` counts how often it began anew.
     """
 
     taken: int = 0
-    running: dict[int, Course] = field(default_factory=dict)
-    ended: list[Course] = field(default_factory=list)
+    running: dict[int, CurveJson] = field(default_factory=dict)
+    ended: list[CurveJson] = field(default_factory=list)
     begun: dict[int, int] = field(default_factory=dict)
 
     def take(self, rows: Iterable[Row]) -> None:
@@ -52,11 +52,11 @@ class Courses:
             self.running[trial] = course
 
 
-def _course(trial: int) -> Course:
+def _course(trial: int) -> CurveJson:
     return {"number": trial, "steps": [], "values": [], "omitted": 0}
 
 
-def _kept(course: Course) -> Course:
+def _kept(course: CurveJson) -> CurveJson:
     """Gives a trial with its newest reports, as a request tells it."""
     left_out = max(0, len(course["steps"]) - POINTS_MAX)
     newest = {name: course[name][left_out:] for name in ("steps", "values")}
@@ -64,21 +64,21 @@ def _kept(course: Course) -> Course:
 
 
 class RemoteAssessors:
-    """Verdicts by processes elsewhere. What is remembered can be made again from the past."""
+    """Assessments by processes outside of Trackside. What is remembered can be made again from the past."""
 
-    def __init__(self, exchange: Exchange[AnswerAssessment], limit_s: float) -> None:
+    def __init__(self, exchange: RemoteExchange[AnswerAssessment], limit_s: float) -> None:
         self._exchange = exchange
         self._limit_s = limit_s
-        self._searches: dict[str, Courses] = {}
+        self._searches: dict[str, TrialCurves] = {}
 
-    async def hopeless(self, search: Search, past: Sequence[Row]) -> Verdicts:
+    async def assess(self, search: Search, past: Sequence[Row]) -> AssessmentResult:
         """Asks which running trials are to be stopped; nobody is asked while none has reported.
 
-        Raises LaneTimeout, and AdviceFailed for an answer that says so, or that makes no sense.
+        Raises AdvisorTimeout, and AdviceFailed for an answer that says so, or that makes no sense.
         """
         courses = self._courses(search.search_id, past)
         if not courses.running:
-            return Verdicts([], [])
+            return AssessmentResult([], [])
         begun = {trial: courses.begun.get(trial, 0) for trial in courses.running}
         request = request_of(search, courses, self._limit_s)
         answer = await self._exchange.ask(request, f"an assessor {request.assessor!r}")
@@ -87,20 +87,20 @@ class RemoteAssessors:
             raise AdviceFailed(f"{who} failed: {answer.message or 'it gives no reason'}")
         for trial in answer.hopeless:
             if trial not in begun:
-                raise AdviceIsNonsense(f"{who} called trial {trial} hopeless, which it was not asked about")
-        return Verdicts([(trial, begun[trial]) for trial in sorted(set(answer.hopeless))], [])
+                raise InvalidAdvice(f"{who} called trial {trial} hopeless, which it was not asked about")
+        return AssessmentResult([(trial, begun[trial]) for trial in sorted(set(answer.hopeless))], [])
 
     def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         self._searches.pop(search_id, None)
 
-    def _courses(self, search_id: str, past: Sequence[Row]) -> Courses:
-        courses = self._searches.setdefault(search_id, Courses())
+    def _courses(self, search_id: str, past: Sequence[Row]) -> TrialCurves:
+        courses = self._searches.setdefault(search_id, TrialCurves())
         courses.take(past[courses.taken :])
         return courses
 
 
-def request_of(search: Search, courses: Courses, limit_s: float) -> AssessmentRequested:
+def request_of(search: Search, courses: TrialCurves, limit_s: float) -> AssessmentRequested:
     """Gives the question upon a search's past, with as many trials as a record has room for."""
     assessor = search.spec.assessor
     assert assessor is not None
@@ -113,7 +113,7 @@ def request_of(search: Search, courses: Courses, limit_s: float) -> AssessmentRe
             break
         told += 1
     return AssessmentRequested(
-        request_id=f"{search.search_id}/{courses.taken}/{search.verdictless.count + 1}",
+        request_id=f"{search.search_id}/{courses.taken}/{search.assessor_failures.count + 1}",
         search_id=search.search_id,
         assessor=assessor.name,
         options=assessor.model_dump(mode="json")["options"],

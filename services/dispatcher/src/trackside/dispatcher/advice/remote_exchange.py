@@ -19,8 +19,8 @@ from trackside.contracts.advice import (
 from trackside.contracts.codec import UndecodableError, command_of
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topic, partition_of
-from trackside.dispatcher.advice.advisor_process import LaneTimeout
-from trackside.dispatcher.intake.signatures import Signatures
+from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
+from trackside.dispatcher.intake.signatures import SignatureVerifier
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_until_reachable
@@ -33,14 +33,14 @@ REQUEST_BYTES_MAX = 700_000
 A = TypeVar("A", bound=AnswerSuggestion | AnswerAssessment)
 
 
-class Exchange(Generic[A]):
+class RemoteExchange(Generic[A]):
     """The requests of one kind that are open, each with whoever waits for its answer."""
 
     def __init__(
         self,
         into: Log,
         writer: RecordWriter,
-        signatures: Signatures,
+        signatures: SignatureVerifier,
         requests: Topic,
         answers: Topic,
         kind: type[A],
@@ -54,7 +54,7 @@ class Exchange(Generic[A]):
         self._open: dict[str, asyncio.Future[A]] = {}
 
     async def ask(self, request: SuggestionRequested | AssessmentRequested, whom: str) -> A:
-        """Sends a request and waits for its answer; raises LaneTimeout, which names `whom`."""
+        """Sends a request and waits for its answer; raises AdvisorTimeout, which names `whom`."""
         waiting: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._open[request.request_id] = waiting
         try:
@@ -62,7 +62,7 @@ class Exchange(Generic[A]):
             async with asyncio.timeout(request.time_limit_s):
                 return await waiting
         except TimeoutError:
-            raise LaneTimeout(
+            raise AdvisorTimeout(
                 f"no answer to {request.request_id} from {whom} on {self.answers.name} "
                 f"in {request.time_limit_s:g} s"
             ) from None

@@ -9,12 +9,12 @@ from typing import Any
 
 from trackside.contracts.advice import AnswerAssessment, AnswerSuggestion, SuggestionRequested
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdviceIsNonsense, HistoryItem
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, HistoryItem, InvalidAdvice
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
-from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, Exchange
-from trackside.dispatcher.intake.signatures import Signatures
+from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
+from trackside.dispatcher.intake.signatures import SignatureVerifier
 from trackside.dispatcher.tuners.axes import axes_of, unfit
-from trackside.dispatcher.tuners.tuner import Known, TunerWaits, suggestion_seed
+from trackside.dispatcher.tuners.tuner import TriedParameters, TunerWaits, suggestion_seed
 from trackside.domain.search import Search
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.record_writer import RecordWriter
@@ -23,16 +23,16 @@ PAST_MAX = 5_000
 """So many trials at most a request tells of."""
 
 
-class Remote:
+class RemoteAdvisors:
     """Both kinds, and what they are asked; `limit_s` is how long they may take unless a search says so."""
 
     def __init__(
-        self, into: Log, writer: RecordWriter, topics: Topics, signatures: Signatures, limit_s: float
+        self, into: Log, writer: RecordWriter, topics: Topics, signatures: SignatureVerifier, limit_s: float
     ) -> None:
-        self._suggestions = Exchange(
+        self._suggestions = RemoteExchange(
             into, writer, signatures, topics.suggestion_requests, topics.suggestions, AnswerSuggestion
         )
-        self._assessments = Exchange(
+        self._assessments = RemoteExchange(
             into, writer, signatures, topics.assessment_requests, topics.assessments, AnswerAssessment
         )
         self.tuners = RemoteTuners(self._suggestions, limit_s)
@@ -47,22 +47,23 @@ class Remote:
 class RemoteTuners:
     """Suggestions by processes elsewhere."""
 
-    def __init__(self, exchange: Exchange[AnswerSuggestion], limit_s: float) -> None:
+    def __init__(self, exchange: RemoteExchange[AnswerSuggestion], limit_s: float) -> None:
         self._exchange = exchange
         self._limit_s = limit_s
 
     async def suggest(self, search: Search, past: list[HistoryItem], number: int) -> dict[str, Any] | None:
         """Asks for the parameters of a trial; None when nothing is left to try.
 
-        Raises TunerWaits, LaneTimeout, and AdviceFailed for an answer that says so, or that no trial can use.
+        Raises TunerWaits, AdvisorTimeout, AdviceFailed if the tuner answers that it failed, and InvalidAdvice
+        for parameters that the trial cannot use.
         """
-        known = Known(axes_of(search.spec.model_dump(mode="json")["space"]))
+        known = TriedParameters(axes_of(search.spec.model_dump(mode="json")["space"]))
         request = self._request(search, list(past), number, known)
         answer = await self._exchange.ask(request, f"a tuner {request.tuner!r}")
         return _taken(answer, search, number, known)
 
     def _request(
-        self, search: Search, past: list[HistoryItem], number: int, known: Known
+        self, search: Search, past: list[HistoryItem], number: int, known: TriedParameters
     ) -> SuggestionRequested:
         tuner, seen = search.spec.tuner, search.opened[number]
         trials = told(past, known)
@@ -85,7 +86,7 @@ class RemoteTuners:
         )
 
 
-def told(past: list[HistoryItem], known: Known) -> list[dict[str, Any]]:
+def told(past: list[HistoryItem], known: TriedParameters) -> list[dict[str, Any]]:
     """Gives a search's past as a tuner elsewhere is told it; `known` learns which parameters are taken."""
     trials: list[dict[str, Any]] = []
     of_number: dict[int, dict[str, Any]] = {}
@@ -120,7 +121,9 @@ def _newest(trials: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield trial
 
 
-def _taken(answer: AnswerSuggestion, search: Search, number: int, known: Known) -> dict[str, Any] | None:
+def _taken(
+    answer: AnswerSuggestion, search: Search, number: int, known: TriedParameters
+) -> dict[str, Any] | None:
     who = f"tuner {search.spec.tuner.name}, asked for trial {number},"
     match answer.says:
         case "wait":
@@ -132,7 +135,7 @@ def _taken(answer: AnswerSuggestion, search: Search, number: int, known: Known) 
     assert answer.parameters is not None
     fault = unfit(axes_of(search.spec.model_dump(mode="json")["space"]), answer.parameters)
     if fault is not None:
-        raise AdviceIsNonsense(f"{who} suggested at {fault[0]}: {fault[1]}")
+        raise InvalidAdvice(f"{who} suggested at {fault[0]}: {fault[1]}")
     if known.has(answer.parameters):
-        raise AdviceIsNonsense(f"{who} suggested what another trial has")
+        raise InvalidAdvice(f"{who} suggested what another trial has")
     return answer.parameters

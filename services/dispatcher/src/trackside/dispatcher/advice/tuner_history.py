@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from trackside.contracts.searches import TrialStatus
-from trackside.dispatcher.advice.advisor_process import Ended, HistoryItem
+from trackside.dispatcher.advice.advisor_process import EndedItem, HistoryItem
 from trackside.domain.objectives import numbers
 from trackside.domain.search import Search, Trial
 
@@ -41,7 +41,7 @@ class TunerHistory:
             if trial.ended_at > offset:
                 break
             self._tell_imports(search, trial.ended_at)
-            hidden: Ended = ("ended", trial.number, "failed", None, [])
+            hidden: EndedItem = ("ended", trial.number, "failed", None, [])
             self.items.append(hidden if trial.hidden else ended(trial, counts))
             self.told += 1
         self._tell_imports(search, offset)
@@ -53,7 +53,7 @@ class TunerHistory:
             self.imported += 1
 
 
-def ended(trial: Trial, counts_last_value: bool = False) -> Ended:
+def ended(trial: Trial, counts_last_value: bool = False) -> EndedItem:
     """Gives the item of a trial's end: complete with a value, pruned with its reports, or failed.
 
     Of several objectives it has all values, or has failed: a value that isn't finite teaches nothing.

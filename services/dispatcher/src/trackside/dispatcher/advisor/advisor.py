@@ -26,12 +26,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import IO, Any
 
-from trackside.dispatcher.advisor.assessor import Assessment
-from trackside.dispatcher.advisor.open_tuner import opened
+from trackside.dispatcher.advisor.search_assessor import SearchAssessor
+from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.plugins.user_errors import described
-from trackside.dispatcher.tuners.tuner import Memory, TunerWaits
+from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
 
-Op = Mapping[str, Any]
+_Op = Mapping[str, Any]
 _PR_SET_PDEATHSIG = 1
 
 
@@ -39,7 +39,7 @@ class Advisor:
     """Many searches' memories, each changed only by the ops that name it."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Memory | Assessment] = {}
+        self._open: dict[str, AskTellTuner | SearchAssessor] = {}
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
         """Does what one line asks and gives the reply to it; never raises."""
@@ -58,7 +58,7 @@ class Advisor:
             self._open.pop(str(request.get("search")), None)
             return {"id": request.get("id"), "error": {**described(error), "op": done}}
 
-    def _do(self, search: str, op: Op) -> Any:
+    def _do(self, search: str, op: _Op) -> Any:
         match op["op"]:
             case "open":
                 self._open[search] = _opened(op)
@@ -68,7 +68,7 @@ class Advisor:
                 memory = self._open.get(search)
                 if memory is None:
                     raise LookupError(f"search {search!r} is not open here; send open and its history first")
-                if isinstance(memory, Assessment):
+                if isinstance(memory, SearchAssessor):
                     return _assess(memory, name, op)
                 return _tune(memory, name, op)
         return None
@@ -81,15 +81,15 @@ def _request(line: bytes | str) -> dict[str, Any]:
     return request
 
 
-def _opened(op: Op) -> Memory | Assessment:
+def _opened(op: _Op) -> AskTellTuner | SearchAssessor:
     if op["kind"] == "tuner":
-        return opened(op["space"], op["tuner"], op["seed"], op["direction"], op.get("directions") or ())
+        return make_tuner(op["space"], op["tuner"], op["seed"], op["direction"], op.get("directions") or ())
     if op["kind"] == "assessor":
-        return Assessment(op["assessor"], op["direction"], op["seed"])
+        return SearchAssessor(op["assessor"], op["direction"], op["seed"])
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")
 
 
-def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
+def _tune(memory: AskTellTuner, name: str, op: _Op) -> dict[str, Any] | None:
     match name:
         case "recall":
             memory.recall(op["number"], op["parameters"])
@@ -104,7 +104,7 @@ def _tune(memory: Memory, name: str, op: Op) -> dict[str, Any] | None:
     return None
 
 
-def _assess(memory: Assessment, name: str, op: Op) -> dict[str, Any]:
+def _assess(memory: SearchAssessor, name: str, op: _Op) -> dict[str, Any]:
     if name != "take":
         raise ValueError(f"unknown op {name!r} for an assessor; expected take")
     hopeless = memory.take(op["rows"])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.assessors.stopping_rules import Course, Independent
+from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
 
 Floats = NDArray[np.float64]
 _POWERS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -21,7 +21,7 @@ _EXACT = 1e-9
 """A fit that is off by less than this part of the reports' spread counts as off by this much."""
 
 
-class CurveFitting(Independent):
+class CurveFitting(CompletedTrialsRule):
     """Stops a trial whose value at step `epochs` is predicted to be below `threshold` of the best one."""
 
     def __init__(
@@ -34,19 +34,19 @@ class CurveFitting(Independent):
         self._gap = gap
         self._best: float | None = None
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Keeps the best value of the trials that completed."""
         good = self._sign * value
         self._best = good if self._best is None else max(self._best, good)
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the value predicted for the end with the best one, less `1 - threshold` of its size."""
-        reports = len(course.values)
-        if self._best is None or reports < self._start_step or not np.isfinite(course.newest):
+        reports = len(curve.values)
+        if self._best is None or reports < self._start_step or not np.isfinite(curve.newest):
             return False
-        if (reports - self._start_step) % self._gap or course.steps[-1] >= self._epochs:
+        if (reports - self._start_step) % self._gap or curve.steps[-1] >= self._epochs:
             return False
-        predicted = prediction(course.steps, course.values, self._epochs)
+        predicted = prediction(curve.steps, curve.values, self._epochs)
         return self._sign * predicted < self._best - self._slack * abs(self._best)
 
 

@@ -15,7 +15,7 @@ from trackside.contracts.searches import Direction
 
 
 @dataclass(slots=True)
-class Course:
+class LearningCurve:
     """What one attempt of a trial has reported: steps that rise, values that are finite.
 
     `newest` is the value of the report that is judged, finite or not, `step` its step, `earlier` the step of
@@ -35,33 +35,33 @@ class Course:
     bracket: int = 0
 
 
-class Rule(Protocol):
+class StoppingRule(Protocol):
     """What judges the trials of one search, told in the order of the log."""
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Says whether a trial is to be stopped upon its newest report."""
         ...
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Takes in a trial that succeeded with a value: what others are measured against."""
         ...
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Takes in a trial that ended in another way."""
         ...
 
-    def restarted(self, course: Course) -> None:
+    def on_restarted(self, curve: LearningCurve) -> None:
         """Forgets an attempt: another one of the same trial begins."""
         ...
 
 
-class Independent:
+class CompletedTrialsRule:
     """A rule that keeps nothing of trials that run or didn't complete."""
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Keeps nothing."""
 
-    def restarted(self, course: Course) -> None:
+    def on_restarted(self, curve: LearningCurve) -> None:
         """Keeps nothing."""
 
 
@@ -84,7 +84,7 @@ def is_due(step: int, earlier: int | None, n_warmup_steps: int, interval_steps: 
     return earlier is None or earlier < begin
 
 
-class Percentile(Independent):
+class Percentile(CompletedTrialsRule):
     """Stops a trial whose best value so far lies beyond a percentile of the completed ones at its step."""
 
     def __init__(
@@ -104,27 +104,27 @@ class Percentile(Independent):
         self._completed = 0
         self._at: dict[int, list[float]] = {}
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Puts a trial's reports among those of its steps."""
         self._completed += 1
-        for step, reported in zip(course.steps, course.values, strict=True):
+        for step, reported in zip(curve.steps, curve.values, strict=True):
             insort(self._at.setdefault(step, []), reported)
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the best value so far with the percentile at the newest step."""
-        if self._completed < self._n_startup_trials or not math.isfinite(course.newest):
+        if self._completed < self._n_startup_trials or not math.isfinite(curve.newest):
             return False
-        step, earlier = course.steps[-1], course.steps[-2] if len(course.steps) > 1 else None
+        step, earlier = curve.steps[-1], curve.steps[-2] if len(curve.steps) > 1 else None
         if not is_due(step, earlier, *self._pace):
             return False
         others = self._at.get(step, ())
         if len(others) < self._n_min_trials:
             return False
         border = percentile_of(others, self._percent)
-        return course.high < border if self._maximize else course.low > border
+        return curve.high < border if self._maximize else curve.low > border
 
 
-class Threshold(Independent):
+class Threshold(CompletedTrialsRule):
     """Stops a trial whose newest value is out of bounds, or is no number."""
 
     def __init__(
@@ -137,56 +137,56 @@ class Threshold(Independent):
         self._lower, self._upper = lower, upper
         self._pace = (n_warmup_steps, interval_steps)
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Measures nothing against others."""
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the newest value with the bounds."""
-        if course.step is None or not is_due(course.step, course.earlier, *self._pace):
+        if curve.step is None or not is_due(curve.step, curve.earlier, *self._pace):
             return False
-        return math.isnan(course.newest) or not self._lower <= course.newest <= self._upper
+        return math.isnan(curve.newest) or not self._lower <= curve.newest <= self._upper
 
 
 class Patient:
     """Stops a trial, if another rule does, only when it hasn't got better for some reports."""
 
     def __init__(
-        self, direction: Direction, wrapped: Rule | None, patience: int, min_delta: float = 0.0
+        self, direction: Direction, wrapped: StoppingRule | None, patience: int, min_delta: float = 0.0
     ) -> None:
         self._maximize = direction == "maximize"
         self._wrapped = wrapped
         self._patience = patience
         self._min_delta = min_delta
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the best of the last `patience` + 1 reports with the best before."""
         window = self._patience + 1
-        if len(course.values) <= window or not math.isfinite(course.newest):
+        if len(curve.values) <= window or not math.isfinite(curve.newest):
             return False
-        before, after = course.values[:-window], course.values[-window:]
+        before, after = curve.values[:-window], curve.values[-window:]
         if self._maximize:
             is_stuck = max(before) - self._min_delta > max(after)
         else:
             is_stuck = min(before) + self._min_delta < min(after)
-        return is_stuck and (self._wrapped is None or self._wrapped.hopeless(course))
+        return is_stuck and (self._wrapped is None or self._wrapped.should_stop(curve))
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Tells the other rule."""
         if self._wrapped is not None:
-            self._wrapped.completed(course, value)
+            self._wrapped.on_completed(curve, value)
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Tells the other rule."""
         if self._wrapped is not None:
-            self._wrapped.over(course, state)
+            self._wrapped.on_ended(curve, state)
 
-    def restarted(self, course: Course) -> None:
+    def on_restarted(self, curve: LearningCurve) -> None:
         """Tells the other rule."""
         if self._wrapped is not None:
-            self._wrapped.restarted(course)
+            self._wrapped.on_restarted(curve)
 
 
-class Wilcoxon(Independent):
+class Wilcoxon(CompletedTrialsRule):
     """Stops a trial whose reports are worse than the best trial's at equal steps, by a signed-rank test."""
 
     def __init__(self, direction: Direction, p_threshold: float = 0.1, n_startup_steps: int = 2) -> None:
@@ -195,22 +195,22 @@ class Wilcoxon(Independent):
         self._least = max(2, n_startup_steps)
         self._best: tuple[float, dict[int, float]] | None = None
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Keeps the reports of the best trial: the first, of equal ones."""
         known = math.nan if self._best is None else self._best[0]
         if self._best is None or (value > known if self._maximize else value < known):
-            self._best = value, dict(zip(course.steps, course.values, strict=True))
+            self._best = value, dict(zip(curve.steps, curve.values, strict=True))
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Tests the differences; a trial that is better on average than the best one is kept."""
-        if self._best is None or not self._best[1] or not math.isfinite(course.newest):
+        if self._best is None or not self._best[1] or not math.isfinite(curve.newest):
             return False
         best = self._best[1]
-        pairs = zip(course.steps, course.values, strict=True)
+        pairs = zip(curve.steps, curve.values, strict=True)
         differences = [value - best[step] for step, value in pairs if step in best]
         if len(differences) < self._least:
             return False
-        bests, ours = _mean(list(best.values())), _mean(course.values)
+        bests, ours = _mean(list(best.values())), _mean(curve.values)
         # Asked before the test, which costs more than everything else here.
         is_worse = bests > ours if self._maximize else bests < ours
         return is_worse and _p_value(differences, "less" if self._maximize else "greater") < self._p_threshold

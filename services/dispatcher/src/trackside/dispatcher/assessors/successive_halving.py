@@ -6,12 +6,12 @@ from typing import Literal
 from zlib import crc32
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.assessors.stopping_rules import Course
+from trackside.dispatcher.assessors.stopping_rules import LearningCurve
 
 Auto = Literal["auto"]
 
 
-class Halving:
+class SuccessiveHalving:
     """Stops a trial that reaches a rung of steps and isn't among the best 1/`reduction_factor` there.
 
     What others passed a rung with counts, also when they failed or were stopped; an attempt that is repeated
@@ -34,37 +34,37 @@ class Halving:
         self._longest: int | None = None
         self._rungs: list[list[float]] = []
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Learns how many steps a trial has, which gives the first rung unless that is an option."""
-        if course.steps:
-            self._longest = max(self._longest or 0, course.steps[-1])
+        if curve.steps:
+            self._longest = max(self._longest or 0, curve.steps[-1])
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Keeps the rungs of the trial."""
 
-    def restarted(self, course: Course) -> None:
+    def on_restarted(self, curve: LearningCurve) -> None:
         """Takes an attempt off its rungs."""
-        for rung, value in enumerate(course.rungs):
+        for rung, value in enumerate(curve.rungs):
             passed = self._rungs[rung]
             del passed[bisect_left(passed, value)]
-        course.rungs.clear()
+        curve.rungs.clear()
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Has the trial compete at every rung that its newest step has reached."""
-        if not math.isfinite(course.newest):
+        if not math.isfinite(curve.newest):
             return False
         if self._least is None:
             if self._longest is None:
                 return False
             self._least = max(self._longest // 100, 1)
-        while course.steps[-1] >= self._least * self._factor ** (self._rate + len(course.rungs)):
-            rung = len(course.rungs)
+        while curve.steps[-1] >= self._least * self._factor ** (self._rate + len(curve.rungs)):
+            rung = len(curve.rungs)
             if rung == len(self._rungs):
                 self._rungs.append([])
             passed = self._rungs[rung]
-            insort(passed, course.newest)
-            course.rungs.append(course.newest)
-            if len(passed) <= self._bootstrap_count or not self._is_promoted(course.newest, passed):
+            insort(passed, curve.newest)
+            curve.rungs.append(curve.newest)
+            if len(passed) <= self._bootstrap_count or not self._is_promoted(curve.newest, passed):
                 return True
         return False
 
@@ -95,30 +95,30 @@ class Hyperband:
         self._factor = reduction_factor
         self._bootstrap_count = bootstrap_count
         self._longest: int | None = None
-        self._brackets: list[Halving] = []
+        self._brackets: list[SuccessiveHalving] = []
         self._shares: list[int] = []
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Learns how many steps a trial has, which gives the brackets unless that is an option."""
-        if course.steps:
-            self._longest = max(self._longest or 0, course.steps[-1])
+        if curve.steps:
+            self._longest = max(self._longest or 0, curve.steps[-1])
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Keeps the rungs of the trial."""
 
-    def restarted(self, course: Course) -> None:
+    def on_restarted(self, curve: LearningCurve) -> None:
         """Takes an attempt off its rungs."""
-        if course.rungs:
-            self._brackets[course.bracket].restarted(course)
+        if curve.rungs:
+            self._brackets[curve.bracket].on_restarted(curve)
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Has the trial compete in its bracket."""
-        if not math.isfinite(course.newest):
+        if not math.isfinite(curve.newest):
             return False
         if not self._brackets and not self._divide():
             return False
-        course.bracket = self._bracket_of(course.number)
-        return self._brackets[course.bracket].hopeless(course)
+        curve.bracket = self._bracket_of(curve.number)
+        return self._brackets[curve.bracket].should_stop(curve)
 
     def _divide(self) -> bool:
         """Makes the brackets, if the number of steps is known."""
@@ -130,7 +130,9 @@ class Hyperband:
         for bracket in range(count):
             later = count - 1 - bracket
             self._shares.append(math.ceil(count * self._factor**later / (later + 1)))
-            halving = Halving(self._direction, self._least, self._factor, bracket, self._bootstrap_count)
+            halving = SuccessiveHalving(
+                self._direction, self._least, self._factor, bracket, self._bootstrap_count
+            )
             self._brackets.append(halving)
         return bool(self._brackets)
 

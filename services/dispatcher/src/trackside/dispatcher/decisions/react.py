@@ -38,7 +38,7 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher.assessors import catalogue as assessors
+from trackside.dispatcher.assessors.builtin_assessors import check_assessor
 from trackside.dispatcher.decisions import batch as batches
 from trackside.dispatcher.decisions import search_changes as changes
 from trackside.dispatcher.decisions import search_objectives as several
@@ -48,10 +48,10 @@ from trackside.dispatcher.decisions.capabilities import Offer, device_problem, t
 from trackside.dispatcher.decisions.ended_trials import over_in
 from trackside.dispatcher.decisions.search_changes import Changing
 from trackside.dispatcher.decisions.trial_results import trial_ended
-from trackside.dispatcher.tuners import catalogue as tuners
+from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.search import Search
-from trackside.domain.search_advice import waits_in_vain
+from trackside.domain.search_advice import is_deadlocked
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -135,7 +135,7 @@ def exhausted(search: Search, seen: int) -> list[Event]:
 
 def deferred(search: Search, number: int, seen: int) -> list[Event]:
     """Gives the event of a tuner that waits for the end of a trial; a failure where there is none to come."""
-    if waits_in_vain(search, seen):
+    if is_deadlocked(search, seen):
         vain = "it waits for the end of a trial, and none runs"
         return failed(search, number, seen, "tuner_waits_in_vain", vain)
     return [SuggestionDeferred(trial=number, seen=seen)]
@@ -157,7 +157,7 @@ def failed(
     ]
 
 
-def no_verdict(
+def assessment_failed(
     failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
 ) -> list[Event]:
     """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
@@ -177,7 +177,7 @@ def no_verdict(
 
 def assessor_is_given_up(search: Search) -> bool:
     """Says whether an assessor has failed too often to be asked again."""
-    known, assessor = search.verdictless, search.spec.assessor
+    known, assessor = search.assessor_failures, search.spec.assessor
     return assessor is not None and (
         known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
     )
@@ -272,11 +272,11 @@ def _start(
     if unfit is not None:
         return unfit
     plain = wanted.model_dump(mode="json")
-    fault = tuners.problem(plain["space"], plain["tuner"], offer.tuners)
+    fault = check_tuner(plain["space"], plain["tuner"], offer.tuners)
     if fault is not None:
         return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     if plain["assessor"] is not None:
-        fault = assessors.problem(plain["assessor"], offer.assessors)
+        fault = check_assessor(plain["assessor"], offer.assessors)
         if fault is not None:
             return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
     unfit = several.problem(wanted)
@@ -354,8 +354,8 @@ def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
     assessor = search.spec.assessor
     if assessor is not None and assessor.on_failure.then == "stop" and assessor_is_given_up(search):
         if search.status is not SearchStatus.STOPPING:
-            code, why = search.verdictless.last
-            message = f"its assessor failed {search.verdictless.count} times: {why}"
+            code, why = search.assessor_failures.last
+            message = f"its assessor failed {search.assessor_failures.count} times: {why}"
             yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
     elif has_failed(search):
         code, why = search.last_failure

@@ -29,8 +29,8 @@ from trackside.contracts.searches import (
 )
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.decisions.capabilities import Offer
-from trackside.dispatcher.tuners import catalogue as tuners
 from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.domain.search import Search
 from trackside.domain.search_changes import LIMITS
 from trackside.domain.stream import Stream
@@ -135,7 +135,7 @@ def _space(
     search: Search, wanted: UpdateSearchSpace, known: dict[str, Any], offer: Offer
 ) -> list[Event] | Problem:
     space = wanted.model_dump(mode="json")["space"]
-    fault = tuners.problem(space, search.spec.tuner.model_dump(mode="json"), offer.tuners)
+    fault = check_tuner(space, search.spec.tuner.model_dump(mode="json"), offer.tuners)
     if fault is not None:
         return Problem(code="bad_search_space", path=fault[0], message=fault[1])
     version = search.space_version + 1

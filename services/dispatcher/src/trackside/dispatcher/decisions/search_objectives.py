@@ -2,7 +2,7 @@
 
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher.tuners.catalogue import TUNERS
+from trackside.dispatcher.tuners.builtin_tuners import TUNERS
 
 DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
 

@@ -7,13 +7,11 @@ from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import Arrival
 from trackside.contracts.refusals import Problem
-from trackside.dispatcher.intake.receipts import Wanted
-from trackside.dispatcher.intake.signatures import NOBODY_LOOKS, Signatures
+from trackside.dispatcher.intake.receipts import CommandPosition, ReceiptRequest
+from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
 from trackside.eventlog.log import Entry, TopicPartition
-
-Place = tuple[int, int]
 
 
 class Intake:
@@ -22,12 +20,14 @@ class Intake:
     An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
     """
 
-    def __init__(self, receipt_topics: Collection[str] = (), signatures: Signatures = NOBODY_LOOKS) -> None:
+    def __init__(
+        self, receipt_topics: Collection[str] = (), signatures: SignatureVerifier = SIGNATURES_OFF
+    ) -> None:
         self._receipt_topics = receipt_topics
         self._signatures = signatures
-        self._arrivals: dict[Place, tuple[str, CommandReceived, str]] = {}
+        self._arrivals: dict[CommandPosition, tuple[str, CommandReceived, str]] = {}
         self.dead: list[RecordDeadLettered] = []
-        self.wanted: list[Wanted] = []
+        self.wanted: list[ReceiptRequest] = []
 
     def take(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
@@ -43,7 +43,9 @@ class Intake:
             arrival = replace(arrival, command_id="", body=None, problem=seal.problem)
         elif arrival.receipt_to in self._receipt_topics:
             command_id = arrival.command_id or place_of(source)
-            self.wanted.append(Wanted(arrival.receipt_to, stream, command_id, source, arrival.traceparent))
+            self.wanted.append(
+                ReceiptRequest(arrival.receipt_to, stream, command_id, source, arrival.traceparent)
+            )
         elif arrival.receipt_to and arrival.problem is None:
             arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
         self._arrivals[place] = (stream, _received(arrival, source, seal.key_id), arrival.traceparent)

@@ -24,13 +24,13 @@ from trackside.eventlog.record_writer import RecordWriter
 
 log = structlog.get_logger("trackside.dispatcher")
 
-Answer = CommandAccepted | CommandRefused
-Place = tuple[int, int]
+CommandAnswer = CommandAccepted | CommandRefused
+CommandPosition = tuple[int, int]
 RETRY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReceiptRequest:
     """A publication whose answer is to go to a topic too."""
 
     topic: str
@@ -40,7 +40,7 @@ class Wanted:
     traceparent: str = ""
 
 
-def answer_in(streams: Streams, wanted: Wanted) -> Answer | None:
+def find_answer(streams: Streams, wanted: ReceiptRequest) -> CommandAnswer | None:
     """Gives the answer that a publication has in the state of its stream; None if it has none yet."""
     stream = streams.find(wanted.stream)
     command = None if stream is None else stream.commands.get(wanted.command_id)
@@ -71,12 +71,12 @@ class Receipts:
         self._log = into
         self._writer = writer
         self._background = background
-        self._wanted: dict[Place, Wanted] = {}
-        self._unseen: dict[Place, Wanted] = {}
-        self._queues: dict[str, asyncio.Queue[tuple[Wanted, Answer]]] = {}
+        self._wanted: dict[CommandPosition, ReceiptRequest] = {}
+        self._unseen: dict[CommandPosition, ReceiptRequest] = {}
+        self._queues: dict[str, asyncio.Queue[tuple[ReceiptRequest, CommandAnswer]]] = {}
         self._read: dict[int, int] = {}
 
-    def want(self, wanted: Wanted) -> None:
+    def want(self, wanted: ReceiptRequest) -> None:
         """Remembers a receipt that is wanted; one that is remembered already stays one."""
         place = (wanted.source.partition, wanted.source.offset)
         if place not in self._wanted:
@@ -87,7 +87,7 @@ class Receipts:
         """Notes how far the commands were read."""
         self._read[partition] = offset + 1
 
-    def answer(self, event: Answer) -> None:
+    def answer(self, event: CommandAnswer) -> None:
         """Takes an answer that counts from the log."""
         place = (event.source.partition, event.source.offset)
         wanted = self._wanted.get(place)
@@ -97,7 +97,7 @@ class Receipts:
     def look_up(self, streams: Streams) -> None:
         """Sends what was answered before it was known to be wanted: after a start."""
         for wanted in self._unseen.values():
-            found = answer_in(streams, wanted)
+            found = find_answer(streams, wanted)
             if found is not None:
                 self._send(wanted, found)
         self._unseen.clear()
@@ -109,14 +109,14 @@ class Receipts:
             found[partition] = min(offset, found.get(partition, offset))
         return found
 
-    def _send(self, wanted: Wanted, answer: Answer) -> None:
+    def _send(self, wanted: ReceiptRequest, answer: CommandAnswer) -> None:
         queue = self._queues.get(wanted.topic)
         if queue is None:
             queue = self._queues[wanted.topic] = asyncio.Queue()
             self._background.spawn(self._sender(wanted.topic, queue))
         queue.put_nowait((wanted, answer))
 
-    async def _sender(self, topic: str, queue: "asyncio.Queue[tuple[Wanted, Answer]]") -> None:
+    async def _sender(self, topic: str, queue: "asyncio.Queue[tuple[ReceiptRequest, CommandAnswer]]") -> None:
         """Sends the receipts of one topic as they are answered; a topic that is gone holds up no other."""
         while True:
             wanted, answer = await queue.get()
@@ -124,7 +124,7 @@ class Receipts:
                 await asyncio.sleep(RETRY_S)
             self._wanted.pop((wanted.source.partition, wanted.source.offset), None)
 
-    async def _sent(self, topic: str, wanted: Wanted, answer: Answer) -> bool:
+    async def _sent(self, topic: str, wanted: ReceiptRequest, answer: CommandAnswer) -> bool:
         record = self._writer.single(
             wanted.stream, answer, traceparent=wanted.traceparent, message_id=place_of(wanted.source)
         )

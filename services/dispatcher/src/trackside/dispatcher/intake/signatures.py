@@ -19,7 +19,7 @@ from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.eventlog.log import Entry
 
-Policy = Literal["off", "accept", "require"]
+SignaturePolicy = Literal["off", "accept", "require"]
 _FIELDS = {"public", "revoked"}
 
 
@@ -28,7 +28,7 @@ class BadKeysError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PublisherKey:
     """A publisher's public key; commands that reach the log from `revoked_ms` on aren't theirs any more."""
 
     public: Ed25519PublicKey
@@ -37,7 +37,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class SignatureResult:
     """What a command's signature says: the key it is signed with, or why it doesn't count."""
 
     key_id: str = ""
@@ -45,42 +45,46 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
-class Signatures:
+class SignatureVerifier:
     """The policy and the keys. `off`: nobody looks; `accept`: a signature must be right; `require`: all."""
 
-    policy: Policy = "off"
-    keys: Mapping[str, Key] = field(default_factory=dict)
+    policy: SignaturePolicy = "off"
+    keys: Mapping[str, PublisherKey] = field(default_factory=dict)
 
-    def read(self, entry: Entry) -> tuple[Arrival, Seal]:
+    def read(self, entry: Entry) -> tuple[Arrival, SignatureResult]:
         """Reads a record that anyone may have written, and judges its signature; raises UndecodableError."""
         headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
         arrival = read_command(headers, entry.key, entry.value)
         return arrival, self._seal(headers, entry, arrival)
 
-    def _seal(self, headers: Mapping[str, bytes], entry: Entry, arrival: Arrival) -> Seal:
+    def _seal(self, headers: Mapping[str, bytes], entry: Entry, arrival: Arrival) -> SignatureResult:
         if self.policy == "off":
-            return Seal()
+            return SignatureResult()
         named, signature = headers.get(KEY_ID), headers.get(SIGNATURE)
         if named is None and signature is None:
-            return Seal() if self.policy == "accept" else Seal(problem=_problem("unsigned", _UNSIGNED))
+            return (
+                SignatureResult()
+                if self.policy == "accept"
+                else SignatureResult(problem=_problem("unsigned", _UNSIGNED))
+            )
         key_id = (named or b"").decode("utf-8", "replace")
         if not is_identifier(key_id):
-            return Seal(problem=_problem("unknown_key", f"expected a key's id, {IDENTIFIER_RULE}"))
+            return SignatureResult(problem=_problem("unknown_key", f"expected a key's id, {IDENTIFIER_RULE}"))
         key = self.keys.get(key_id)
         if key is None:
             known = nearest(key_id, self.keys)
-            return Seal(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
+            return SignatureResult(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
         octets = signed_octets(entry.topic, key_id, arrival, entry.value or b"")
         if not _is_signed(key, signature or b"", octets):
             said = f"the signature is not that of key {key_id!r} over this command for {entry.topic}"
-            return Seal(problem=_problem("bad_signature", said))
+            return SignatureResult(problem=_problem("bad_signature", said))
         if key.revoked_ms is not None and entry.append_time_ms >= key.revoked_ms:
             said = f"key {key_id!r} was revoked at {key.revoked}; sign with another one"
-            return Seal(problem=_problem("key_revoked", said))
-        return Seal(key_id)
+            return SignatureResult(problem=_problem("key_revoked", said))
+        return SignatureResult(key_id)
 
 
-NOBODY_LOOKS = Signatures()
+SIGNATURES_OFF = SignatureVerifier()
 """The policy `off`, where no other is given."""
 
 _UNSIGNED = f"commands must be signed here; the headers {KEY_ID} and {SIGNATURE} are missing"
@@ -90,7 +94,7 @@ def _problem(code: str, message: str) -> Problem:
     return Problem(code=code, path="$signature", message=message)
 
 
-def _is_signed(key: Key, signature: bytes, octets: bytes) -> bool:
+def _is_signed(key: PublisherKey, signature: bytes, octets: bytes) -> bool:
     try:
         key.public.verify(base64.b64decode(signature, validate=True), octets)
     except (InvalidSignature, binascii.Error, ValueError):
@@ -98,7 +102,7 @@ def _is_signed(key: Key, signature: bytes, octets: bytes) -> bool:
     return True
 
 
-def read_keys(path: Path) -> dict[str, Key]:
+def read_keys(path: Path) -> dict[str, PublisherKey]:
     """Reads the file of keys: {"ID": {"public": PEM or base64 of 32 bytes, "revoked": RFC 3339 time}, ...}.
 
     Raises BadKeysError.
@@ -114,7 +118,7 @@ def read_keys(path: Path) -> dict[str, Key]:
     return {key_id: _key(path, key_id, said) for key_id, said in body.items()}
 
 
-def _key(path: Path, key_id: str, said: Any) -> Key:
+def _key(path: Path, key_id: str, said: Any) -> PublisherKey:
     where = f"{path}: key {key_id!r}"
     if not is_identifier(key_id):
         raise BadKeysError(f"{where}: expected an id, {IDENTIFIER_RULE}")
@@ -126,14 +130,14 @@ def _key(path: Path, key_id: str, said: Any) -> Key:
         raise BadKeysError(f"{where}: not an Ed25519 public key: {error}") from error
     revoked = said.get("revoked", "")
     if not revoked:
-        return Key(public)
+        return PublisherKey(public)
     try:
         moment = datetime.fromisoformat(revoked)
     except (TypeError, ValueError) as error:
         raise BadKeysError(f"{where}: revoked: {error}") from error
     if moment.tzinfo is None:
         raise BadKeysError(f"{where}: revoked: {revoked!r} needs a time zone, such as Z")
-    return Key(public, revoked, int(moment.timestamp() * 1_000))
+    return PublisherKey(public, revoked, int(moment.timestamp() * 1_000))
 
 
 def _public(text: str) -> Ed25519PublicKey:

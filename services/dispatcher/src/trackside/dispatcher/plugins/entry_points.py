@@ -5,12 +5,12 @@ from importlib.metadata import EntryPoint, entry_points
 
 
 @cache
-def names(group: str) -> frozenset[str]:
+def installed_names(group: str) -> frozenset[str]:
     """Gives all names of a group that were installed when this was first asked."""
     return frozenset(entry.name for entry in entry_points(group=group))
 
 
-def found(group: str, kind: str, name: str) -> EntryPoint:
+def find_entry_point(group: str, kind: str, name: str) -> EntryPoint:
     """Finds where a class of this kind is; raises ValueError if none or more than one has the name."""
     offered = entry_points(group=group)
     entries = [entry for entry in offered if entry.name == name]

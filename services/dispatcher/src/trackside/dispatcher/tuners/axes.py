@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from trackside.dispatcher.tuners.options import Fault
 
-Space = Mapping[str, Mapping[str, Any]]
-Point = dict[str, Any]
+SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["places", "whole", "linear", "log"]
 
 NAME = "_name"
@@ -25,7 +24,7 @@ TAIL = 1e-12
 FINITE_TYPES = frozenset({"choice", "constant", "randint", "quniform", "qloguniform"})
 
 
-class Unfit(ValueError):
+class NotInSpaceError(ValueError):
     """A value that a space doesn't have: `path` is where, the message why."""
 
     def __init__(self, path: str, message: str) -> None:
@@ -60,7 +59,7 @@ class Axis:
 Axes = Mapping[str, Axis]
 
 
-def axes_of(space: Space) -> Axes:
+def axes_of(space: SpaceJson) -> Axes:
     """Gives the axes of a space in the order of their names; raises ValueError for an unknown type.
 
     In that order, a store that reorders keys changes nothing.
@@ -217,9 +216,9 @@ def size(axes: Axes) -> int | None:
     return None if None in counts else math.prod(count or 0 for count in counts)
 
 
-def point(axes: Axes, index: int) -> Point:
+def point(axes: Axes, index: int) -> dict[str, Any]:
     """Gives the point number `index` of a finite space; the last parameter changes fastest."""
-    found: Point = {}
+    found: dict[str, Any] = {}
     for name, axis in reversed(list(axes.items())):
         assert axis.count is not None
         assert axis.at is not None
@@ -231,21 +230,23 @@ def point(axes: Axes, index: int) -> Point:
 def inner(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str = "$") -> dict[str, Any]:
     """Gives the place or number of each axis that a set of parameters has, by the axis's path.
 
-    Constants have none. Raises Unfit for a missing, a superfluous or an impossible value.
+    Constants have none. Raises NotInSpaceError for a missing, a superfluous or an impossible value.
     """
     extra = sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set()))
     if extra:
-        raise Unfit(f"{path}.{extra[0]}", f"not part of the space, which has {', '.join(axes) or 'nothing'}")
+        raise NotInSpaceError(
+            f"{path}.{extra[0]}", f"not part of the space, which has {', '.join(axes) or 'nothing'}"
+        )
     found: dict[str, Any] = {}
     for name, axis in axes.items():
         here = f"{path}.{name}"
         if name not in parameters:
-            raise Unfit(here, "missing")
+            raise NotInSpaceError(here, "missing")
         value = parameters[name]
         try:
             place = axis.inward(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise Unfit(here, str(error)) from None
+            raise NotInSpaceError(here, str(error)) from None
         if not axis.constant:
             found[prefix + name] = place
         branch = (axis.branches or {}).get(place)
@@ -268,7 +269,7 @@ def flat(axes: Axes, prefix: str = "") -> Iterator[tuple[str, Axis]]:
             yield from flat(branch, prefix + branch_prefix(name, place))
 
 
-def parameters_of(space: Space, path: str = "$.space") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Walks all parameters of a space as it was written, with those of sub-spaces, by their JSON paths."""
     for name, parameter in space.items():
         here = f"{path}.{name}"
@@ -286,6 +287,6 @@ def unfit(axes: Axes, parameters: object, path: str = "$") -> Fault | None:
         return path, f"expected an object with a value for each parameter, got {type(parameters).__name__}"
     try:
         inner(axes, parameters, path=path)
-    except Unfit as error:
+    except NotInSpaceError as error:
         return error.path, error.reason
     return None

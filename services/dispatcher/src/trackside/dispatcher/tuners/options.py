@@ -12,7 +12,7 @@ Fault = tuple[str, str]
 _LARGEST = 1e300
 
 
-class Rule(Protocol):
+class OptionType(Protocol):
     """What the value of an option may be; its text completes "must be"."""
 
     def accepts(self, value: object) -> bool:
@@ -21,7 +21,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class Count:
+class Integer:
     """An option that is a whole number from `least` to `most`, both included."""
 
     least: int
@@ -36,7 +36,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Flag:
+class Boolean:
     """An option that is true or false."""
 
     def accepts(self, value: object) -> bool:
@@ -48,7 +48,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Part:
+class Fraction:
     """An option that is a number from 0 to 1, both included."""
 
     def accepts(self, value: object) -> bool:
@@ -79,7 +79,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Word:
+class OneOf:
     """An option that is one of some words."""
 
     words: tuple[str, ...]
@@ -96,8 +96,8 @@ class Word:
 class Either:
     """An option that fits one of two rules."""
 
-    one: Rule
-    other: Rule
+    one: OptionType
+    other: OptionType
 
     def accepts(self, value: object) -> bool:
         """Says whether a value fits one of them."""
@@ -108,7 +108,7 @@ class Either:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class WrappedAssessor:
     """An option that is an assessor itself; whether its name and options are right is asked elsewhere."""
 
     def accepts(self, value: object) -> bool:
@@ -137,13 +137,13 @@ class ParameterSets:
         return f"a list of 1 to {self.most:,} objects, each with a value for every parameter"
 
 
-Allowed = Mapping[str, Rule]
+OptionTypes = Mapping[str, OptionType]
 
 
 def choice_fault(
     place: str,
     chosen: Mapping[str, object],
-    known: Mapping[str, Allowed],
+    known: Mapping[str, OptionTypes],
     also: Collection[str] = (),
     called: str = "",
 ) -> Fault | None:
@@ -168,7 +168,7 @@ def choice_fault(
     return None
 
 
-def _option_fault(kind: str, name: str, option: str, value: object, allowed: Allowed) -> str:
+def _option_fault(kind: str, name: str, option: str, value: object, allowed: OptionTypes) -> str:
     rule = allowed.get(option)
     if rule is None:
         expected = f"expected {', '.join(sorted(allowed))}" if allowed else f"{name} takes none"

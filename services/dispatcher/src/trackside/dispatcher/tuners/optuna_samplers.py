@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from trackside.dispatcher.tuners.generations import Generations, shorten_cma_es, shorten_genetic
+from trackside.dispatcher.tuners.generation_index import (
+    GenerationIndex,
+    OptunaSampler,
+    attach_to_cma_es,
+    attach_to_genetic,
+)
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
-Sampler = Any
 Options = Mapping[str, Any]
 Distributions = dict[str, Any]
 
 
-class Spaces(Protocol):
+class SearchSpaces(Protocol):
     """The distributions of a search, as samplers want them: without those of one value only."""
 
     def learnt(self) -> Distributions:
@@ -35,7 +39,7 @@ class Spaces(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class SamplerContext:
     """What a sampler is made for: a trial and its own seed, in a search with a seed and spaces.
 
     `several` says that the search has several objectives.
@@ -44,12 +48,12 @@ class Draw:
     number: int
     seed: int
     search_seed: int
-    spaces: Spaces
-    generations: Generations
+    spaces: SearchSpaces
+    generations: GenerationIndex
     several: bool = False
 
 
-def sampler_of(name: str, options: Options, draw: Draw) -> Sampler:
+def make_sampler(name: str, options: Options, draw: SamplerContext) -> OptunaSampler:
     """Makes a tuner's sampler for one draw; raises ValueError for a tuner that has none."""
     make = _MAKERS.get(name)
     if make is None:
@@ -59,18 +63,18 @@ def sampler_of(name: str, options: Options, draw: Draw) -> Sampler:
         return make(options, draw)
 
 
-def random(seed: int) -> Sampler:
+def random(seed: int) -> OptunaSampler:
     """Makes the sampler that draws by chance alone."""
     from optuna.samplers import RandomSampler
 
     return RandomSampler(seed=seed)
 
 
-def _random(_options: Options, draw: Draw) -> Sampler:
+def _random(_options: Options, draw: SamplerContext) -> OptunaSampler:
     return random(draw.seed)
 
 
-def _tpe(options: Options, draw: Draw) -> Sampler:
+def _tpe(options: Options, draw: SamplerContext) -> OptunaSampler:
     from optuna.samplers import TPESampler
 
     sampler = TPESampler(seed=draw.seed, **options)
@@ -79,7 +83,7 @@ def _tpe(options: Options, draw: Draw) -> Sampler:
     return _told(sampler, draw.spaces.learnt) if together else sampler
 
 
-def _tpe_multivariate(options: Options, draw: Draw) -> Sampler:
+def _tpe_multivariate(options: Options, draw: SamplerContext) -> OptunaSampler:
     """Makes a TPE that draws together what is on the top level, and what is in each sub-space."""
     from optuna.samplers import TPESampler
 
@@ -93,23 +97,23 @@ def _tpe_multivariate(options: Options, draw: Draw) -> Sampler:
     return _told(sampler, grouped)
 
 
-def _gp(options: Options, draw: Draw) -> Sampler:
+def _gp(options: Options, draw: SamplerContext) -> OptunaSampler:
     from optuna.samplers import GPSampler
 
     return _told(GPSampler(seed=draw.seed, warn_independent_sampling=False, **options), draw.spaces.learnt)
 
 
-def _cma_es(options: Options, draw: Draw) -> Sampler:
+def _cma_es(options: Options, draw: SamplerContext) -> OptunaSampler:
     from optuna.samplers import CmaEsSampler
 
     sampler = CmaEsSampler(seed=draw.seed, warn_independent_sampling=False, **options)
     if not options.get("consider_pruned_trials"):
-        shorten_cma_es(sampler, draw.generations)
+        attach_to_cma_es(sampler, draw.generations)
     return _told(sampler, draw.spaces.learnt)
 
 
-def _genetic(kind: str) -> Callable[[Options, Draw], Sampler]:
-    def make(options: Options, draw: Draw) -> Sampler:
+def _genetic(kind: str) -> Callable[[Options, SamplerContext], OptunaSampler]:
+    def make(options: Options, draw: SamplerContext) -> OptunaSampler:
         from optuna import samplers
 
         given = {name: value for name, value in options.items() if name != "crossover"}
@@ -117,7 +121,7 @@ def _genetic(kind: str) -> Callable[[Options, Draw], Sampler]:
             given["crossover"] = _crossover(crossover, options)
         maker = samplers.NSGAIIISampler if kind == "nsga3" else samplers.NSGAIISampler
         sampler = maker(seed=draw.seed, **given)
-        shorten_genetic(sampler, draw.generations)
+        attach_to_genetic(sampler, draw.generations)
         return _told(sampler, draw.spaces.learnt)
 
     return make
@@ -138,16 +142,16 @@ def _crossover(name: str, options: Options) -> Any:
     return kinds[name]()
 
 
-def _evolution(options: Options, draw: Draw) -> Sampler:
+def _evolution(options: Options, draw: SamplerContext) -> OptunaSampler:
     """Makes NSGA-II without crossover: a copy of one of the best, some of its parameters drawn anew."""
     from optuna.samplers import NSGAIISampler
 
     sampler = NSGAIISampler(seed=draw.seed, crossover_prob=0.0, **options)
-    shorten_genetic(sampler, draw.generations)
+    attach_to_genetic(sampler, draw.generations)
     return _told(sampler, draw.spaces.learnt)
 
 
-def _qmc(options: Options, draw: Draw) -> Sampler:
+def _qmc(options: Options, draw: SamplerContext) -> OptunaSampler:
     """Makes a sampler whose trial n is point n of one sequence, by the search's seed if scrambled."""
     from optuna.samplers import QMCSampler
 
@@ -162,12 +166,12 @@ def _qmc(options: Options, draw: Draw) -> Sampler:
     return _told(sampler, draw.spaces.whole)
 
 
-def _told(sampler: Sampler, space: Callable[[], Distributions]) -> Sampler:
+def _told(sampler: OptunaSampler, space: Callable[[], Distributions]) -> OptunaSampler:
     sampler.infer_relative_search_space = lambda study, trial: space()
     return sampler
 
 
-_MAKERS: Mapping[str, Callable[[Options, Draw], Sampler]] = {
+_MAKERS: Mapping[str, Callable[[Options, SamplerContext], OptunaSampler]] = {
     "random": _random,
     "tpe": _tpe,
     "tpe-multivariate": _tpe_multivariate,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.tuners.axes import NAME, Axes, Axis, Space, axes_of, branch_prefix, flat
-from trackside.dispatcher.tuners.generations import Generations
-from trackside.dispatcher.tuners.optuna_samplers import Distributions, Draw, random, sampler_of
-from trackside.dispatcher.tuners.tuner import EndState, Known, Value, suggestion_seed
+from trackside.dispatcher.tuners.axes import NAME, Axes, Axis, SpaceJson, axes_of, branch_prefix, flat
+from trackside.dispatcher.tuners.generation_index import GenerationIndex
+from trackside.dispatcher.tuners.optuna_samplers import Distributions, SamplerContext, make_sampler, random
+from trackside.dispatcher.tuners.tuner import EndState, TrialValue, TriedParameters, suggestion_seed
 
 REDRAWS = 16
 """How often a point that is known already is drawn again; from the second half on by chance alone."""
@@ -36,20 +36,20 @@ def distribution(axis: Axis) -> Any:
             return FloatDistribution(axis.low, axis.high, log=scale == "log")
 
 
-def _values(value: Value) -> list[float]:
+def _values(value: TrialValue) -> list[float]:
     """Gives the numbers that a complete trial is judged by; none if one of them is no number."""
     found = [float(each) for each in (value if isinstance(value, Sequence) else [value]) if each is not None]
     return [] if any(math.isnan(each) for each in found) else found
 
 
-class SearchMemory:
+class OptunaTuner:
     """What a sampler of Optuna knows about one search, held in a study.
 
     Parameters are drawn in the order of their names, those of a sub-space right after their choice.
     """
 
     def __init__(
-        self, space: Space, tuner: Mapping[str, Any], seed: int, directions: Sequence[Direction]
+        self, space: SpaceJson, tuner: Mapping[str, Any], seed: int, directions: Sequence[Direction]
     ) -> None:
         import optuna
 
@@ -62,11 +62,11 @@ class SearchMemory:
         self._study = optuna.create_study(
             storage=self._storage, directions=list(directions), pruner=optuna.pruners.NopPruner()
         )
-        self._known = Known(self._axes)
+        self._known = TriedParameters(self._axes)
         self._ids: list[int] = []
         self._ended: set[int] = set()
         self._taught = False
-        self._generations = Generations()
+        self._generations = GenerationIndex()
 
     def ask(self, number: int) -> dict[str, Any] | None:
         """Suggests the parameters of trial `number`, or None when every point has been suggested.
@@ -96,7 +96,7 @@ class SearchMemory:
         self,
         number: int,
         state: EndState,
-        value: Value = None,
+        value: TrialValue = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; a second end of it, or of an unknown trial, changes nothing.
@@ -190,8 +190,8 @@ class SearchMemory:
         if redraw > REDRAWS // 2 or (redraw and self._name == "qmc"):
             return random(seed)
         several = len(self._study.directions) > 1
-        draw = Draw(number, seed, self._seed, self, self._generations, several)
-        return sampler_of(self._name, self._options, draw)
+        draw = SamplerContext(number, seed, self._seed, self, self._generations, several)
+        return make_sampler(self._name, self._options, draw)
 
     def _walk(self, trial: Any, axes: Axes, prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}

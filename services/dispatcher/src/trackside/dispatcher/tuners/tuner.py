@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from trackside.dispatcher.tuners.axes import Axes, Unfit, inner, point, size
+from trackside.dispatcher.tuners.axes import Axes, NotInSpaceError, inner, point, size
 
-Value = float | Sequence[float] | None
+TrialValue = float | Sequence[float] | None
 """What a trial is judged by: a number, or those of several objectives."""
 EndState = Literal["complete", "pruned", "failed"]
-Key = tuple[Any, ...]
+ParameterKey = tuple[Any, ...]
 
 
 class TunerWaits(Exception):
@@ -26,7 +26,7 @@ def suggestion_seed(search_seed: int, number: int, redraw: int = 0) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
 
 
-class Memory(Protocol):
+class AskTellTuner(Protocol):
     """What a tuner knows of a search. After an exception it is spent: build a new one from the history."""
 
     def ask(self, number: int) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ class Memory(Protocol):
         self,
         number: int,
         state: EndState,
-        value: Value = None,
+        value: TrialValue = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; a second end of it, or of an unknown trial, changes nothing."""
@@ -60,15 +60,15 @@ class Memory(Protocol):
         ...
 
 
-class Known:
+class TriedParameters:
     """The parameters of all trials so far, in the order of their numbers, as the axes have them."""
 
     def __init__(self, axes: Axes) -> None:
         self._axes = axes
         self._size = size(axes)
         self.inner: list[dict[str, Any] | None] = []
-        self._keys: list[Key | None] = []
-        self._seen: Counter[Key] = Counter()
+        self._keys: list[ParameterKey | None] = []
+        self._seen: Counter[ParameterKey] = Counter()
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -86,11 +86,11 @@ class Known:
     def _gap(self, what: str, number: int) -> ValueError:
         return ValueError(f"{what} trial {number} with {len(self)} trials known; recall those between")
 
-    def key(self, parameters: Mapping[str, Any]) -> Key | None:
+    def key(self, parameters: Mapping[str, Any]) -> ParameterKey | None:
         """Gives what equal sets of parameters have in common; None for one that the space doesn't have."""
         try:
             return tuple(inner(self._axes, parameters).values())
-        except Unfit:
+        except NotInSpaceError:
             return None
 
     def has(self, parameters: Mapping[str, Any]) -> bool:
@@ -101,7 +101,7 @@ class Known:
         """Keeps the parameters of a trial, instead of any it had; gives them as the axes have them."""
         try:
             found = inner(self._axes, parameters)
-        except Unfit:
+        except NotInSpaceError:
             found = None
         key = None if found is None else tuple(found.values())
         if number == len(self.inner):
@@ -120,7 +120,7 @@ class Known:
         """Counts parameters from elsewhere as known; gives them as the axes have them, None if they don't."""
         try:
             found = inner(self._axes, parameters)
-        except Unfit:
+        except NotInSpaceError:
             return None
         self._seen[tuple(found.values())] += 1
         return found

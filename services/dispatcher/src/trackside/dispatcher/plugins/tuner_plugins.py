@@ -20,46 +20,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.plugins import entry_points as installed
+from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
-from trackside.dispatcher.tuners.axes import Space, axes_of, unfit
-from trackside.dispatcher.tuners.tuner import EndState, Known, TunerWaits, Value, suggestion_seed
+from trackside.dispatcher.tuners.axes import SpaceJson, axes_of, unfit
+from trackside.dispatcher.tuners.tuner import (
+    EndState,
+    TrialValue,
+    TriedParameters,
+    TunerWaits,
+    suggestion_seed,
+)
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
 """How often a tuner that repeats itself is asked for one trial, each time with another seed."""
 
-Past = dict[str, Any]
+TrialJson = dict[str, Any]
 
 
-class OwnTuner(Protocol):
+class TunerPlugin(Protocol):
     """What a class of the entry-point group is asked."""
 
     def suggest(
-        self, history: Sequence[Past], number: int, seed: int
+        self, history: Sequence[TrialJson], number: int, seed: int
     ) -> Mapping[str, Any] | Literal["wait"] | None:
         """Gives the parameters of trial `number`, None when nothing is left, or "wait"."""
         ...
 
 
-def names() -> frozenset[str]:
+def installed_tuners() -> frozenset[str]:
     """Gives the names of all tuners that were installed when this was first asked."""
-    return installed.names(GROUP)
+    return installed_names(GROUP)
 
 
-class OwnMemory:
+class PluginTuner:
     """One search of a user's tuner: its history, and the checks on what it suggests."""
 
-    def __init__(self, space: Space, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
+    def __init__(self, space: SpaceJson, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
         self._name = tuner["name"]
-        kind = installed.found(GROUP, "tuner", self._name).load()
+        kind = find_entry_point(GROUP, "tuner", self._name).load()
         options = dict(tuner.get("options") or {})
-        self._tuner: OwnTuner = kind(space=dict(space), options=options, direction=direction)
+        self._tuner: TunerPlugin = kind(space=dict(space), options=options, direction=direction)
         self._seed = seed
         self._axes = axes_of(space)
-        self._known = Known(self._axes)
-        self._history: list[Past] = []
-        self._of_trial: list[Past] = []
+        self._known = TriedParameters(self._axes)
+        self._history: list[TrialJson] = []
+        self._of_trial: list[TrialJson] = []
 
     def ask(self, number: int) -> dict[str, Any] | None:
         """Asks the tuner for trial `number`; None when it has nothing left.
@@ -97,7 +103,7 @@ class OwnMemory:
         self,
         number: int,
         state: EndState,
-        value: Value = None,
+        value: TrialValue = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Takes in the end of a trial; that of a pruned one comes with its last report as value."""

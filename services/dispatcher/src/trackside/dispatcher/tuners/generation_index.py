@@ -9,25 +9,25 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-Trial = Any
-Sampler = Any
+OptunaTrial = Any
+OptunaSampler = Any
 
 
-class Generations:
+class GenerationIndex:
     """The completed trials of a study in the order of their numbers, all of them and by generation."""
 
     def __init__(self) -> None:
-        self.completed: list[Trial] = []
-        self._by_number: dict[int, list[Trial]] = defaultdict(list)
+        self.completed: list[OptunaTrial] = []
+        self._by_number: dict[int, list[OptunaTrial]] = defaultdict(list)
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: OptunaTrial) -> None:
         """Takes in a trial that is complete; none is changed after that."""
         insort(self.completed, trial, key=_number)
         for name, value in trial.system_attrs.items():
             if name.endswith(":generation"):
                 insort(self._by_number[value], trial, key=_number)
 
-    def of(self, generation: int) -> list[Trial]:
+    def of(self, generation: int) -> list[OptunaTrial]:
         """Gives the trials of a generation."""
         return list(self._by_number.get(generation, ()))
 
@@ -37,16 +37,16 @@ class Generations:
         return newest if len(self._by_number.get(newest, ())) < size else newest + 1
 
 
-def shorten_cma_es(sampler: Sampler, generations: Generations) -> None:
+def attach_to_cma_es(sampler: OptunaSampler, generations: GenerationIndex) -> None:
     """Has a CMA-ES sampler take what it looks for from the index; the same trials in the same order."""
     sampler._get_trials = lambda study: generations.completed
     sampler._get_solution_trials = lambda trials, generation: generations.of(generation)
 
 
-def shorten_genetic(sampler: Sampler, generations: Generations) -> None:
+def attach_to_genetic(sampler: OptunaSampler, generations: GenerationIndex) -> None:
     """Has a genetic sampler take what it looks for from the index; the same trials in the same order."""
 
-    def trial_generation(study: Any, trial: Trial) -> int:
+    def trial_generation(study: Any, trial: OptunaTrial) -> int:
         key = sampler._get_generation_key()
         found: int | None = trial.system_attrs.get(key)
         if found is None:
@@ -54,9 +54,9 @@ def shorten_genetic(sampler: Sampler, generations: Generations) -> None:
             study._storage.set_trial_system_attr(trial._trial_id, key, found)
         return found
 
-    parents: Callable[[Any, int], Sequence[Trial]] = sampler.get_parent_population
+    parents: Callable[[Any, int], Sequence[OptunaTrial]] = sampler.get_parent_population
 
-    def parent_population(study: Any, generation: int) -> Sequence[Trial]:
+    def parent_population(study: Any, generation: int) -> Sequence[OptunaTrial]:
         attributes = study._storage._studies[study._study_id].system_attrs
         known = attributes.get(f"{sampler._get_parent_cache_key_prefix()}{generation}")
         if known is None:
@@ -68,6 +68,6 @@ def shorten_genetic(sampler: Sampler, generations: Generations) -> None:
     sampler.get_parent_population = parent_population
 
 
-def _number(trial: Trial) -> int:
+def _number(trial: OptunaTrial) -> int:
     number: int = trial.number
     return number

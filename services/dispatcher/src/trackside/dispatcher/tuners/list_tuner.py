@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trackside.dispatcher.tuners.axes import Space, axes_of, point, size
-from trackside.dispatcher.tuners.tuner import EndState, Known, Value, suggestion_seed
+from trackside.dispatcher.tuners.axes import SpaceJson, axes_of, point, size
+from trackside.dispatcher.tuners.tuner import EndState, TrialValue, TriedParameters, suggestion_seed
 
 
-class ListMemory:
+class ListTuner:
     """A list of parameter sets, and how far the trials have come in it; their values teach nothing."""
 
-    def __init__(self, space: Space, listed: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, space: SpaceJson, listed: Iterable[Mapping[str, Any]]) -> None:
         self._listed: Iterator[Mapping[str, Any]] = iter(listed)
-        self._known = Known(axes_of(space))
+        self._known = TriedParameters(axes_of(space))
         self._next: Mapping[str, Any] | None = None
 
     def ask(self, number: int) -> dict[str, Any] | None:
@@ -37,7 +37,7 @@ class ListMemory:
         self,
         number: int,
         state: EndState,
-        value: Value = None,
+        value: TrialValue = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
         """Learns nothing."""
@@ -47,10 +47,10 @@ class ListMemory:
         self._known.learn(parameters)
 
 
-class RepeatingMemory(ListMemory):
+class RepeatingListTuner(ListTuner):
     """A list of parameter sets of which trial n gets the one at place n, whether a trial had it or not."""
 
-    def __init__(self, space: Space, sets: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, space: SpaceJson, sets: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(space, ())
         self._sets = sets
 
@@ -62,7 +62,7 @@ class RepeatingMemory(ListMemory):
         return dict(self._sets[number])
 
 
-def grid(space: Space, seed: int) -> ListMemory:
+def grid_tuner(space: SpaceJson, seed: int) -> ListTuner:
     """Goes through all points of a finite space, in an order that the search's seed gives."""
     import numpy
 
@@ -71,11 +71,11 @@ def grid(space: Space, seed: int) -> ListMemory:
     if points is None:
         raise ValueError("a grid needs a space with an end of points")
     order = numpy.random.RandomState(suggestion_seed(seed, 0)).permutation(points)
-    return ListMemory(space, (point(axes, int(index)) for index in order))
+    return ListTuner(space, (point(axes, int(index)) for index in order))
 
 
-def batch(space: Space, options: Mapping[str, Any]) -> ListMemory:
+def batch_tuner(space: SpaceJson, options: Mapping[str, Any]) -> ListTuner:
     """Goes through the parameter sets that the option `sets` lists, in their order; with `repeats` all."""
     if options.get("repeats"):
-        return RepeatingMemory(space, options["sets"])
-    return ListMemory(space, options["sets"])
+        return RepeatingListTuner(space, options["sets"])
+    return ListTuner(space, options["sets"])

@@ -9,15 +9,23 @@ from typing import Any
 
 from trackside.contracts.refusals import nearest
 from trackside.contracts.search_space import TYPES
-from trackside.dispatcher.tuners.axes import FINITE_TYPES, Space, axes_of, inner, parameters_of, size, unfit
+from trackside.dispatcher.tuners.axes import (
+    FINITE_TYPES,
+    SpaceJson,
+    axes_of,
+    inner,
+    parameters_of,
+    size,
+    unfit,
+)
 from trackside.dispatcher.tuners.options import (
-    Allowed,
-    Count,
+    Boolean,
     Fault,
-    Flag,
+    Fraction,
+    Integer,
+    OneOf,
+    OptionTypes,
     ParameterSets,
-    Part,
-    Word,
     choice_fault,
     remote_name_fault,
 )
@@ -25,65 +33,65 @@ from trackside.dispatcher.tuners.options import (
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000
 EVERY_TYPE = frozenset(TYPES)
-_CROSSOVERS = Word(("uniform", "blxalpha", "spx", "sbx", "vsbx", "undx"))
+_CROSSOVERS = OneOf(("uniform", "blxalpha", "spx", "sbx", "vsbx", "undx"))
 _THREE_PARENTS = frozenset({"spx", "undx"})
-_GENETIC: Allowed = {
-    "population_size": Count(2, 10_000),
-    "mutation_prob": Part(),
-    "crossover_prob": Part(),
-    "swapping_prob": Part(),
+_GENETIC: OptionTypes = {
+    "population_size": Integer(2, 10_000),
+    "mutation_prob": Fraction(),
+    "crossover_prob": Fraction(),
+    "swapping_prob": Fraction(),
     "crossover": _CROSSOVERS,
 }
 
 
 @dataclass(frozen=True)
-class Kind:
+class TunerKind:
     """What one tuner takes: options, types of parameters, sub-spaces or not, one objective or several."""
 
-    options: Allowed = field(default_factory=dict)
+    options: OptionTypes = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
     nested: bool = False
     several: bool = True
 
 
-TUNERS: Mapping[str, Kind] = {
-    "random": Kind(nested=True),
-    "grid": Kind(types=FINITE_TYPES, nested=True),
-    "batch": Kind({"sets": ParameterSets(), "repeats": Flag()}, nested=True),
-    "tpe": Kind(
+TUNERS: Mapping[str, TunerKind] = {
+    "random": TunerKind(nested=True),
+    "grid": TunerKind(types=FINITE_TYPES, nested=True),
+    "batch": TunerKind({"sets": ParameterSets(), "repeats": Boolean()}, nested=True),
+    "tpe": TunerKind(
         {
-            "n_startup_trials": Count(0),
-            "n_ei_candidates": Count(1, 10_000),
-            "multivariate": Flag(),
-            "constant_liar": Flag(),
+            "n_startup_trials": Integer(0),
+            "n_ei_candidates": Integer(1, 10_000),
+            "multivariate": Boolean(),
+            "constant_liar": Boolean(),
         },
         nested=True,
     ),
-    "tpe-multivariate": Kind(
-        {"n_startup_trials": Count(0), "n_ei_candidates": Count(1, 10_000), "constant_liar": Flag()},
+    "tpe-multivariate": TunerKind(
+        {"n_startup_trials": Integer(0), "n_ei_candidates": Integer(1, 10_000), "constant_liar": Boolean()},
         nested=True,
     ),
-    "gp": Kind({"n_startup_trials": Count(1), "deterministic_objective": Flag()}),
-    "cma-es": Kind(
+    "gp": TunerKind({"n_startup_trials": Integer(1), "deterministic_objective": Boolean()}),
+    "cma-es": TunerKind(
         {
-            "n_startup_trials": Count(1),
-            "popsize": Count(5, 10_000),
-            "consider_pruned_trials": Flag(),
-            "use_separable_cma": Flag(),
-            "with_margin": Flag(),
-            "lr_adapt": Flag(),
+            "n_startup_trials": Integer(1),
+            "popsize": Integer(5, 10_000),
+            "consider_pruned_trials": Boolean(),
+            "use_separable_cma": Boolean(),
+            "with_margin": Boolean(),
+            "lr_adapt": Boolean(),
         },
         types=EVERY_TYPE - {"choice"},
         several=False,
     ),
-    "nsga2": Kind(_GENETIC),
-    "nsga3": Kind({**_GENETIC, "dividing_parameter": Count(1, 100)}),
-    "evolution": Kind({"population_size": Count(2, 10_000), "mutation_prob": Part()}),
-    "qmc": Kind({"qmc_type": Word(("sobol", "halton")), "scramble": Flag()}, nested=True),
+    "nsga2": TunerKind(_GENETIC),
+    "nsga3": TunerKind({**_GENETIC, "dividing_parameter": Integer(1, 100)}),
+    "evolution": TunerKind({"population_size": Integer(2, 10_000), "mutation_prob": Fraction()}),
+    "qmc": TunerKind({"qmc_type": OneOf(("sobol", "halton")), "scramble": Boolean()}, nested=True),
 }
 
 
-def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
+def check_tuner(space: SpaceJson, tuner: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
     """Finds why this tuner can't search this space: a JSON path and a message, or None if it can.
 
     `own` are the names of tuners that are installed beside ours; their options are for them to judge.
@@ -101,13 +109,13 @@ def problem(space: Space, tuner: Mapping[str, object], own: Collection[str] = ()
     return _type_fault(space, name) or _special_fault(space, name, options)
 
 
-def can_search(kind: Kind, parameter: Mapping[str, Any]) -> bool:
+def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
     """Says whether a tuner can search a parameter; a choice of one value needs no searching."""
     values: list[Any] = parameter.get("values") or []
     return parameter["type"] in kind.types or (len(values) == 1 and not isinstance(values[0], Mapping))
 
 
-def _space_fault(space: Space) -> Fault | None:
+def _space_fault(space: SpaceJson) -> Fault | None:
     found = list(parameters_of(space))
     for path, parameter in found:
         if parameter.get("type") not in TYPES:
@@ -122,7 +130,7 @@ def _space_fault(space: Space) -> Fault | None:
     return None
 
 
-def _type_fault(space: Space, name: str) -> Fault | None:
+def _type_fault(space: SpaceJson, name: str) -> Fault | None:
     kind = TUNERS[name]
     for path, parameter in parameters_of(space):
         if not can_search(kind, parameter):
@@ -141,7 +149,7 @@ def _type_fault(space: Space, name: str) -> Fault | None:
     return None
 
 
-def _special_fault(space: Space, name: str, options: Mapping[str, Any]) -> Fault | None:
+def _special_fault(space: SpaceJson, name: str, options: Mapping[str, Any]) -> Fault | None:
     match name:
         case "grid":
             points = size(axes_of(space))
@@ -163,7 +171,7 @@ def _special_fault(space: Space, name: str, options: Mapping[str, Any]) -> Fault
     return None
 
 
-def _sets_fault(space: Space, options: Mapping[str, Any]) -> Fault | None:
+def _sets_fault(space: SpaceJson, options: Mapping[str, Any]) -> Fault | None:
     if "sets" not in options:
         return (
             "$.tuner.options.sets",

@@ -10,21 +10,21 @@ import structlog
 
 from trackside.contracts.searches import Suggester
 from trackside.dispatcher.advice.advisor_process import (
+    AdvisorClosed,
+    AdvisorError,
+    AdvisorProcess,
     HistoryItem,
-    Lane,
-    LaneClosed,
-    LaneError,
-    Setup,
-    TunerLane,
+    SearchSetup,
+    TunerClient,
 )
-from trackside.dispatcher.advice.assessments import Judging
+from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.backlog import measure
-from trackside.dispatcher.advice.remote_tuners import Remote
+from trackside.dispatcher.advice.remote_tuners import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions import trial_reuse as handing_on
 from trackside.dispatcher.decisions.react import Answer
-from trackside.dispatcher.tuners.catalogue import TUNERS
+from trackside.dispatcher.tuners.builtin_tuners import TUNERS
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.objectives import directions_of
 from trackside.domain.search import Search
@@ -42,12 +42,12 @@ log = structlog.get_logger("trackside.dispatcher")
 class _Advised:
     """What is remembered beside the state of one search; all of it can be made again from the state."""
 
-    setup: Setup
+    setup: SearchSetup
     tuner_past: TunerHistory = field(default_factory=TunerHistory)
     asking: bool = False
 
 
-class Advice:
+class AdviceLoop:
     """The lanes, and which questions are open. `ready` is called when an answer waits in `answers`.
 
     Users' tuners and assessors have lanes of their own, so that a slow or hanging one holds back no search of
@@ -56,21 +56,21 @@ class Advice:
 
     def __init__(
         self,
-        tuner: Lane,
-        assessor: Lane,
+        tuner: AdvisorProcess,
+        assessor: AdvisorProcess,
         background: Background,
-        own_tuner: Lane | None = None,
-        own_assessor: Lane | None = None,
-        remote: Remote | None = None,
+        own_tuner: AdvisorProcess | None = None,
+        own_assessor: AdvisorProcess | None = None,
+        remote: RemoteAdvisors | None = None,
     ) -> None:
         self.lanes = [lane for lane in (tuner, assessor, own_tuner, own_assessor) if lane is not None]
         for lane in self.lanes:
             lane.on_change = self._changed
-        self._tuner = TunerLane(tuner)
-        self._own_tuner = self._tuner if own_tuner is None else TunerLane(own_tuner)
+        self._tuner = TunerClient(tuner)
+        self._own_tuner = self._tuner if own_tuner is None else TunerClient(own_tuner)
         self._assessor = assessor
         self._remote = remote
-        self._judging = Judging(
+        self._judging = AssessmentLoop(
             assessor, background, self._answer, own_assessor, None if remote is None else remote.assessors
         )
         self._searches: dict[str, _Advised] = {}
@@ -134,7 +134,7 @@ class Advice:
         await self._tuner.lane.start()
         await self._assessor.start()
 
-    def _lane(self, search: Search) -> TunerLane:
+    def _lane(self, search: Search) -> TunerClient:
         return self._tuner if search.spec.tuner.name in TUNERS else self._own_tuner
 
     def _known(self, search: Search) -> _Advised:
@@ -160,11 +160,11 @@ class Advice:
         try:
             with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
                 answer = await self._asked(search, known.setup, past, number, by_chance)
-        except LaneClosed:
+        except AdvisorClosed:
             return
         except TunerWaits:
             events = decide.deferred(search, number, seen)
-        except LaneError as error:
+        except AdvisorError as error:
             log.warning("tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error))
             events = decide.failed(search, number, seen, f"tuner_{error.code}", str(error), error.traceback)
         else:
@@ -179,7 +179,7 @@ class Advice:
         self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
 
     def _asked(
-        self, search: Search, setup: Setup, past: list[HistoryItem], number: int, by_chance: bool
+        self, search: Search, setup: SearchSetup, past: list[HistoryItem], number: int, by_chance: bool
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Asks the search's tuner, or our random one in its place, which keeps a past of its own."""
         if by_chance:
@@ -195,7 +195,7 @@ class Advice:
             await self._tuner.forget(_by_chance(search_id))
             await self._own_tuner.forget(search_id)
             await self._judging.forget(search_id)
-        except LaneError:
+        except AdvisorError:
             log.debug("an advisor was gone before it could forget", stream=search_id)
 
     def _answer(self, stream_id: str, answer: Answer) -> None:
@@ -203,7 +203,7 @@ class Advice:
         if self.ready is not None:
             self.ready()
 
-    def _changed(self, lane: Lane) -> None:
+    def _changed(self, lane: AdvisorProcess) -> None:
         """Shows how much waits in a lane, and has it told when that is much, or no longer."""
         measure(lane)
         if any(one.backlog for one in self.lanes):

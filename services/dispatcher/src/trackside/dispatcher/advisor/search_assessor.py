@@ -12,23 +12,20 @@ from typing import Any
 from trackside.contracts.advice import FAILURES_MAX
 from trackside.contracts.searches import Direction, TrialStatus
 from trackside.dispatcher.assessors.stopping_rules import (
-    Course,
+    LearningCurve,
     Patient,
     Percentile,
-    Rule,
+    StoppingRule,
     Threshold,
     Wilcoxon,
 )
-from trackside.dispatcher.assessors.successive_halving import Halving, Hyperband
+from trackside.dispatcher.assessors.successive_halving import Hyperband, SuccessiveHalving
 from trackside.dispatcher.plugins.user_errors import described
-
-Row = tuple[int, int | str | None, float | str | None]
-"""What happened to a trial: (trial, step, value) for a report, (trial, None, None) for a new attempt, and
-(trial, status, value) for its end."""
+from trackside.domain.past import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class StoppingRuleFailure:
     """What a rule raised upon the report in row `rows` of the past; `failure` counts those in a row."""
 
     rows: int
@@ -39,7 +36,7 @@ class Failure:
     traceback: str
 
 
-class Assessment:
+class SearchAssessor:
     """The trials of one search as its assessor knows them.
 
     A report is judged as it is taken in. A trial that was found hopeless stays so until its attempt ends:
@@ -49,12 +46,12 @@ class Assessment:
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         self._rule = rule_of(assessor, direction, seed)
-        self._running: dict[int, Course] = {}
+        self._running: dict[int, LearningCurve] = {}
         self._ended: set[int] = set()
         self._hopeless: dict[int, int] = {}
         self._rows = 0
         self._in_a_row = 0
-        self.failures: list[Failure] = []
+        self.failures: list[StoppingRuleFailure] = []
 
     def take(self, rows: Iterable[Row]) -> list[tuple[int, int]]:
         """Takes in rows; gives each running trial that is hopeless, and the place of the row that said so."""
@@ -70,51 +67,51 @@ class Assessment:
         return sorted(self._hopeless.items())
 
     def _report(self, trial: int, step: int, value: float | str | None) -> None:
-        course = self._running.get(trial)
-        if course is None:
-            course = self._running[trial] = Course(trial)
-        if course.step is not None and step <= course.step:
+        curve = self._running.get(trial)
+        if curve is None:
+            curve = self._running[trial] = LearningCurve(trial)
+        if curve.step is not None and step <= curve.step:
             return
-        course.earlier, course.step = course.step, step
-        course.newest = math.nan if value is None else float(value)
-        if math.isfinite(course.newest):
-            course.steps.append(step)
-            course.values.append(course.newest)
-            course.low = min(course.low, course.newest)
-            course.high = max(course.high, course.newest)
-        if trial not in self._hopeless and self._judged(course):
+        curve.earlier, curve.step = curve.step, step
+        curve.newest = math.nan if value is None else float(value)
+        if math.isfinite(curve.newest):
+            curve.steps.append(step)
+            curve.values.append(curve.newest)
+            curve.low = min(curve.low, curve.newest)
+            curve.high = max(curve.high, curve.newest)
+        if trial not in self._hopeless and self._judged(curve):
             self._hopeless[trial] = self._rows
 
-    def _judged(self, course: Course) -> bool:
+    def _judged(self, curve: LearningCurve) -> bool:
         try:
-            verdict = self._rule.hopeless(course)
+            verdict = self._rule.should_stop(curve)
         except Exception as error:  # noqa: BLE001  (a user's assessor may raise anything)
             self._in_a_row += 1
             if len(self.failures) < FAILURES_MAX:
                 self.failures.append(
-                    Failure(self._rows + 1, course.number, self._in_a_row, **described(error))
+                    StoppingRuleFailure(self._rows + 1, curve.number, self._in_a_row, **described(error))
                 )
             return False
         self._in_a_row = 0
         return verdict
 
     def _restart(self, trial: int) -> None:
-        course = self._running.pop(trial, None)
-        if course is not None:
-            self._rule.restarted(course)
+        curve = self._running.pop(trial, None)
+        if curve is not None:
+            self._rule.on_restarted(curve)
         self._hopeless.pop(trial, None)
 
     def _end(self, trial: int, status: str, value: float | str | None) -> None:
         self._ended.add(trial)
         self._hopeless.pop(trial, None)
-        course = self._running.pop(trial, None) or Course(trial)
+        curve = self._running.pop(trial, None) or LearningCurve(trial)
         if status == TrialStatus.SUCCEEDED and isinstance(value, int | float):
-            self._rule.completed(course, float(value))
+            self._rule.on_completed(curve, float(value))
         else:
-            self._rule.over(course, status)
+            self._rule.on_ended(curve, status)
 
 
-def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Rule:
+def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> StoppingRule:
     """Makes the rule of an assessor's spec: ours, or an installed one; raises ValueError if there is none.
 
     A user's assessor may raise anything.
@@ -126,7 +123,7 @@ def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Rul
         case "percentile":
             return Percentile(direction, **options)
         case "successive-halving" | "asha":
-            return Halving(direction, **options)
+            return SuccessiveHalving(direction, **options)
         case "hyperband":
             return Hyperband(direction, seed, **options)
         case "threshold":
@@ -143,6 +140,6 @@ def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Rul
 
             return CurveFitting(direction, **options)
         case _:
-            from trackside.dispatcher.plugins.assessors import OwnRule
+            from trackside.dispatcher.plugins.assessor_plugins import PluginStoppingRule
 
-            return OwnRule(assessor, direction, seed)
+            return PluginStoppingRule(assessor, direction, seed)

@@ -16,57 +16,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from trackside.contracts.searches import Direction, TrialStatus
-from trackside.dispatcher.assessors.stopping_rules import Course
-from trackside.dispatcher.plugins import entry_points as installed
+from trackside.dispatcher.assessors.stopping_rules import LearningCurve
+from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
 
 GROUP = "trackside.assessors"
 
-Told = dict[str, Any]
+TrialReports = dict[str, Any]
 
 
-class OwnAssessor(Protocol):
+class AssessorPlugin(Protocol):
     """What a class of the entry-point group is asked."""
 
-    def hopeless(self, trial: Told, ended: Sequence[Told]) -> bool:
+    def hopeless(self, trial: TrialReports, ended: Sequence[TrialReports]) -> bool:
         """Says whether a trial is to be stopped upon its newest report."""
         ...
 
 
-def names() -> frozenset[str]:
+def installed_assessors() -> frozenset[str]:
     """Gives the names of all assessors that were installed when this was first asked."""
-    return installed.names(GROUP)
+    return installed_names(GROUP)
 
 
-class OwnRule:
+class PluginStoppingRule:
     """A user's assessor as the rule of one search."""
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         self._name = assessor["name"]
-        kind = installed.found(GROUP, "assessor", self._name).load()
+        kind = find_entry_point(GROUP, "assessor", self._name).load()
         options = dict(assessor.get("options") or {})
-        self._assessor: OwnAssessor = kind(options=options, direction=direction, seed=seed)
-        self._ended: list[Told] = []
+        self._assessor: AssessorPlugin = kind(options=options, direction=direction, seed=seed)
+        self._ended: list[TrialReports] = []
 
-    def hopeless(self, course: Course) -> bool:
+    def should_stop(self, curve: LearningCurve) -> bool:
         """Asks the user's assessor; raises NonsenseError unless it says yes or no, and what that raises."""
-        trial = {**_told(course), "newest": course.newest}
+        trial = {**_told(curve), "newest": curve.newest}
         said = self._assessor.hopeless(trial, list(self._ended))
         if not isinstance(said, bool):
             raise NonsenseError(f"assessor {self._name} said {said!r:.200} of a trial, not True or False")
         return said
 
-    def completed(self, course: Course, value: float) -> None:
+    def on_completed(self, curve: LearningCurve, value: float) -> None:
         """Remembers a trial that succeeded."""
-        self._ended.append({**_told(course), "status": TrialStatus.SUCCEEDED.value, "value": value})
+        self._ended.append({**_told(curve), "status": TrialStatus.SUCCEEDED.value, "value": value})
 
-    def over(self, course: Course, state: str) -> None:
+    def on_ended(self, curve: LearningCurve, state: str) -> None:
         """Remembers a trial that ended in another way."""
-        self._ended.append({**_told(course), "status": str(state), "value": None})
+        self._ended.append({**_told(curve), "status": str(state), "value": None})
 
-    def restarted(self, course: Course) -> None:
-        """Forgets an attempt with its course."""
+    def on_restarted(self, curve: LearningCurve) -> None:
+        """Forgets an attempt with its curve."""
 
 
-def _told(course: Course) -> Told:
-    return {"number": course.number, "steps": list(course.steps), "values": list(course.values)}
+def _told(curve: LearningCurve) -> TrialReports:
+    return {"number": curve.number, "steps": list(curve.steps), "values": list(curve.values)}

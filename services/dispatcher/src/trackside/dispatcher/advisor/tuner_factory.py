@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.plugins import tuners as own_tuners
-from trackside.dispatcher.tuners import enumerated as listed
-from trackside.dispatcher.tuners.axes import Space
-from trackside.dispatcher.tuners.catalogue import TUNERS
-from trackside.dispatcher.tuners.optuna_tuner import SearchMemory
-from trackside.dispatcher.tuners.tuner import Memory
+from trackside.dispatcher.plugins.tuner_plugins import PluginTuner
+from trackside.dispatcher.tuners.axes import SpaceJson
+from trackside.dispatcher.tuners.builtin_tuners import TUNERS
+from trackside.dispatcher.tuners.list_tuner import batch_tuner, grid_tuner
+from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner
+from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 
-def opened(
-    space: Space,
+def make_tuner(
+    space: SpaceJson,
     tuner: Mapping[str, Any],
     seed: int,
     direction: Direction,
     directions: Sequence[Direction] = (),
-) -> Memory:
+) -> AskTellTuner:
     """Opens an empty memory for a search: of one of our tuners, else of an installed one.
 
     `directions` are those of several objectives, which an installed one isn't asked for.
@@ -27,9 +27,9 @@ def opened(
     """
     name, options = tuner["name"], tuner.get("options") or {}
     if name == "grid":
-        return listed.grid(space, seed)
+        return grid_tuner(space, seed)
     if name == "batch":
-        return listed.batch(space, options)
+        return batch_tuner(space, options)
     if name not in TUNERS:
-        return own_tuners.OwnMemory(space, tuner, seed, direction)
-    return SearchMemory(space, tuner, seed, directions or (direction,))
+        return PluginTuner(space, tuner, seed, direction)
+    return OptunaTuner(space, tuner, seed, directions or (direction,))

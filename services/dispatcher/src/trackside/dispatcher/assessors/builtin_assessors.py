@@ -7,53 +7,53 @@ from collections.abc import Collection, Mapping
 from itertools import combinations
 
 from trackside.dispatcher.tuners.options import (
-    Allowed,
-    Chosen,
-    Count,
     Either,
     Fault,
+    Fraction,
+    Integer,
     Number,
-    Part,
-    Word,
+    OneOf,
+    OptionTypes,
+    WrappedAssessor,
     choice_fault,
     remote_name_fault,
 )
 
-_PACE: Allowed = {"n_warmup_steps": Count(0), "interval_steps": Count(1)}
-_YARDSTICK: Allowed = {**_PACE, "n_startup_trials": Count(0), "n_min_trials": Count(1)}
-_AUTO = Word(("auto",))
-_HALVING: Allowed = {
-    "min_resource": Either(Count(1), _AUTO),
-    "reduction_factor": Count(2, 1_000),
-    "min_early_stopping_rate": Count(0, 100),
-    "bootstrap_count": Count(0),
+_PACE: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
+_YARDSTICK: OptionTypes = {**_PACE, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}
+_AUTO = OneOf(("auto",))
+_HALVING: OptionTypes = {
+    "min_resource": Either(Integer(1), _AUTO),
+    "reduction_factor": Integer(2, 1_000),
+    "min_early_stopping_rate": Integer(0, 100),
+    "bootstrap_count": Integer(0),
 }
-ASSESSORS: Mapping[str, Allowed] = {
+ASSESSORS: Mapping[str, OptionTypes] = {
     "median": _YARDSTICK,
     "percentile": {**_YARDSTICK, "percentile": Number(0, 100)},
     "successive-halving": _HALVING,
     "asha": _HALVING,
     "hyperband": {
-        "min_resource": Count(1),
-        "max_resource": Either(Count(1, 1_000_000_000), _AUTO),
-        "reduction_factor": Count(2, 1_000),
-        "bootstrap_count": Count(0),
+        "min_resource": Integer(1),
+        "max_resource": Either(Integer(1, 1_000_000_000), _AUTO),
+        "reduction_factor": Integer(2, 1_000),
+        "bootstrap_count": Integer(0),
     },
     "threshold": {**_PACE, "lower": Number(), "upper": Number()},
-    "patient": {"patience": Count(0), "min_delta": Number(0), "wrapped": Chosen()},
-    "wilcoxon": {"p_threshold": Part(), "n_startup_steps": Count(0)},
+    "patient": {"patience": Integer(0), "min_delta": Number(0), "wrapped": WrappedAssessor()},
+    "wilcoxon": {"p_threshold": Fraction(), "n_startup_steps": Integer(0)},
     "curve-fitting": {
-        "epochs": Count(1, 1_000_000_000),
-        "start_step": Count(3),
-        "threshold": Part(),
-        "gap": Count(1),
+        "epochs": Integer(1, 1_000_000_000),
+        "start_step": Integer(3),
+        "threshold": Fraction(),
+        "gap": Integer(1),
     },
 }
 """The options that each may have; `asha` is another name of `successive-halving`."""
 _REQUIRED = {"percentile": "percentile", "patient": "patience", "curve-fitting": "epochs"}
 
 
-def problem(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
+def check_assessor(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
     """Finds what is wrong with an assessor's name or options: a JSON path and a message, or None.
 
     `own` are the names of assessors that are installed beside ours; their options are for them to judge, as
@@ -63,10 +63,10 @@ def problem(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault 
         return remote_name_fault("$.assessor", assessor.get("name"))
     if assessor.get("name") in own and assessor.get("name") not in ASSESSORS:
         return None
-    return _problem("$.assessor", assessor, own)
+    return _check_assessor("$.assessor", assessor, own)
 
 
-def _problem(path: str, assessor: Mapping[str, object], own: Collection[str]) -> Fault | None:
+def _check_assessor(path: str, assessor: Mapping[str, object], own: Collection[str]) -> Fault | None:
     fault = choice_fault(path.removeprefix("$."), assessor, ASSESSORS, also=own, called="assessor")
     if fault:
         return fault
@@ -110,4 +110,4 @@ def _wrapped_fault(path: str, wrapped: object) -> Fault | None:
     assert isinstance(wrapped, Mapping)
     if wrapped.get("name") == "patient":
         return f"{path}.name", "patient wraps another assessor, not itself"
-    return _problem(path, wrapped, ())
+    return _check_assessor(path, wrapped, ())
