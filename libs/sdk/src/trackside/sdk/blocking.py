@@ -4,16 +4,14 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
+from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.publication import Accepted, Pong, Publication, Refused
-
-if TYPE_CHECKING:
-    from trackside.sdk.client import Client
 
 Got = TypeVar("Got")
 
@@ -21,7 +19,7 @@ Got = TypeVar("Got")
 class BlockingClient:
     """A Client whose calls block; may be used from several threads, and inside a notebook."""
 
-    def __init__(self, make: "Callable[[], Client]") -> None:
+    def __init__(self, make: Callable[[], AsyncClient]) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="trackside-client", daemon=True)
         self._thread.start()
