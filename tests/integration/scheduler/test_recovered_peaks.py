@@ -7,11 +7,10 @@ import pytest
 from tests.integration.projections.following import TOPICS, all_kept, running
 from tests.unit.projections.histories import History, small
 from trackside.domain.streams import Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.recovery import recover
+from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.owners import OWNERS
 from trackside.projections.peaks import Peak, newest_peaks
 from trackside.projections.reads import reads
@@ -39,8 +38,8 @@ async def rows(history: History, database: str) -> AsyncIterator[str]:
 
 
 def scheduler(history: History, streams: Streams, peaks: Peaks | None = None) -> Scheduler:
-    writer = RecordWriter("scheduler", "1")
-    return Scheduler(history.log, TOPICS, writer, streams, Background(), SchedulerSettings(), peaks)
+    service = ServiceContext.on(history.log, TOPICS, "scheduler")
+    return Scheduler(service, streams, SchedulerSettings(), peaks)
 
 
 async def learned_by(history: History) -> Peaks:

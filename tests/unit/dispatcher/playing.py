@@ -26,14 +26,13 @@ from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProces
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
-from trackside.telemetry.health import Health
 
 TOPICS = Topics(event_partitions=1)
 EVENTS = (TOPICS.events.name, 0)
@@ -104,25 +103,21 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 @asynccontextmanager
 async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> AsyncIterator[None]:
     """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
-    background, writer, stop = Background(), RecordWriter("dispatcher", "1"), asyncio.Event()
-    advice = AdviceLoop(LocalLane(), LocalLane(), background, own)
-    service = Dispatcher(log, TOPICS, writer, Streams(), advice, background)
+    service = ServiceContext.on(log, TOPICS, "dispatcher")
+    advice = AdviceLoop(LocalLane(), LocalLane(), service.background, own)
     reactor = Reactor(
-        log,
-        writer,
         service,
+        Dispatcher(service, Streams(), advice),
         starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
         raw=await from_start(log, TOPICS.commands),
         partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},
-        health=Health("dispatcher"),
-        background=background,
     )
     advice.ready = reactor.wake
-    running = asyncio.create_task(reactor.run(stop))
+    running = asyncio.create_task(reactor.run())
     try:
         yield
     finally:
-        stop.set()
+        service.stop.set()
         await running
         if own is not None:
             await own.close()

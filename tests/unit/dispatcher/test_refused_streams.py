@@ -15,11 +15,10 @@ from trackside.contracts.message import Envelope, Event, Message, Record
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain.streams import MAX_IDLE_IN_MEMORY, Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.log import Entry
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.spill import SpillStore
 
 FACTS = Facts(now_ms=1, busy=lambda topic, stream: False)
@@ -34,10 +33,9 @@ class Loop:
 
     def __init__(self) -> None:
         self.streams = Streams(spilled=SpillStore())
-        self._writer = RecordWriter("dispatcher", "1")
-        self.dispatcher = Dispatcher(
-            MemoryLog(), TOPICS, self._writer, self.streams, Listening(), Background()
-        )
+        service = ServiceContext.on(MemoryLog(), TOPICS, "dispatcher")
+        self._writer = service.writer
+        self.dispatcher = Dispatcher(service, self.streams, Listening())
         self._read = 0
         self._ends = [0] * TOPICS.events.partitions
 

@@ -8,14 +8,12 @@ import pytest
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
-from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Decision, Facts, Reactor
-from trackside.eventlog.record_writer import RecordWriter
-from trackside.telemetry.health import Health
+from trackside.eventlog.service_context import ServiceContext
 
 TOPIC = Topics(event_partitions=2).events
 GOAL = 20
@@ -75,29 +73,27 @@ class Faulty(MemoryLog):
         return appended
 
 
-def reactor(log: MemoryLog, decider: CountingUp, instance: str, background: Background) -> Reactor:
+def reactor(service: ServiceContext, decider: CountingUp) -> Reactor:
     return Reactor(
-        log,
-        RecordWriter("dispatcher", instance),
+        service,
         decider,
         starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
         raw={},
         partitions={TOPIC.name: TOPIC.partitions},
-        health=Health("dispatcher"),
-        background=background,
     )
 
 
 async def run(log: MemoryLog, instances: int) -> list[CountingUp]:
     await log.ensure([TOPIC])
-    stop = asyncio.Event()
-    deciders = [CountingUp(asyncio.Event()) for _ in range(instances)]
+    services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]
+    deciders = [CountingUp(asyncio.Event()) for _ in services]
     running = [
-        asyncio.create_task(reactor(log, decider, str(at), Background()).run(stop))
-        for at, decider in enumerate(deciders)
+        asyncio.create_task(reactor(service, decider).run())
+        for service, decider in zip(services, deciders, strict=True)
     ]
     await asyncio.gather(*(decider.done.wait() for decider in deciders))
-    stop.set()
+    for service in services:
+        service.stop.set()
     await asyncio.gather(*running)
     return deciders
 
@@ -135,15 +131,14 @@ async def test_nothing_is_decided_before_the_log_was_folded_to_its_end() -> None
     assert late.folded == list(range(GOAL))
 
 
-async def test_an_error_beside_the_loop_ends_it() -> None:
+async def test_an_error_in_the_background_ends_the_loop() -> None:
     log = MemoryLog()
     await log.ensure([TOPIC])
-    background = Background()
+    service = ServiceContext.on(log, Topics(), "dispatcher")
 
     async def fail() -> None:
-        raise RuntimeError("beside the loop")
+        raise RuntimeError("in the background")
 
-    background.spawn(fail())
-    running = reactor(log, CountingUp(asyncio.Event()), "1", background)
-    with pytest.raises(RuntimeError, match="beside the loop"):
-        await running.run(asyncio.Event())
+    service.background.spawn(fail())
+    with pytest.raises(RuntimeError, match="in the background"):
+        await reactor(service, CountingUp(asyncio.Event())).run()

@@ -1,6 +1,5 @@
 """A service that starts while the log is silent for a moment waits for it, at each of its first questions."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
@@ -8,14 +7,11 @@ import pytest
 
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog import retry, serving
-from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.memory import MemoryLog
-from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.recovery import Recovered, recover
-from trackside.eventlog.serving import Service, from_end, from_start, until_fit
-from trackside.eventlog.settings import StackSettings
-from trackside.telemetry.health import Health
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_end, from_start, until_fit
 
 TOPIC = Topics(event_partitions=2).events
 
@@ -74,9 +70,8 @@ async def log() -> Faltering:
     return log
 
 
-def service(log: MemoryLog) -> Service:
-    health, writer = Health("dispatcher"), RecordWriter("dispatcher", "1")
-    return Service(log, writer, StackSettings(), health, Background(), asyncio.Event())
+def service(log: MemoryLog) -> ServiceContext:
+    return ServiceContext.on(log, Topics(), "dispatcher")
 
 
 async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> None:

@@ -17,11 +17,10 @@ from trackside.contracts.message import Event, Message
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.reactor import Facts
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -34,10 +33,8 @@ class Driven:
 
     def __init__(self) -> None:
         self.log = MemoryLog()
-        self.background = Background()
-        writer = RecordWriter("scheduler", "1")
-        settings = SchedulerSettings()
-        self.scheduler = Scheduler(self.log, TOPICS, writer, Streams(), self.background, settings)
+        self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
+        self.scheduler = Scheduler(self.service, Streams(), SchedulerSettings())
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event) -> None:
@@ -55,7 +52,7 @@ class Driven:
         device = TOPICS.device("w1", "cpu-0")
         await self.log.ensure([TOPICS.heartbeats, device])
         self.scheduler.act(FACTS)
-        await asyncio.gather(*self.background._tasks)
+        await asyncio.gather(*self.service.background._tasks)
         reader = self.log.reader({(device.name, 0): 0})
         entries = await reader.read(0.0)
         return [record.message for entry in entries if (record := decode(entry)) is not None]

@@ -8,14 +8,14 @@ import pytest
 
 from tests.unit.eventlog.test_reactor import TOPIC, CountingUp
 from trackside.contracts.searches import SearchExhausted
-from trackside.eventlog.background import Background
+from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import Moment, forward, monotonic_s, now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.simulation.virtual.log import VirtualLog, Weather
 from trackside.simulation.virtual.loop import EPOCH_MS, Process, VirtualLoop
-from trackside.telemetry.health import Health
 
 
 @pytest.fixture
@@ -109,17 +109,14 @@ def turns_beside_a_busy_log(loop: VirtualLoop, standby: bool) -> int:
 
     async def run() -> None:
         reactor = Reactor(
-            log,
-            RecordWriter("scheduler", "1"),
+            ServiceContext.on(log, Topics(), "scheduler"),
             decider,
             starts={(TOPIC.name, 0): 0, (TOPIC.name, 1): 0},
             raw={},
             partitions={TOPIC.name: 2},
-            health=Health("scheduler"),
-            background=Background(),
             standby=standby,
         )
-        await reactor.run(asyncio.Event())
+        await reactor.run()
 
     async def write() -> None:
         for number in range(100):

@@ -17,16 +17,14 @@ import structlog
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
 from trackside.eventlog import clock
-from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.inbox import Inbox
-from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader, TopicPartition
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.log import Appended, Entry, Outgoing, Reader, TopicPartition
 from trackside.eventlog.retry import retry_until_reachable
+from trackside.eventlog.service_context import ServiceContext
 from trackside.telemetry import context
-from trackside.telemetry.health import Health
 from trackside.telemetry.metrics import counter, histogram
 
 log = structlog.get_logger("trackside.eventlog")
@@ -121,39 +119,37 @@ class Reactor:
     """Drives one decider over the log.
 
     `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
-    `partitions` gives the number of partitions of each topic that is written to. An error of any work in
-    `background` ends the loop. `decoded` reads an entry of ours. `ready` is set when it decides.
+    `partitions` holds the number of partitions of each topic that is written to. `decoded` reads an entry of
+    ours. An error of any background task of the service ends the loop. `ready` is set once it decides.
     """
 
     def __init__(
         self,
-        log: Log,
-        writer: RecordWriter,
+        service: ServiceContext,
         decider: Decider,
         *,
         starts: Mapping[TopicPartition, int],
         raw: Mapping[TopicPartition, int],
         partitions: Mapping[str, int],
-        health: Health,
-        background: Background,
         standby: bool = False,
         decoded: Callable[[Entry], Record | None] = decode,
     ) -> None:
-        self._log = log
+        self._log = service.log
         self._decoded = decoded
-        self._writer = writer
+        self._writer = service.writer
         self._decider = decider
         self._positions = {**starts, **raw}
         self._raw = frozenset(place[0] for place in raw)
         self._partitions = partitions
-        self._health = health
+        self._health = service.health
         self._standby = standby
         self.ready = asyncio.Event()
         self._goals: dict[TopicPartition, int] | None = None
         self._partition_writers: dict[TopicPartition, _PartitionWriter] = {}
         self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
-        background.alarm = self.wake
-        self._background = background
+        self._stop = service.stop
+        self._background = service.background
+        self._background.alarm = self.wake
         self._last_record_s = monotonic_s()
         self._time = clock.Moment(now_ms(), self._last_record_s)
 
@@ -162,16 +158,16 @@ class Reactor:
         if not self._inbox:
             self._inbox.add(None)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop` is set; raises what makes it impossible to go on."""
+    async def run(self) -> None:
+        """Runs until the service is told to stop; raises what makes it impossible to go on."""
         reader = self._log.reader(self._positions)
         self._background.spawn(self._pump(reader))
-        self._background.spawn(self._when_set(stop))
+        self._background.spawn(self._when_stopped())
         started = monotonic_s()
         try:
             self._goals = await self._ends()
             self.wake()
-            while not stop.is_set():
+            while not self._stop.is_set():
                 await self._turn()
                 if not self._health.ready and self._caught_up():
                     histogram("trackside.eventlog.recovery.seconds").observe(monotonic_s() - started)
@@ -373,6 +369,6 @@ class Reactor:
         for topic in {place[0] for place in self._positions}:
             self._health.set_lag(topic, 0.0)
 
-    async def _when_set(self, stop: asyncio.Event) -> None:
-        await stop.wait()
+    async def _when_stopped(self) -> None:
+        await self._stop.wait()
         await self._inbox.put(None)

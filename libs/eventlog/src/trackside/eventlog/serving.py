@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -15,6 +14,7 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
+from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.settings import StackSettings
 from trackside.telemetry.health import Health, serve
 from trackside.telemetry.setup import configure
@@ -24,19 +24,7 @@ logger = structlog.get_logger("trackside.eventlog")
 RETRY_S = 0.2
 
 
-@dataclass(slots=True)
-class Service:
-    """What a running service process has: its log, its name in what it writes, and when to stop."""
-
-    log: Log
-    writer: RecordWriter
-    settings: StackSettings
-    health: Health
-    background: Background
-    stop: asyncio.Event
-
-
-def run_service(role: str, settings: StackSettings, run: Callable[[Service], Awaitable[None]]) -> None:
+def run_service(role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]]) -> None:
     """Runs a service until SIGTERM or SIGINT; exits with 1, saying why, if it can't go on."""
     telemetry = configure(role, instance=settings.instance)
     try:
@@ -50,7 +38,7 @@ def run_service(role: str, settings: StackSettings, run: Callable[[Service], Awa
         telemetry.shutdown()
 
 
-async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awaitable[None]]) -> None:
+async def _run(role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -63,13 +51,14 @@ async def _run(role: str, settings: StackSettings, run: Callable[[Service], Awai
     ):
         logger.info("service started", service=role, health_port=port)
         writer = RecordWriter(role, settings.instance)
+        service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
         try:
-            await run(Service(log, writer, settings, health, background, stop))
+            await run(service)
         finally:
             await background.close()
 
 
-async def until_fit(service: Service, topics: list[Topic]) -> bool:
+async def until_fit(service: ServiceContext, topics: list[Topic]) -> bool:
     """Waits for the broker, then checks the topics; False if the service is to stop before that.
 
     Raises PreflightError when a topic is missing or forgets too early.

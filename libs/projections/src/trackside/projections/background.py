@@ -2,13 +2,13 @@
 
 import structlog
 
-from trackside.eventlog.serving import Service
+from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.runner import run_projection
 
 log = structlog.get_logger("trackside.projections")
 
 
-async def project(owner: str, service: Service) -> None:
+async def project(owner: str, service: ServiceContext) -> None:
     """Keeps the read models of `owner` at the end of the log until the service stops."""
 
     logged = ""
@@ -24,7 +24,7 @@ async def project(owner: str, service: Service) -> None:
     await run_projection(
         owner,
         service.log,
-        service.settings.topics,
+        service.topics,
         service.settings.postgres_dsn,
         stop=service.stop,
         waiting=waiting,

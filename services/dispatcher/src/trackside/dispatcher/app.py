@@ -15,7 +15,8 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
-from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.snapshots import PostgresSnapshots
@@ -46,8 +47,8 @@ def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
         raise SystemExit(2) from error
 
 
-async def _run(service: Service, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
-    topics = service.settings.topics
+async def _run(service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
+    topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     asked = [topics.suggestion_requests, topics.assessment_requests]
     if not await until_fit(service, [*needed, *asked, topics.suggestions, topics.assessments]):
@@ -66,35 +67,30 @@ async def _run(service: Service, settings: DispatcherSettings, signatures: Signa
 
 
 async def _decide(
-    service: Service, settings: DispatcherSettings, signatures: SignatureVerifier, advice: AdviceLoop
+    service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier, advice: AdviceLoop
 ) -> None:
     """Recovers while the advisors start, then decides until it is told to stop."""
-    topics = service.settings.topics
+    topics = service.topics
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
     for answers in (topics.suggestions, topics.assessments):
         raw |= await from_end(service.log, answers)
-    dispatcher = Dispatcher(
-        service.log, topics, service.writer, streams, advice, service.background, receipts, signatures
-    )
+    dispatcher = Dispatcher(service, streams, advice, receipts, signatures)
     reactor = Reactor(
-        service.log,
-        service.writer,
+        service,
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
         raw=raw,
         partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
-        health=service.health,
-        background=service.background,
         standby=settings.standby,
     )
     advice.ready = reactor.wake
     service.background.spawn(_project(service, reactor, advice))
-    await reactor.run(service.stop)
+    await reactor.run()
 
 
-async def _project(service: Service, reactor: Reactor, advice: AdviceLoop) -> None:
+async def _project(service: ServiceContext, reactor: Reactor, advice: AdviceLoop) -> None:
     """Keeps the read models, once the first questions since the start are answered.
 
     They have a state of their own, and reading that of many trials holds the loop up for a second.
@@ -105,16 +101,16 @@ async def _project(service: Service, reactor: Reactor, advice: AdviceLoop) -> No
 
 
 async def _receipts(
-    service: Service, settings: DispatcherSettings, streams: Streams
+    service: ServiceContext, settings: DispatcherSettings, streams: Streams
 ) -> tuple[Receipts | None, dict[TopicPartition, int]]:
     """Gives what sends receipts, if any are allowed, and where to read the commands from."""
     topics = topics_of(settings.receipt_topics)
-    first = await from_start(service.log, service.settings.topics.commands)
+    first = await from_start(service.log, service.topics.commands)
     starts = next_commands(streams, first)
     if not topics:
         return None, starts
     receipts = Receipts(service.log, service.writer, service.background, topics)
-    kept = ReceiptPositions(service.settings.postgres_dsn, service.settings.topics.commands.name)
+    kept = ReceiptPositions(service.settings.postgres_dsn, service.topics.commands.name)
     known = await kept.load()
     starts = {place: earliest(place, start, first[place], known) for place, start in starts.items()}
     service.background.spawn(kept.follow(receipts.positions))

@@ -10,7 +10,6 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
-from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.backlog import Backlog
 from trackside.dispatcher.decisions import deadlines
@@ -28,11 +27,10 @@ from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import bury, dead_letter
-from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.log import Entry
 from trackside.eventlog.reactor import Decision, Facts
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.ignored_reports import ignored_reason
 from trackside.telemetry.metrics import counter, gauge
 
@@ -47,28 +45,25 @@ class Dispatcher:
 
     def __init__(
         self,
-        log: Log,
-        topics: Topics,
-        writer: RecordWriter,
+        service: ServiceContext,
         streams: Streams,
         advice: AdviceLoop,
-        background: Background,
         receipts: Receipts | None = None,
         signatures: SignatureVerifier = SIGNATURES_OFF,
     ) -> None:
-        self._log = log
-        self._topics = topics
-        self._answers = frozenset({topics.suggestions.name, topics.assessments.name})
-        self._writer = writer
+        self._log = service.log
+        self._topics = service.topics
+        self._answers = frozenset({self._topics.suggestions.name, self._topics.assessments.name})
+        self._writer = service.writer
         self._streams = streams
         self._fleet = fleet.Fleet()
         self._offer: Offer | None = None
         self._advice = advice
-        self._background = background
+        self._background = service.background
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
-        self._backlog = Backlog(writer.instance, new_id(), advice.lanes)
+        self._backlog = Backlog(self._writer.instance, new_id(), advice.lanes)
         self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)

@@ -2,7 +2,8 @@
 
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
-from trackside.eventlog.serving import Service, from_end, from_start, run_service, until_fit
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import from_end, from_start, run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.peaks import newest_peaks
@@ -18,17 +19,16 @@ def main() -> None:
     run_service("scheduler", read_settings(StackSettings), lambda service: _run(service, settings))
 
 
-async def _run(service: Service, settings: SchedulerSettings) -> None:
-    topics = service.settings.topics
+async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
+    topics = service.topics
     if not await until_fit(service, [topics.events, topics.fleet, topics.heartbeats]):
         return
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)
     peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
-    scheduler = Scheduler(service.log, topics, service.writer, streams, service.background, settings, peaks)
+    scheduler = Scheduler(service, streams, settings, peaks)
     reactor = Reactor(
-        service.log,
-        service.writer,
+        service,
         scheduler,
         starts=starts
         | await from_start(service.log, topics.fleet)
@@ -38,12 +38,10 @@ async def _run(service: Service, settings: SchedulerSettings) -> None:
             topics.events.name: topics.events.partitions,
             topics.fleet.name: topics.fleet.partitions,
         },
-        health=service.health,
-        background=service.background,
         standby=settings.standby,
     )
     service.background.spawn(project("scheduler", service))
-    await reactor.run(service.stop)
+    await reactor.run()
 
 
 async def recovered_peaks(dsn: str) -> Peaks:

@@ -8,7 +8,6 @@ from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, Work
 from trackside.contracts.message import Event, Record
 from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
-from trackside.contracts.topics import Topics
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
 from trackside.domain.outcome import Outcome
@@ -16,12 +15,11 @@ from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
-from trackside.eventlog.background import Background
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
-from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.log import Entry
 from trackside.eventlog.reactor import Decision, Facts
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.scheduler import decide
 from trackside.scheduler.actions import Assign, Preempt
 from trackside.scheduler.cluster_state import ClusterState
@@ -55,19 +53,16 @@ class Scheduler:
 
     def __init__(
         self,
-        log: Log,
-        topics: Topics,
-        writer: RecordWriter,
+        service: ServiceContext,
         streams: Streams,
-        background: Background,
         settings: SchedulerSettings,
         peaks: Peaks | None = None,
     ) -> None:
-        self._log = log
-        self._topics = topics
-        self._writer = writer
+        self._log = service.log
+        self._topics = service.topics
+        self._writer = service.writer
         self._streams = streams
-        self._background = background
+        self._background = service.background
         self._settings = settings
         self._fleet = fleet.Fleet()
         self._cluster = ClusterState(settings.policy)

@@ -14,15 +14,13 @@ from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
-from trackside.eventlog.background import Background
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.reactor import Reactor
-from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
-from trackside.telemetry.health import Health
 
 Decoded = Callable[[Entry], Record | None]
 Held = Callable[[Streams], None]
@@ -81,26 +79,24 @@ def dispatcher(
     """Runs a dispatcher from an empty memory, for ever."""
 
     async def run() -> None:
-        background, streams, writer = Background(), Streams(), RecordWriter("dispatcher", instance)
+        service, streams = ServiceContext.on(log, topics, "dispatcher", instance), Streams()
         held(streams)
         advice = AdviceLoop(
-            SimulatedAdvisor("tuner", chance, 0.005), SimulatedAdvisor("assessor", chance, 0.002), background
+            SimulatedAdvisor("tuner", chance, 0.005),
+            SimulatedAdvisor("assessor", chance, 0.002),
+            service.background,
         )
-        service = Dispatcher(log, topics, writer, streams, advice, background)
         reactor = Reactor(
-            log,
-            writer,
             service,
+            Dispatcher(service, streams, advice),
             starts=await from_start(log, topics.events) | await from_start(log, topics.fleet),
             raw=await from_start(log, topics.commands),
             partitions={topics.events.name: topics.event_partitions, topics.fleet.name: 1},
-            health=Health("dispatcher"),
-            background=background,
             standby=standby,
             decoded=decoded,
         )
         advice.ready = reactor.wake
-        await reactor.run(asyncio.Event())
+        await reactor.run()
 
     return run()
 
@@ -118,23 +114,19 @@ def scheduler(
     """Runs a scheduler from an empty memory, for ever."""
 
     async def run() -> None:
-        background, streams, writer = Background(), Streams(), RecordWriter("scheduler", instance)
+        service, streams = ServiceContext.on(log, topics, "scheduler", instance), Streams()
         held(streams)
-        service = Scheduler(log, topics, writer, streams, background, settings)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
         reactor = Reactor(
-            log,
-            writer,
             service,
+            Scheduler(service, streams, settings),
             starts=starts | await from_end(log, topics.heartbeats),
             raw={},
             partitions={topics.events.name: topics.event_partitions, topics.fleet.name: 1},
-            health=Health("scheduler"),
-            background=background,
             standby=standby,
             decoded=decoded,
         )
-        await reactor.run(asyncio.Event())
+        await reactor.run()
 
     return run()
 

@@ -1,6 +1,7 @@
 """The summary-indexer's wiring: settings, log, Postgres, the stream of metrics, the dead letters."""
 
-from trackside.eventlog.serving import Service, run_service, until_fit
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
@@ -19,8 +20,8 @@ def main() -> None:
     run_service("summary-indexer", read_settings(StackSettings), lambda service: _run(service, settings))
 
 
-async def _run(service: Service, settings: SummaryIndexerSettings) -> None:
-    topics, dsn = service.settings.topics, service.settings.postgres_dsn
+async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> None:
+    topics, dsn = service.topics, service.settings.postgres_dsn
     if not await until_fit(service, [topics.metrics, topics.dead_letters]):
         return
     waits = Waits(service.health)

@@ -16,7 +16,8 @@ from trackside.contracts.topics import HOST, Topics
 from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import Response, retry_until_reachable
-from trackside.eventlog.serving import Service, run_service, until_fit
+from trackside.eventlog.service_context import ServiceContext
+from trackside.eventlog.serving import run_service, until_fit
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
 from trackside.worker.attempts.attempt import AttemptContext
@@ -58,8 +59,8 @@ def main() -> None:
     run_service("worker", read_settings(StackSettings), lambda service: _run(service, settings, catalogue))
 
 
-async def _run(service: Service, settings: WorkerSettings, catalogue: TaskCatalogue) -> None:
-    topics = service.settings.topics
+async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: TaskCatalogue) -> None:
+    topics = service.topics
     if await until_fit(
         service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):

@@ -1,0 +1,30 @@
+"""What the parts of one service process share."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from trackside.contracts.topics import Topics
+from trackside.eventlog.background import Background
+from trackside.eventlog.log import Log
+from trackside.eventlog.record_writer import RecordWriter
+from trackside.eventlog.settings import StackSettings
+from trackside.telemetry.health import Health
+
+
+@dataclass(slots=True)
+class ServiceContext:
+    """A service process: its log and topics, how it writes records, its health, its tasks, when to stop."""
+
+    log: Log
+    topics: Topics
+    writer: RecordWriter
+    health: Health
+    settings: StackSettings
+    background: Background = field(default_factory=Background)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def on(cls, log: Log, topics: Topics, role: str, instance: str = "1") -> "ServiceContext":
+        """Returns a service on an open log, with default settings whatever the environment holds."""
+        settings = StackSettings.model_construct(topic_prefix=topics.prefix, instance=instance)
+        return cls(log, topics, RecordWriter(role, instance), Health(role), settings)
