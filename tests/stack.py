@@ -134,8 +134,7 @@ def _obtain(folder: Path) -> Servers:
             if kind == "containers":
                 raise
             note = f"Kafka and Postgres: embedded ones, not containers: {error}" if str(error) else ""
-    started = embedded.start(
-        folder / "stack",
+    options = embedded.StackOptions(
         bootstrap_servers=bootstrap,
         postgres_dsn=dsn,
         durable=False,
@@ -143,6 +142,7 @@ def _obtain(folder: Path) -> Servers:
         leash=folder / "leash",
         timeout_s=240,
     )
+    started = embedded.start(folder / "stack", options)
     return Servers(started.bootstrap_servers, started.postgres_dsn, "embedded", note)
 
 

@@ -30,7 +30,8 @@ def started(say: Callable[[str], None]) -> Iterator[tuple[Stack, float]]:
         with held_leash(folder / "leash") as leash:
             began = monotonic_s()
             services = stacks.services(home, TASKS, SLOTS)
-            made = stack.start(home, services, setup=stacks.SETUP, leash=leash, ephemeral=True, progress=say)
+            options = stack.StackOptions(services, setup=stacks.SETUP, leash=leash, ephemeral=True)
+            made = stack.start(home, options, say)
             try:
                 yield made, monotonic_s() - began
             finally:

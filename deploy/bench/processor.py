@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from trackside.embedded.programs import children_of
+from trackside.embedded.processes import children_of
 from trackside.embedded.stack import Stack
 
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")

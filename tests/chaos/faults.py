@@ -15,7 +15,7 @@ from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.searches import TrialEnded
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.domain.task import TaskState
-from trackside.embedded import programs
+from trackside.embedded import processes
 
 Fault = Callable[[Scene], Awaitable[None]]
 PROGRAMS = ("dispatcher", "scheduler", "worker", "summary-indexer", "kafka", "postgres")
@@ -162,7 +162,7 @@ async def worker_silent_past_its_lease(scene: Scene) -> None:
 
 async def dispatcher_silent_beside_a_rival(scene: Scene) -> None:
     """Stops a dispatcher while a second instance decides, then lets it go on with what it had in mind."""
-    rival = programs.spawn(scene.rival())
+    rival = processes.spawn(scene.rival())
     try:
         scene.say(f"a second dispatcher starts ({rival.pid})")
         pid = await scene.freeze("dispatcher")

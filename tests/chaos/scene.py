@@ -16,9 +16,9 @@ from trackside.contracts.ids import trial_task_id
 from trackside.contracts.searches import StopSearch
 from trackside.contracts.topics import Topics
 from trackside.domain.task import Task
-from trackside.embedded import programs, stack
+from trackside.embedded import stack
 from trackside.embedded.files import write_whole
-from trackside.embedded.programs import Program
+from trackside.embedded.processes import ProcessSpec
 from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
@@ -44,7 +44,8 @@ def started(folder: Path, leash: Path, bootstrap: str = "") -> Stack:
     """
     listed = stacks.services(folder, Path(__file__).parent / "catalogue.yaml", SLOTS)
     settings = SETTINGS | ({"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap} if bootstrap else {})
-    found = stack.start(folder, listed, setup=stacks.SETUP, env=settings, leash=leash, timeout_s=600)
+    options = stack.StackOptions(listed, setup=stacks.SETUP, env=settings, leash=leash, timeout_s=600)
+    found = stack.start(folder, options)
     (home_of_tasks(folder) / "runs").mkdir()
     return found
 
@@ -194,10 +195,10 @@ class Scene:
         async with asyncio.timeout(PATIENCE_S):
             await noticing.ended(pid)
 
-    def rival(self) -> programs.Program:
+    def rival(self) -> ProcessSpec:
         """Describes a second instance of the dispatcher."""
         folder = self.running.folder
-        return Program(
+        return ProcessSpec(
             name="dispatcher-2",
             argv=[sys.executable, "-m", "trackside.dispatcher"],
             log=str(folder / "logs" / "dispatcher-2.log"),

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.chaos.faults import PROGRAMS
 from tests.chaos.proxy import Proxy
 from tests.chaos.scene import Scene
-from trackside.embedded import programs
-from trackside.embedded.programs import Program
+from trackside.embedded import processes
+from trackside.embedded.processes import ProcessSpec
 
 EVERY_S = 1.0
 LONGEST_S = 3.0
@@ -111,7 +111,7 @@ class Storm:
         """Starts a second instance of a service, which is killed after a while."""
         if any(rival.poll() is None for rival in self._rivals):
             return False
-        rival = programs.spawn(rival_of(self.scene, name, self.proxy.address))
+        rival = processes.spawn(rival_of(self.scene, name, self.proxy.address))
         self._rivals.append(rival)
         self.scene.say(f"a second {name} starts ({rival.pid})")
         self._after(rival.kill)
@@ -146,10 +146,10 @@ class Storm:
         rival.wait()
 
 
-def rival_of(scene: Scene, name: str, bootstrap: str) -> Program:
+def rival_of(scene: Scene, name: str, bootstrap: str) -> ProcessSpec:
     """Describes a second instance of a service."""
     folder = scene.running.folder
-    return Program(
+    return ProcessSpec(
         name=f"{name}-2",
         argv=[sys.executable, "-m", f"trackside.{name}"],
         log=str(folder / "logs" / f"{name}-2.log"),

@@ -17,11 +17,11 @@ import pytest
 
 from tests.waiting import look_until
 from trackside.embedded import stack
-from trackside.embedded.checks import answers
+from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
 from trackside.embedded.folder import StackStatus, held_leash, is_locked, read_status
 from trackside.embedded.postgres.server import remove_data
-from trackside.embedded.programs import Check, children_of, is_alive
+from trackside.embedded.processes import Check, children_of, is_alive
 
 SERVICE = """
 import http.server, os
@@ -44,8 +44,8 @@ class Given(TypedDict):
 GIVEN: Given = {"bootstrap_servers": "127.0.0.1:1", "postgres_dsn": "postgresql://nobody@127.0.0.1:1/none"}
 
 
-def service(name: str = "echo", before: str = "") -> stack.Service:
-    return stack.Service(name, argv=[sys.executable, "-c", before + SERVICE])
+def service(name: str = "echo", before: str = "") -> stack.ServiceSpec:
+    return stack.ServiceSpec(name, argv=[sys.executable, "-c", before + SERVICE])
 
 
 def kill(running: stack.Stack, name: str) -> int:
@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def servers(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[stack.Stack]:
     """Gives a Kafka and a Postgres that a test may kill."""
     home = tmp_path_factory.mktemp("servers")
-    yield stack.start(home, leash=leash, durable=False, ephemeral=True)
+    yield stack.start(home, stack.StackOptions(leash=leash, durable=False, ephemeral=True))
     stack.stop(home)
 
 
@@ -110,7 +110,7 @@ def port_of(running: stack.Stack, name: str) -> int:
 def test_a_killed_server_answers_again_on_its_port(servers: stack.Stack, name: Check) -> None:
     victim = kill(servers, name)
     await_another(servers, name, victim)
-    assert answers(name, port_of(servers, name), timeout_s=60.0)
+    assert is_responding(name, port_of(servers, name), timeout_s=60.0)
 
 
 async def test_what_was_committed_outlives_a_kill_of_postgres(servers: stack.Stack) -> None:
@@ -135,14 +135,14 @@ def test_passwords_logs_and_data_are_the_owners_alone(servers: stack.Stack) -> N
 
 
 def test_a_killed_service_is_started_again(folder: Path) -> None:
-    running = stack.start(folder, [service()], **GIVEN)
+    running = stack.start(folder, stack.StackOptions([service()], **GIVEN))
     victim = kill(running, "echo")
     await_another(running, "echo", victim)
     assert stack.load(folder).status.processes["echo"].restarts == 1
 
 
 def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> None:
-    running = stack.start(folder, [service()], durable=False, leash=leash)
+    running = stack.start(folder, stack.StackOptions([service()], durable=False, leash=leash))
     left = pids_of(folder)
     backends = [pid for parent in left for pid in children_of(parent)]
     assert (len(left), len(backends) > 0) == (3, True)
@@ -153,22 +153,22 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 
 
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
-    first = stack.start(folder, [service()], **GIVEN)
+    first = stack.start(folder, stack.StackOptions([service()], **GIVEN))
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
     look_until(lambda: not is_locked(folder))
-    second = stack.start(folder, [service()], **GIVEN)
+    second = stack.start(folder, stack.StackOptions([service()], **GIVEN))
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
 
 def test_a_second_stack_on_the_folder_is_refused(folder: Path) -> None:
-    stack.start(folder, **GIVEN)
+    stack.start(folder, stack.StackOptions(**GIVEN))
     with pytest.raises(StackRunning, match="already runs"):
-        stack.start(folder, **GIVEN)
+        stack.start(folder, stack.StackOptions(**GIVEN))
     assert stack.load(folder).status.state == "running"
 
 
 def test_stopping_leaves_no_process(folder: Path) -> None:
-    stack.start(folder, [service("one"), service("two")], **GIVEN)
+    stack.start(folder, stack.StackOptions([service("one"), service("two")], **GIVEN))
     left = pids_of(folder)
     assert stack.stop(folder) is True
     assert [is_alive(pid) for pid in left] == [False, False]
@@ -177,7 +177,7 @@ def test_stopping_leaves_no_process(folder: Path) -> None:
 
 def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> None:
     deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
-    stack.start(folder, [deaf], grace_s=0.2, **GIVEN)
+    stack.start(folder, stack.StackOptions([deaf], grace_s=0.2, **GIVEN))
     (victim,) = pids_of(folder)
     stack.stop(folder)
     assert not is_alive(victim)
@@ -185,7 +185,7 @@ def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> N
 
 def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
     forks = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
-    running = stack.start(folder, [service("forks", before=forks)], **GIVEN)
+    running = stack.start(folder, stack.StackOptions([service("forks", before=forks)], **GIVEN))
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     kill(running, "forks")
@@ -201,7 +201,7 @@ if os.fork() == 0:
         os.setsid()
     time.sleep(600)
 """
-    stack.start(folder, [service("forks", before=forks)], **GIVEN)
+    stack.start(folder, stack.StackOptions([service("forks", before=forks)], **GIVEN))
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     (grandchild,) = children_of(child)
@@ -214,13 +214,13 @@ def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_pat
     said = "os.environ['TRACKSIDE_KAFKA_BOOTSTRAP']"
     write = f"import os, pathlib\npathlib.Path({str(seen)!r}).write_text({said})"
     late = service("late", before=f"import pathlib\nassert pathlib.Path({str(seen)!r}).exists()\n")
-    running = stack.start(folder, [late], setup=[[sys.executable, "-c", write]], **GIVEN)
+    running = stack.start(folder, stack.StackOptions([late], setup=[[sys.executable, "-c", write]], **GIVEN))
     assert (seen.read_text(), running.status.processes["late"].restarts) == (GIVEN["bootstrap_servers"], 0)
 
 
 def test_a_setup_that_fails_says_so_with_its_output_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(StackError, match=r"(?s)setup-0 ended with 1 3 times.*no topics here"):
-        stack.start(folder, [service()], setup=[FAILING], **GIVEN)
+        stack.start(folder, stack.StackOptions([service()], setup=[FAILING], **GIVEN))
     assert not is_locked(folder)
 
 
@@ -240,15 +240,15 @@ class Hurried:
 def test_a_service_that_never_gets_ready_is_named_with_its_output(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = stack.Service("broken", argv=FAILING)
+    broken = stack.ServiceSpec("broken", argv=FAILING)
     monkeypatch.setattr(stack, "time", Hurried(folder / "logs" / "broken.log", "no topics here"))
     with pytest.raises(StackError, match=r"(?s)broken is .*no topics here"):
-        stack.start(folder, [broken], **GIVEN)
+        stack.start(folder, stack.StackOptions([broken], **GIVEN))
     assert not is_locked(folder)
 
 
 def test_a_stack_is_found_from_a_folder_below(folder: Path, tmp_path: Path) -> None:
-    stack.start(folder, **GIVEN)
+    stack.start(folder, stack.StackOptions(**GIVEN))
     below = tmp_path / "some" / "where"
     below.mkdir(parents=True)
     assert stack.find(below).folder == folder
@@ -261,7 +261,7 @@ def test_a_folder_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
 
 def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Path, tmp_path: Path) -> None:
     with held_leash(tmp_path / "leash") as held:
-        running = stack.start(folder, [service()], leash=held, ephemeral=True, **GIVEN)
+        running = stack.start(folder, stack.StackOptions([service()], leash=held, ephemeral=True, **GIVEN))
         left = pids_of(folder)
     assert all_end([running.status.supervisor_pid, *left])
     assert not folder.exists()
@@ -273,7 +273,7 @@ import pathlib, time
 from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
-    stack.start(pathlib.Path({str(folder)!r}), leash=held, **{GIVEN!r})
+    stack.start(pathlib.Path({str(folder)!r}), stack.StackOptions(leash=held, **{GIVEN!r}))
     print("up", flush=True)
     time.sleep(600)
 """
@@ -285,8 +285,8 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:
-    stack.start(folder, [service()], **GIVEN)
+    stack.start(folder, stack.StackOptions([service()], **GIVEN))
     before = json.loads((folder / "ports.json").read_text())
     stack.stop(folder)
-    stack.start(folder, [service()], **GIVEN)
+    stack.start(folder, stack.StackOptions([service()], **GIVEN))
     assert json.loads((folder / "ports.json").read_text()) == before

@@ -27,7 +27,7 @@ from trackside.eventlog.kafka import KafkaLog
 def mortal(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Stack]:
     """Gives a stack whose servers may be killed; its supervisor starts them again."""
     folder = tmp_path_factory.mktemp("mortal") / "stack"
-    yield embedded.start(folder, durable=False, ephemeral=True, leash=leash)
+    yield embedded.start(folder, embedded.StackOptions(durable=False, ephemeral=True, leash=leash))
     embedded.stop(folder)
 
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trackside.embedded import jars, kafka
-from trackside.embedded.checks import answers
+from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError
 from trackside.embedded.folder import Plan, read_plan, write_plan
 from trackside.embedded.jars import Jar
 from trackside.embedded.ports import FIRST_PORT, LAST_PORT, free_ports, held_ports, is_free
 from trackside.embedded.postgres.account import Account, can_enter
 from trackside.embedded.postgres.server import clear_stale_pid
-from trackside.embedded.programs import Check, Program
+from trackside.embedded.processes import Check, ProcessSpec
 from trackside.embedded.supervisor import next_backoff
 
 
@@ -59,8 +59,8 @@ def test_a_port_that_somebody_has_chosen_is_given_to_no_one_else_but_its_server(
 
 
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    program = Program("kafka", ["java"], "kafka.log", env={"A": "b"}, tier=2, check="kafka", port=1, uid=3)
-    plan = Plan([program], "127.0.0.1:1", "postgresql://", ephemeral=True, leash="leash", grace_s=1.0)
+    spec = ProcessSpec("kafka", ["java"], "kafka.log", env={"A": "b"}, tier=2, check="kafka", port=1, uid=3)
+    plan = Plan([spec], "127.0.0.1:1", "postgresql://", ephemeral=True, leash="leash", grace_s=1.0)
     write_plan(tmp_path, plan)
     assert read_plan(tmp_path) == plan
 
@@ -80,7 +80,7 @@ def test_an_open_port_that_does_not_speak_the_protocol_is_no_server(check: Check
 
         thread = threading.Thread(target=speak)
         thread.start()
-        assert not answers(check, server.getsockname()[1])
+        assert not is_responding(check, server.getsockname()[1])
         thread.join()
 
 

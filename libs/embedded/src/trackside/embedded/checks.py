@@ -1,11 +1,11 @@
-"""Does a server answer? Asked in its own protocol, because an open port alone proves little."""
+"""Readiness checks of servers, in their own protocols: an open port alone proves little."""
 
 import http.client
 import socket
 import struct
 
 from trackside.embedded.ports import HOST
-from trackside.embedded.programs import Check
+from trackside.embedded.processes import Check
 
 CLIENT = b"trackside-check"
 METADATA = 3
@@ -13,10 +13,10 @@ STARTUP = struct.pack("!i", 196608) + b"user\0trackside\0database\0trackside\0\0
 CANNOT_CONNECT_NOW = b"57P03"
 
 
-def answers(check: Check, port: int | None, timeout_s: float = 2.0) -> bool:
-    """Tells whether the server on the loopback port answers now in the protocol that `check` names.
+def is_responding(check: Check, port: int | None, timeout_s: float = 2.0) -> bool:
+    """Returns whether the server on the loopback port responds now in the protocol that `check` names.
 
-    "started" and "exit" ask nobody and are true: whether the process runs or ended is its parent's to know.
+    "started" and "exit" are always true: whether the process runs or has ended is known to its parent.
     """
     if port is None:
         return True
@@ -53,7 +53,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _kafka(port: int, timeout_s: float) -> bool:
-    """Asks for Metadata (version 1, no topics): a broker is listed once the controller has let it in."""
+    """Requests Metadata (version 1, no topics): a broker is listed once the controller has registered it."""
     head = struct.pack("!hhih", METADATA, 1, 7, len(CLIENT)) + CLIENT
     request = head + struct.pack("!i", 0)
     with _connect(port, timeout_s) as connection:
@@ -64,7 +64,7 @@ def _kafka(port: int, timeout_s: float) -> bool:
 
 
 def _postgres(port: int, timeout_s: float) -> bool:
-    """Starts a session up to the question for the password; a server that still recovers says 57P03."""
+    """Starts a session up to the password request; a server that still recovers returns 57P03."""
     with _connect(port, timeout_s) as connection:
         connection.sendall(struct.pack("!i", len(STARTUP) + 4) + STARTUP)
         kind = _read(connection, 1)

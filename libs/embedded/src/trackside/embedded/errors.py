@@ -1,4 +1,4 @@
-"""What can go wrong when a stack is started, said so that somebody can act on it."""
+"""What can go wrong when a stack is started; the messages say what to do."""
 
 
 class StackError(Exception):

@@ -1,4 +1,4 @@
-"""Small files that must be whole whenever somebody reads them, and the folder that caches downloads."""
+"""Small files that are replaced atomically, and the folder that caches downloads."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from trackside.embedded.errors import StackError
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
-    """Replaces a file in one step, so that a reader sees the old text or the new one, never a part."""
+    """Replaces a file atomically: a reader sees the old text or the new one, never a part."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
@@ -38,7 +38,7 @@ def cache_folder() -> Path:
 
 
 def last_lines(path: Path) -> str:
-    """Gives the last dozen lines of a log file, to be shown when its process failed."""
+    """Returns the last dozen lines of a log file, to be shown when its process failed."""
     try:
         with path.open("rb") as log:
             log.seek(0, os.SEEK_END)

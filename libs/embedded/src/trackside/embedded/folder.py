@@ -1,4 +1,4 @@
-"""The stack's folder: its lock, its leash, and the two files that say what shall run and what does."""
+"""The stack's folder: its lock, its leash, and its two files, the plan and the status of what runs."""
 
 import errno
 import fcntl
@@ -13,20 +13,20 @@ from typing import Any
 from trackside.embedded.errors import StackError, StackMissing, StackOfAnotherUser, StackRunning
 from trackside.embedded.files import write_whole
 from trackside.embedded.postgres.account import user_name
-from trackside.embedded.programs import Program
+from trackside.embedded.processes import ProcessSpec
 
 NAME = ".trackside"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the supervisor shall run: programs in starting order, and the addresses that clients need.
+    """What the supervisor runs: processes in starting order, and the addresses that clients need.
 
     With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
     process that holds the leash is gone, however it died.
     """
 
-    programs: list[Program]
+    processes: list[ProcessSpec]
     bootstrap_servers: str
     postgres_dsn: str
     ephemeral: bool = False
@@ -36,7 +36,7 @@ class Plan:
 
 @dataclass
 class ProcessStatus:
-    """What one program does: `state` is waiting, starting, ready, ended or restarting."""
+    """The status of one process: `state` is waiting, starting, ready, ended or restarting."""
 
     name: str
     state: str = "waiting"
@@ -48,7 +48,7 @@ class ProcessStatus:
 
 @dataclass
 class StackStatus:
-    """What runs, as written to stack.json: `state` is starting, running, stopping, stopped or failed."""
+    """The status of a stack, as in stack.json; `state` is starting, running, stopping, stopped or failed."""
 
     state: str
     supervisor_pid: int
@@ -59,7 +59,7 @@ class StackStatus:
 
 
 def claim(folder: Path) -> Path:
-    """Makes the folder of a stack, or takes the one that is there; returns it resolved.
+    """Creates the folder of a stack unless it exists; returns its resolved path.
 
     StackError if it can't be made or written. StackOfAnotherUser if another user started the stack in it,
     for root too: started by both in turn, a stack has files that one of them can't write.
@@ -85,7 +85,7 @@ def claim(folder: Path) -> Path:
 
 
 def of_another_user(folder: Path) -> StackOfAnotherUser:
-    """Returns the error that says whose stack the folder holds, and what to do."""
+    """Returns the error that names the owner of the folder's stack, and what to do."""
     owner = user_name((folder / "lock").stat().st_uid)
     return StackOfAnotherUser(
         f"the stack in {folder} is {owner}'s, and this is {user_name(os.geteuid())}: do this as {owner}, or "
@@ -101,7 +101,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
 def read_plan(folder: Path) -> Plan:
     """Reads plan.json back."""
     values: dict[str, Any] = json.loads((folder / "plan.json").read_text())
-    return Plan(**{**values, "programs": [Program(**each) for each in values["programs"]]})
+    return Plan(**{**values, "processes": [ProcessSpec(**each) for each in values["processes"]]})
 
 
 def write_status(folder: Path, status: StackStatus) -> None:
@@ -121,9 +121,9 @@ def read_status(folder: Path) -> StackStatus:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Holds the folder's lock and gives its descriptor; StackRunning if another stack holds it.
+    """Holds the folder's lock and yields its descriptor; StackRunning if another stack holds it.
 
-    Whoever was given the descriptor meanwhile goes on to hold it.
+    A process that inherits the descriptor meanwhile continues to hold the lock.
     """
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -133,14 +133,14 @@ def locked(folder: Path) -> Iterator[int]:
                     f"a stack already runs in {folder}: see it with `trackside status`, stop it with"
                     " `trackside down`"
                 )
-            fcntl.flock(handle, fcntl.LOCK_UN)  # somebody has only looked, and is gone in a moment
+            fcntl.flock(handle, fcntl.LOCK_UN)  # another process only checks the lock and releases it at once
         yield handle
     finally:
         os.close(handle)
 
 
 def is_locked(folder: Path) -> bool:
-    """Tells whether a stack holds the folder's lock, which outlives no process."""
+    """Returns whether a stack holds the folder's lock; the system releases it when the process ends."""
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -152,7 +152,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def _locks(handle: int, how: int) -> bool:
-    """Locks a file, shared or not; False if others' locks don't permit it."""
+    """Locks a file, shared or exclusive; returns False if another process holds a conflicting lock."""
     try:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except OSError as error:
@@ -164,7 +164,7 @@ def _locks(handle: int, how: int) -> bool:
 
 @contextmanager
 def held_leash(path: Path) -> Iterator[Path]:
-    """Holds a leash: the stacks that were started on it stop when this process lets go or dies."""
+    """Holds a leash, a named pipe: stacks started with it stop when this process closes it or dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
@@ -182,7 +182,7 @@ def open_leash(path: str | None) -> int | None:
 
 
 def is_cut(leash: int | None) -> bool:
-    """Tells whether nobody holds the other end of the leash any more."""
+    """Returns whether no process holds the other end of the leash any more."""
     if leash is None:
         return False
     try:

@@ -2,7 +2,7 @@
 
 The list is pinned rather than resolved because resolving reads 45 POMs over the network each time a cache
 is new (10 to 20 s), and because it lets every byte that the broker runs be checked.
-`python -m trackside.embedded.jars VERSION` writes the list anew.
+`python -m trackside.embedded.jars VERSION` rewrites the list.
 """
 
 import fcntl
@@ -22,8 +22,8 @@ from trackside.embedded.files import cache_folder
 
 LIST_NAME = "kafka-jars.txt"
 INCOMING = ".incoming"  # jars lie here until they are checked
-TELL_EVERY_BYTES = 10_000_000
-Progress = Callable[[str], None]
+REPORT_EVERY_BYTES = 10_000_000
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Jar:
     sha256: str
 
     def path(self, repository: Path) -> Path:
-        """Gives the jar's place in a Maven repository folder."""
+        """Returns the jar's path in a Maven repository folder."""
         group, artifact, version = self.coordinate.split(":")
         return repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
 
@@ -47,12 +47,12 @@ def parse_list(text: str) -> list[Jar]:
 
 
 def pinned() -> list[Jar]:
-    """Gives the pinned jars of the Kafka server."""
+    """Returns the pinned jars of the Kafka server."""
     return parse_list((Path(__file__).parent / LIST_NAME).read_text(encoding="utf-8"))
 
 
-def classpath(progress: Progress, repository: Path | None = None) -> list[Path]:
-    """Gives the paths of all jars, fetching those that the cache lacks; StackError if one can't be had.
+def classpath(progress: ReportProgress, repository: Path | None = None) -> list[Path]:
+    """Returns the paths of all jars, fetching those that the cache lacks; StackError if one can't be had.
 
     A jar that is there with the right size was checked when it was fetched, so a later start reads nothing.
     """
@@ -78,7 +78,7 @@ def _alone(repository: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(jars: list[Jar], repository: Path, progress: Progress) -> None:
+def _fetch(jars: list[Jar], repository: Path, progress: ReportProgress) -> None:
     if not jars:
         return
     total = sum(jar.size_bytes for jar in jars)
@@ -86,12 +86,12 @@ def _fetch(jars: list[Jar], repository: Path, progress: Progress) -> None:
         f"Kafka: fetching {len(jars)} jars ({total / 1e6:.0f} MB) from Maven Central, once, into {repository}"
     )
     context = _maven(repository / INCOMING)
-    done, told = 0, 0
+    done, reported = 0, 0
     with ThreadPoolExecutor(max_workers=8) as pool:
         for jar in pool.map(lambda each: _fetch_one(each, repository, context), jars):
             done += jar.size_bytes
-            if done - told >= TELL_EVERY_BYTES or done == total:
-                told = done
+            if done - reported >= REPORT_EVERY_BYTES or done == total:
+                reported = done
                 progress(f"Kafka: {done / 1e6:.0f} of {total / 1e6:.0f} MB fetched")
 
 
@@ -124,23 +124,23 @@ def _fetch_one(jar: Jar, repository: Path, context: Any) -> Jar:
     raise StackError(
         f"Kafka's jar {jar.coordinate} could not be fetched from Maven Central (tried 3 times): {reason}. "
         "Check the network and any proxy (HTTPS_PROXY, its certificates in SSL_CERT_FILE), or put the jar at "
-        f"{path}; jars already fetched are kept, so starting again goes on from here."
+        f"{path}; jars already fetched are kept, so starting again continues from here."
     )
 
 
 def write_list(version: str, repository: Path, out: Path) -> int:
-    """Resolves `kafka_2.13` of a version with jgo and writes the pinned list; gives the number of jars.
+    """Resolves `kafka_2.13` of a version with jgo and writes the pinned list; returns the number of jars.
 
-    The slf4j binding is added beside the resolved ones, in the version of their log4j-core: resolved
+    The slf4j binding is added to the resolved jars, in the version of their log4j-core: resolved
     together with Kafka, its parent pins kafka-clients to an older release.
     """
     from jgo.maven import MavenContext
 
     context = MavenContext(repo_cache=repository, local_repos=[], timeout=60)
-    inputs, behind = context.resolver.resolve(
+    inputs, dependencies = context.resolver.resolve(
         [context.create_dependency(f"org.apache.kafka:kafka_2.13:{version}")]
     )
-    artifacts = [each.artifact for each in [*inputs, *behind] if each.scope in ("compile", "runtime")]
+    artifacts = [each.artifact for each in [*inputs, *dependencies] if each.scope in ("compile", "runtime")]
     log4j = next(each.version for each in artifacts if each.artifactId == "log4j-core")
     binding = context.create_dependency(f"org.apache.logging.log4j:log4j-slf4j-impl:{log4j}").artifact
     lines = []

@@ -10,15 +10,15 @@ from trackside.embedded import jars
 from trackside.embedded.errors import StackError
 from trackside.embedded.files import write_whole
 from trackside.embedded.ports import HOST
-from trackside.embedded.programs import Program
+from trackside.embedded.processes import ProcessSpec
 
 MAX_MESSAGE_BYTES = 1_048_576 + 65_536  # 1 MiB of value, and room for headers and the batch's own
 HEAP = "-Xmx512m"
 FAST_START = "-XX:TieredStopAtLevel=1"
 SESSION_MS = 2_000
-"""After a kill the dead broker's session must end before the new one is let in: 4 s instead of 11."""
+"""After a kill the dead broker's session must end before the new one can register: 4 s instead of 11."""
 PATIENT_SESSION_MS = 15_000
-"""For brokers of tests: one that stood still for longer than its session creates no topic for a while."""
+"""For brokers of tests: one stalled for longer than its session creates no topics for a while."""
 # Relative to the broker's folder, where it runs: in a setting a comma ends a path, and a backslash escapes.
 DATA, LOGGING = "data", "log4j2.properties"
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
@@ -38,13 +38,13 @@ logger.server.level=info
 
 
 def prepare(
-    folder: Path, port: int, controller_port: int, progress: jars.Progress, *, short_lived: bool = False
-) -> tuple[Program, str]:
-    """Makes a broker's folder ready and gives the program that runs it on 127.0.0.1:port, and its address.
+    folder: Path, port: int, controller_port: int, progress: jars.ReportProgress, *, short_lived: bool = False
+) -> tuple[ProcessSpec, str]:
+    """Prepares a broker's folder; returns the process that runs it on 127.0.0.1:port, and its address.
 
     The storage is formatted once; a folder that was formatted keeps its log. What the broker acknowledged
-    survives its death, not a power cut: it leaves flushing to the system, as Kafka does by default.
-    `short_lived` leaves the second compiler out: a start takes 3 s of processor time instead of 5.5
+    survives a kill, not a power cut: it leaves flushing to the system, as Kafka does by default.
+    `short_lived` turns the second compiler off: a start takes 3 s of processor time instead of 5.5
     (measured), and the broker stays slower; its session is long, for the machine may be busy.
     StackError if the jars can't be had or formatting fails.
     """
@@ -58,7 +58,7 @@ def prepare(
     if not (folder / DATA / "meta.properties").exists():
         progress("Kafka: formatting its storage")
         _format(java, properties)
-    program = Program(
+    spec = ProcessSpec(
         name="kafka",
         argv=[*java, "kafka.Kafka", str(properties)],
         log=str(folder.parent / "logs" / "kafka.log"),
@@ -67,7 +67,7 @@ def prepare(
         check="kafka",
         port=port,
     )
-    return program, f"{HOST}:{port}"
+    return spec, f"{HOST}:{port}"
 
 
 def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:
@@ -81,10 +81,10 @@ advertised.listeners=PLAINTEXT://{HOST}:{port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
-# a kill or a standstill: see SESSION_MS
+# a kill or a stall: see SESSION_MS
 broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms=500
-# a topic exists because somebody decided its settings
+# topics are only created explicitly, with their settings
 auto.create.topics.enable=false
 message.max.bytes={MAX_MESSAGE_BYTES}
 group.initial.rebalance.delay.ms=0

@@ -1,7 +1,7 @@
 """Free ports of the loopback interface, all below the ephemeral range.
 
-A connect loop on an ephemeral port can connect to itself and take a dead server for a living one
-(measured), so every port handed out here is below 32768.
+A connect loop on an ephemeral port can connect to itself and mistake a dead server for a live one
+(measured), so every port returned here is below 32768.
 """
 
 import secrets
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 
 def is_free(port: int) -> bool:
-    """Tells whether a server could listen on the port of the loopback interface now."""
+    """Returns whether a server could listen on the port of the loopback interface now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -27,16 +27,16 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int, taken: frozenset[int] = frozenset()) -> list[int]:
-    """Gives distinct free ports from 20000 to 32767, none of them in `taken`; OSError if too few are free."""
+    """Returns distinct free ports from 20000 to 32767, none in `taken`; OSError if too few are free."""
     with held_ports(count, taken) as found:
         return found
 
 
 @contextmanager
 def held_ports(count: int, taken: frozenset[int] = frozenset()) -> Iterator[list[int]]:
-    """Gives free ports as `free_ports` does, that nobody else is given while the block runs (Linux only).
+    """Yields free ports as `free_ports` does, reserved while the block runs (Linux only).
 
-    What listens with SO_REUSEADDR, as servers do, may have them meanwhile.
+    Servers that listen with SO_REUSEADDR can use them meanwhile.
     """
     found: list[int] = []
     with ExitStack() as held:
@@ -51,12 +51,12 @@ def held_ports(count: int, taken: frozenset[int] = frozenset()) -> Iterator[list
                 f"found {len(found)} of {count} free ports between {FIRST_PORT} and {LAST_PORT} on {HOST}"
             )
         if sys.platform != "linux":
-            held.close()  # elsewhere what is bound twice can't be listened on
+            held.close()  # other systems don't permit to listen on a port that is bound twice
         yield found
 
 
 def _holds(held: ExitStack, port: int) -> bool:
-    """Binds a port that nothing else is bound to, then lets servers bind it too; False if it isn't free."""
+    """Binds a port exclusively, then lets servers bind it too; returns False if it isn't free."""
     probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         probe.bind((HOST, port))

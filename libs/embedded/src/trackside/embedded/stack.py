@@ -25,17 +25,17 @@ from trackside.embedded.folder import (
     read_status,
     write_plan,
 )
-from trackside.embedded.jars import Progress
+from trackside.embedded.jars import ReportProgress
 from trackside.embedded.ports import held_ports, is_free
 from trackside.embedded.postgres import server as postgres
-from trackside.embedded.programs import Program
+from trackside.embedded.processes import ProcessSpec
 
 SETUP_TIER = 1
 LOOK_EVERY_S = 0.02
 
 
 @dataclass(frozen=True)
-class Service:
+class ServiceSpec:
     """One service process: `argv` defaults to `python -m trackside.<module>`, `module` to the name.
 
     `name` is unique in the stack ("worker", "worker-2"); `env` is added to what every service gets.
@@ -47,30 +47,53 @@ class Service:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def command(self) -> list[str]:
-        """Gives the service's command line."""
+        """Returns the service's command line."""
         module = (self.module or self.name).replace("-", "_")
         return list(self.argv) if self.argv is not None else [sys.executable, "-m", f"trackside.{module}"]
 
 
 @dataclass(frozen=True)
+class StackOptions:
+    """What a stack runs besides Kafka and Postgres, and how it starts and stops.
+
+    `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
+    Kafka or Postgres is left out where an address is given. `durable=False` is for tests: their servers start
+    faster and may lose data at a power cut. `ephemeral` removes the folder after the stop. The stack stops by
+    itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
+    counted; at the stop each tier gets `grace_s` seconds before it is killed.
+    """
+
+    services: Sequence[ServiceSpec] = ()
+    setup: Sequence[Sequence[str]] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    bootstrap_servers: str | None = None
+    postgres_dsn: str | None = None
+    durable: bool = True
+    ephemeral: bool = False
+    leash: Path | None = None
+    timeout_s: float = 180.0
+    grace_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class Stack:
-    """A stack that runs: its folder, and its state as last written by its supervisor."""
+    """A stack that runs: its folder, and its status as last written by its supervisor."""
 
     folder: Path
     status: StackStatus
 
     @property
     def bootstrap_servers(self) -> str:
-        """Gives Kafka's address."""
+        """Returns Kafka's address."""
         return self.status.bootstrap_servers
 
     @property
     def postgres_dsn(self) -> str:
-        """Gives the DSN of Postgres, password included."""
+        """Returns the DSN of Postgres, password included."""
         return self.status.postgres_dsn
 
     def pid(self, name: str) -> int | None:
-        """Gives the present process id of a program; StackMissing if the stack has no such program."""
+        """Returns the current pid of a process of the stack; StackMissing if the stack has no such process."""
         status = load(self.folder).status.processes
         if name not in status:
             raise StackMissing(f"the stack in {self.folder} has no {name}, only {', '.join(sorted(status))}")
@@ -78,68 +101,57 @@ class Stack:
 
 
 def start(
-    folder: Path,
-    services: Sequence[Service] = (),
-    *,
-    setup: Sequence[Sequence[str]] = (),
-    env: Mapping[str, str] | None = None,
-    bootstrap_servers: str | None = None,
-    postgres_dsn: str | None = None,
-    durable: bool = True,
-    ephemeral: bool = False,
-    leash: Path | None = None,
-    timeout_s: float = 180.0,
-    grace_s: float = 10.0,
-    progress: Progress = lambda _: None,
+    folder: Path, options: StackOptions = StackOptions(), progress: ReportProgress = lambda _: None
 ) -> Stack:
-    """Starts a stack in the background and gives it once everything in it is ready.
+    """Starts a stack in the background and returns it once everything in it is ready.
 
-    `setup` commands run one after the other, once Kafka and Postgres answer and before the services start.
-    Kafka or Postgres is left out where an address is given; `durable=False` is for tests, whose servers start
-    faster and may forget at a power cut. StackRunning if the folder has a stack already;
-    StackError, with the end of the log of what failed, if something is not ready within `timeout_s` of its
-    start (downloads don't count); nothing is left running then. At the end each tier has `grace_s` to stop.
+    StackRunning if the folder has a stack already; StackError, with the end of the log of what failed, if
+    something is not ready in time. Nothing is left running then.
     """
     folder = claim(folder)
     with contextlib.ExitStack() as holds:  # of ports and folders, until their servers have them
         with locked(folder) as lock:
-            locks = [lock]
             _clear(folder)
-            ports = holds.enter_context(_ports(folder, services))
-            servers: list[Program] = []
-            if bootstrap_servers is None:
-                server, bootstrap_servers = kafka.prepare(
-                    folder / "kafka", ports["kafka"], ports["controller"], progress, short_lived=not durable
-                )
-                servers.append(server)
-            if postgres_dsn is None:
-                server, postgres_dsn, its_locks = postgres.prepare(
-                    folder / "postgres", ports["postgres"], progress, holds, durable=durable
-                )
-                servers.append(server)
-                locks += its_locks
-            shared = {
-                "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap_servers,
-                "TRACKSIDE_POSTGRES_DSN": postgres_dsn,
-                **(env or {}),
-            }
-            programs = [
-                *servers,
-                *_setup(folder, setup, shared),
-                *_services(folder, services, shared, ports, SETUP_TIER + len(setup)),
-            ]
-            held = None if leash is None else str(leash)
-            write_plan(folder, Plan(programs, bootstrap_servers, postgres_dsn, ephemeral, held, grace_s))
-            _launch(folder, locks)
+            plan, locks = _plan(folder, options, progress, holds)
+            write_plan(folder, plan)
+            _launch(folder, [lock, *locks])
         try:
-            return _await_ready(folder, timeout_s, progress)
+            return _await_ready(folder, options.timeout_s, progress)
         except BaseException:
             stop(folder)
             raise
 
 
+def _plan(
+    folder: Path, options: StackOptions, progress: ReportProgress, holds: contextlib.ExitStack
+) -> tuple[Plan, list[int]]:
+    """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
+    ports = holds.enter_context(_ports(folder, options.services))
+    bootstrap, dsn = options.bootstrap_servers, options.postgres_dsn
+    servers: list[ProcessSpec] = []
+    locks: list[int] = []
+    if bootstrap is None:
+        server, bootstrap = kafka.prepare(
+            folder / "kafka", ports["kafka"], ports["controller"], progress, short_lived=not options.durable
+        )
+        servers.append(server)
+    if dsn is None:
+        server, dsn, locks = postgres.prepare(
+            folder / "postgres", ports["postgres"], progress, holds, durable=options.durable
+        )
+        servers.append(server)
+    env = {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap, "TRACKSIDE_POSTGRES_DSN": dsn, **options.env}
+    processes = [
+        *servers,
+        *_setup(folder, options.setup, env),
+        *_services(folder, options.services, env, ports, SETUP_TIER + len(options.setup)),
+    ]
+    leash = None if options.leash is None else str(options.leash)
+    return Plan(processes, bootstrap, dsn, options.ephemeral, leash, options.grace_s), locks
+
+
 def load(folder: Path) -> Stack:
-    """Gives the stack that runs in the folder; StackMissing if none does."""
+    """Returns the stack that runs in the folder; StackMissing if none does."""
     status = read_status(folder)
     if not is_locked(folder):
         reason = f" ({status.reason})" if status.reason else ""
@@ -150,7 +162,7 @@ def load(folder: Path) -> Stack:
 def find(start_at: Path | None = None) -> Stack:
     """Returns the stack of the nearest `.trackside/`, here or above; StackMissing if there is none.
 
-    StackOfAnotherUser if the one here is another user's; one above that can't be read is passed over.
+    StackOfAnotherUser if the one here is another user's; one above that can't be read is skipped.
     """
     here = (start_at or Path.cwd()).resolve()
     for folder in [here, *here.parents]:
@@ -185,15 +197,15 @@ def stop(folder: Path, timeout_s: float = 90.0) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Makes the private folders, and forgets what ran here before."""
+    """Makes the private folders, and removes the status of a former stack."""
     for name in ("kafka", "logs", "services"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     (folder / "stack.json").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _ports(folder: Path, services: Sequence[Service]) -> Iterator[dict[str, int]]:
-    """Gives each server and service its port: the one it had before where that is free, else a new one.
+def _ports(folder: Path, services: Sequence[ServiceSpec]) -> Iterator[dict[str, int]]:
+    """Yields the port of each server and service: the one it had before where that is free, else a new one.
 
     No other stack is given the new ones while the block runs.
     """
@@ -211,9 +223,9 @@ def _ports(folder: Path, services: Sequence[Service]) -> Iterator[dict[str, int]
         yield ports
 
 
-def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[Program]:
+def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[ProcessSpec]:
     return [
-        Program(
+        ProcessSpec(
             name=f"setup-{number}",
             argv=list(command),
             log=str(folder / "logs" / f"setup-{number}.log"),
@@ -226,15 +238,15 @@ def _setup(folder: Path, commands: Sequence[Sequence[str]], env: Mapping[str, st
 
 
 def _services(
-    folder: Path, services: Sequence[Service], env: Mapping[str, str], ports: Mapping[str, int], tier: int
-) -> list[Program]:
-    programs = []
+    folder: Path, services: Sequence[ServiceSpec], env: Mapping[str, str], ports: Mapping[str, int], tier: int
+) -> list[ProcessSpec]:
+    processes = []
     for service in services:
         data = folder / "services" / service.name
         data.mkdir(parents=True, exist_ok=True)
         port = ports[f"health:{service.name}"]
         own = {"TRACKSIDE_HEALTH_PORT": str(port), "TRACKSIDE_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
-        program = Program(
+        spec = ProcessSpec(
             name=service.name,
             argv=service.command(),
             log=str(folder / "logs" / f"{service.name}.log"),
@@ -243,12 +255,12 @@ def _services(
             check="http",
             health_port=port,
         )
-        programs.append(program)
-    return programs
+        processes.append(spec)
+    return processes
 
 
 def _launch(folder: Path, locks: Sequence[int]) -> None:
-    """Starts the supervisor, which takes the locks over, the folder's first, and runs in the background."""
+    """Starts the supervisor in the background; it takes over the locks, the folder's first."""
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
     for log in logs.glob("*.log"):
@@ -265,16 +277,16 @@ def _launch(folder: Path, locks: Sequence[int]) -> None:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=locks, check=True)
 
 
-def _await_ready(folder: Path, timeout_s: float, progress: Progress) -> Stack:
+def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> Stack:
     deadline = time.monotonic() + timeout_s
-    told: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     while True:
         alive = is_locked(folder)
         with contextlib.suppress(StackMissing):
             status = read_status(folder)
             for each in status.processes.values():
-                if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in told:
-                    told.add((each.name, each.state))
+                if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in shown:
+                    shown.add((each.name, each.state))
                     progress(f"{each.name}: {each.state}")
             if status.reason:
                 raise StackError(status.reason)

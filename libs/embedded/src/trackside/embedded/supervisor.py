@@ -1,7 +1,7 @@
 """One process that keeps the stack's processes running; `stack.start` begins it.
 
-It has one thread, because its children die with the thread that spawned them. It adopts and kills whatever a
-dead child leaves behind, so a killed Postgres or worker leaves nothing that its successor would trip over.
+It has one thread, because its children die with the thread that spawned them. It adopts and kills the
+orphans of a dead child, so a killed Postgres or worker leaves no process in the way of its successor.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.embedded import programs
-from trackside.embedded.checks import answers
+from trackside.embedded import processes
+from trackside.embedded.checks import is_responding
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import (
     Plan,
@@ -30,7 +30,7 @@ from trackside.embedded.folder import (
     write_status,
 )
 from trackside.embedded.postgres import server as postgres
-from trackside.embedded.programs import Program
+from trackside.embedded.processes import ProcessSpec
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -40,17 +40,17 @@ CHECK_EVERY_S = 0.05
 
 
 def next_backoff(backoff_s: float, alive_s: float) -> float:
-    """Gives the pause before the next start: doubled up to 5 s, 0.2 s again after 10 s alive."""
+    """Returns the pause in seconds before the next start: doubled up to 5, and 0.2 again after 10 s alive."""
     if alive_s >= STEADY_AFTER_S or backoff_s == 0.0:
         return FIRST_BACKOFF_S
     return min(2 * backoff_s, LONGEST_BACKOFF_S)
 
 
 @dataclass
-class Kept:
-    """One program and its present process, if it has one."""
+class SupervisedProcess:
+    """A process spec, its status, and the process that runs now, if any."""
 
-    program: Program
+    spec: ProcessSpec
     status: ProcessStatus
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
@@ -60,35 +60,35 @@ class Kept:
 
     @property
     def is_once(self) -> bool:
-        """Tells whether the program is a command that runs once."""
-        return self.program.check == "exit"
+        """Returns whether the process is a command that runs once."""
+        return self.spec.check == "exit"
 
 
 @dataclass
 class Supervisor:
-    """Starts, watches, restarts and stops the programs of one folder."""
+    """Starts, checks, restarts and stops the processes of one folder."""
 
     folder: Path
     plan: Plan
-    kept: list[Kept] = field(default_factory=list)
+    supervised: list[SupervisedProcess] = field(default_factory=list)
     status: StackStatus = field(init=False)
     stop_requests: int = 0
     published: str = ""
 
     def __post_init__(self) -> None:
-        for program in self.plan.programs:
-            status = ProcessStatus(program.name, health_port=program.health_port, log=program.log)
-            self.kept.append(Kept(program, status))
+        for spec in self.plan.processes:
+            status = ProcessStatus(spec.name, health_port=spec.health_port, log=spec.log)
+            self.supervised.append(SupervisedProcess(spec, status))
         self.status = StackStatus(
             state="starting",
             supervisor_pid=os.getpid(),
             bootstrap_servers=self.plan.bootstrap_servers,
             postgres_dsn=self.plan.postgres_dsn,
-            processes={each.program.name: each.status for each in self.kept},
+            processes={each.spec.name: each.status for each in self.supervised},
         )
 
     def run(self) -> int:
-        """Keeps the programs running until told to stop; gives 0, or 1 if the stack could not start."""
+        """Keeps the processes running until told to stop; returns 0, or 1 if the stack could not start."""
         awake, wakeup = socket.socketpair()
         awake.setblocking(False)
         wakeup.setblocking(False)
@@ -96,7 +96,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        programs.adopt_orphans()
+        processes.adopt_orphans()
         leash = open_leash(self.plan.leash)
         sources = [awake.fileno(), *([leash] if leash is not None else [])]
         while not (self.stop_requests or self.status.reason or is_cut(leash)):
@@ -114,60 +114,62 @@ class Supervisor:
         self.stop_requests += 1
 
     def _pause_s(self) -> float | None:
-        """Gives how long nothing will happen unless a signal tells, in seconds; None for no limit."""
+        """Returns how long to wait for a signal before something is due, in seconds; None for no limit."""
         open_tier, now = self._open_tier(), time.monotonic()
-        if any(each.status.state == "waiting" and each.program.tier <= open_tier for each in self.kept):
+        if any(each.status.state == "waiting" and each.spec.tier <= open_tier for each in self.supervised):
             return 0.0  # a tier opened just now
-        pauses = [CHECK_EVERY_S for each in self.kept if each.status.state == "starting" and not each.is_once]
-        pauses += [max(0.0, each.due - now) for each in self.kept if each.status.state == "restarting"]
+        pauses = [
+            CHECK_EVERY_S for each in self.supervised if each.status.state == "starting" and not each.is_once
+        ]
+        pauses += [max(0.0, each.due - now) for each in self.supervised if each.status.state == "restarting"]
         return min(pauses, default=None)
 
     def _open_tier(self) -> int:
-        """Gives the lowest tier that was not ready yet; programs above it wait."""
-        return min((each.program.tier for each in self.kept if not each.was_ready), default=sys.maxsize)
+        """Returns the lowest tier that was not ready yet; processes above it wait."""
+        return min((each.spec.tier for each in self.supervised if not each.was_ready), default=sys.maxsize)
 
     def _start_due(self) -> None:
         open_tier, now = self._open_tier(), time.monotonic()
-        for each in self.kept:
-            waits = each.status.state == "waiting" and each.program.tier <= open_tier
+        for each in self.supervised:
+            waits = each.status.state == "waiting" and each.spec.tier <= open_tier
             if waits or (each.status.state == "restarting" and now >= each.due):
                 self._start(each)
 
-    def _start(self, each: Kept) -> None:
-        if each.program.data is not None and each.program.check == "postgres":
-            postgres.clear_stale_pid(Path(each.program.data))
+    def _start(self, each: SupervisedProcess) -> None:
+        if each.spec.data is not None and each.spec.check == "postgres":
+            postgres.clear_stale_pid(Path(each.spec.data))
         each.started = time.monotonic()
         try:
-            each.process = programs.spawn(each.program)
+            each.process = processes.spawn(each.spec)
         except OSError as error:
-            with Path(each.program.log).open("a") as log:
-                log.write(f"could not start {each.program.argv[0]}: {error}\n")
+            with Path(each.spec.log).open("a") as log:
+                log.write(f"could not start {each.spec.argv[0]}: {error}\n")
             self._ended(each, 127)
             return
         each.status.pid = each.process.pid
         each.status.state = "starting"
 
     def _check(self) -> None:
-        for each in self.kept:
+        for each in self.supervised:
             if (
                 each.status.state == "starting"
                 and not each.is_once
-                and answers(each.program.check, _port(each.program))
+                and is_responding(each.spec.check, _port(each.spec))
             ):
                 each.status.state = "ready"
                 each.was_ready = True
-        if self.status.state == "starting" and all(each.was_ready for each in self.kept):
+        if self.status.state == "starting" and all(each.was_ready for each in self.supervised):
             self.status.state = "running"
 
     def _reap(self) -> None:
-        for each in self.kept:
+        for each in self.supervised:
             if each.process is not None and (code := each.process.poll()) is not None:
-                programs.signal_group(each.process.pid, signal.SIGKILL)
+                processes.signal_group(each.process.pid, signal.SIGKILL)
                 self._ended(each, code)
         self._kill_orphans()
 
-    def _ended(self, each: Kept, code: int) -> None:
-        """Notes that a program's process ended: done, to be started again, or the stack has failed."""
+    def _ended(self, each: SupervisedProcess, code: int) -> None:
+        """Records that a process ended: it is done, will be restarted, or the stack has failed."""
         now = time.monotonic()
         each.process = None
         each.status.pid = None
@@ -179,18 +181,18 @@ class Supervisor:
         each.due = now + each.backoff_s
         each.status.state = "restarting"
         each.status.restarts += 1
-        must_start = each.is_once or each.program.check in ("kafka", "postgres")
+        must_start = each.is_once or each.spec.check in ("kafka", "postgres")
         if must_start and not each.was_ready and each.status.restarts >= STARTS_BEFORE_FAILED:
-            tail = last_lines(Path(each.program.log))
+            tail = last_lines(Path(each.spec.log))
             self.status.reason = (
-                f"{each.program.name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready; "
-                f"the end of {each.program.log}:\n{tail}"
+                f"{each.spec.name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready; "
+                f"the end of {each.spec.log}:\n{tail}"
             )
 
     def _kill_orphans(self) -> None:
-        """Kills what dead children left behind; a process of the stack never outlives its own parent."""
-        known = {each.process.pid for each in self.kept if each.process is not None}
-        for pid in programs.children_of(os.getpid()):
+        """Kills orphans of dead children; a process of the stack never outlives its own parent."""
+        known = {each.process.pid for each in self.supervised if each.process is not None}
+        for pid in processes.children_of(os.getpid()):
             if pid in known:
                 continue
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
@@ -204,26 +206,26 @@ class Supervisor:
             self.published = text
 
     def _stop_all(self) -> None:
-        """Ends the programs, the last tier first: each tier gets its signal, a grace, then SIGKILL."""
+        """Ends the processes, the last tier first: each gets its signal, a grace period, then SIGKILL."""
         self.status.state = "stopping"
         self._publish()
-        for tier in sorted({each.program.tier for each in self.kept}, reverse=True):
-            self._stop_tier([each for each in self.kept if each.program.tier == tier])
+        for tier in sorted({each.spec.tier for each in self.supervised}, reverse=True):
+            self._stop_tier([each for each in self.supervised if each.spec.tier == tier])
         _end_all_children()
         self.status.state = "failed" if self.status.reason else "stopped"
         self._publish()
 
-    def _stop_tier(self, tier: list[Kept]) -> None:
+    def _stop_tier(self, tier: list[SupervisedProcess]) -> None:
         running = [(each, each.process) for each in tier if each.process is not None]
         for each, process in running:
-            process.send_signal(signal.Signals[each.program.stop_signal])
+            process.send_signal(signal.Signals[each.spec.stop_signal])
         deadline = time.monotonic() + self.plan.grace_s
         for each, process in running:
-            # a second request to stop means: at once
+            # a second request to stop means at once
             while process.poll() is None and time.monotonic() < deadline and self.stop_requests < 2:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=CHECK_EVERY_S)
-            programs.signal_group(process.pid, signal.SIGKILL)
+            processes.signal_group(process.pid, signal.SIGKILL)
             process.wait()
             each.process = None
             each.status.pid = None
@@ -231,20 +233,20 @@ class Supervisor:
 
 
 def _end_all_children() -> None:
-    """Kills whatever is left and waits for its end; what dies leaves its own children to this process."""
-    while left := programs.children_of(os.getpid()):
+    """Kills all remaining children and waits for their end; this process adopts their children in turn."""
+    while left := processes.children_of(os.getpid()):
         for pid in left:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
 
 
-def _port(program: Program) -> int | None:
-    return program.health_port if program.check == "http" else program.port
+def _port(spec: ProcessSpec) -> int | None:
+    return spec.health_port if spec.check == "http" else spec.port
 
 
 def _detach() -> None:
-    """Leaves the starter: its child goes on in a session of its own, and the starter's wait ends."""
+    """Detaches from the starting process: a child continues in a session of its own."""
     if os.fork() > 0:
         os._exit(0)
     os.setsid()

@@ -57,7 +57,7 @@ def user_name(uid: int) -> str:
 
 
 def can_enter(path: Path, who: Account) -> bool:
-    """Tells whether the account may pass through every folder down to `path`."""
+    """Returns whether the account may pass through every folder down to `path`."""
     if who.uid is None:
         return True
     for folder in [path, *path.parents]:

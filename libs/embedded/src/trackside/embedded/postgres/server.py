@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from trackside.embedded.errors import StackError
 from trackside.embedded.files import write_whole
-from trackside.embedded.jars import Progress
+from trackside.embedded.jars import ReportProgress
 from trackside.embedded.ports import HOST
 from trackside.embedded.postgres.account import Account, account, can_enter
 from trackside.embedded.postgres.binaries import run_as, usable_binaries
 from trackside.embedded.postgres.shared import FORMER, SHARED, hold, owned_folder, remove_unless_held
-from trackside.embedded.programs import Program, is_alive
+from trackside.embedded.processes import ProcessSpec, is_alive
 
 USER = "trackside"
 DATABASE = "trackside"
@@ -39,20 +39,20 @@ UNSAFE_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Prepared(NamedTuple):
-    """A server that is ready to be started.
+    """A server that is ready to start.
 
     `locks` are open descriptors of its folders: while one is open, no other process removes what it locks.
     """
 
-    program: Program
+    process: ProcessSpec
     dsn: str
     locks: list[int]
 
 
 def prepare(
-    folder: Path, port: int, progress: Progress, holds: ExitStack, *, durable: bool = True
+    folder: Path, port: int, progress: ReportProgress, holds: ExitStack, *, durable: bool = True
 ) -> Prepared:
-    """Makes a server's folder ready; returns the program that runs it on 127.0.0.1:port, and its DSN.
+    """Prepares a server's folder; returns the process that runs it on 127.0.0.1:port, and its DSN.
 
     `folder` keeps the password; the data lies where the account that Postgres runs as can reach it. `holds`
     closes the locks again. `durable=False` turns fsync off, for tests. StackError if Postgres can't run here.
@@ -74,7 +74,7 @@ def prepare(
         **({} if durable else UNSAFE_SETTINGS),
     }
     options = [f"--{name}={value}" for name, value in settings.items()]
-    program = Program(
+    spec = ProcessSpec(
         name="postgres",
         argv=[str(binaries.folder / "postgres"), "-D", str(data), *options],
         log=str(folder.parent / "logs" / "postgres.log"),
@@ -86,13 +86,13 @@ def prepare(
         stop_signal="SIGINT",  # fast shutdown: does not wait for clients to leave
         data=str(data),
     )
-    return Prepared(program, f"postgresql://{USER}:{password}@{HOST}:{port}/{DATABASE}", locks)
+    return Prepared(spec, f"postgresql://{USER}:{password}@{HOST}:{port}/{DATABASE}", locks)
 
 
 def clear_stale_pid(data: Path) -> None:
     """Removes a dead postmaster's pid file whose number now belongs to another process.
 
-    Postgres checks only that the number is taken, and then refuses to start for ever.
+    Postgres checks only that the number is taken, and then never starts again.
     """
     path = data / "postmaster.pid"
     try:

@@ -1,4 +1,4 @@
-"""Folders outside a stack's own, which only root needs: for what Postgres's account must reach.
+"""Folders outside a stack's own, needed only for root: files that Postgres's account must reach.
 
 A process that uses one has a shared lock (flock) on a file in it that only root may open; one that gets the
 exclusive lock may remove the folder.
@@ -14,7 +14,7 @@ from trackside.embedded.errors import StackError
 from trackside.embedded.postgres.account import OWN_SERVER, user_name
 
 SHARED = Path("/var/lib/trackside-embedded")
-"""Root's alone to write, everybody's to enter. Not /var/tmp: systemd removes what is 30 days old there."""
+"""Writable by root only, open to all. Not /var/tmp: systemd removes what is 30 days old there."""
 FORMER = Path("/var/tmp")
 """Where earlier releases had such folders."""
 LOCK = "used.lock"

@@ -12,7 +12,7 @@ from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, held_leash
-from trackside.embedded.stack import Service, Stack
+from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 
 SLOTS = 2
 WORKER = "worker"
@@ -32,7 +32,7 @@ def running() -> Stack | None:
         return None
 
 
-def services(home: Path, catalogue: Path, slots: int) -> list[Service]:
+def services(home: Path, catalogue: Path, slots: int) -> list[ServiceSpec]:
     """Lists the services of one machine: one of each, the worker with `slots` places on the CPU."""
     worker = {
         "TRACKSIDE_WORKER_ID": WORKER,
@@ -41,10 +41,10 @@ def services(home: Path, catalogue: Path, slots: int) -> list[Service]:
         "TRACKSIDE_WORKER_DATA_DIR": str(home / "services" / WORKER),
     }
     return [
-        Service("dispatcher"),
-        Service("scheduler"),
-        Service(WORKER, env=worker),
-        Service("summary-indexer"),
+        ServiceSpec("dispatcher"),
+        ServiceSpec("scheduler"),
+        ServiceSpec(WORKER, env=worker),
+        ServiceSpec("summary-indexer"),
     ]
 
 
@@ -57,15 +57,14 @@ def start(catalogue: Path | None, slots: int, steps: Steps, leash: Path | None =
     home = folder()
     listed = services(home, examples.catalogue(catalogue), slots)
     with steps.shown():
-        return stack.start(
-            home,
+        options = StackOptions(
             listed,
             setup=SETUP,
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,
-            progress=steps,
         )
+        return stack.start(home, options, steps)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the supervisor runs: one description a process, as data, and how it is spawned."""
+"""What the supervisor runs: one spec per process, as data, and how processes are spawned."""
 
 import ctypes
 import os
@@ -16,10 +16,10 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
-class Program:
-    """A process to keep running: its command, environment, log file, and how one sees that it is ready.
+class ProcessSpec:
+    """A process to keep running: its command, environment, log file, and its readiness check.
 
-    Programs of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
+    Processes of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
     and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol ("http" asks `/ready`).
     `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it.
     """
@@ -44,13 +44,13 @@ def _libc() -> ctypes.CDLL | None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of whatever its children leave behind (Linux only)."""
+    """Makes this process the parent of the orphans that its children leave behind (Linux only)."""
     if libc := _libc():
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]:
-    """Gives what a child runs before exec: it is killed when `parent` dies, even if that was just now.
+    """Returns what a child runs before exec, so that it is killed when `parent` dies, even if it just did.
 
     It runs after the child took its uid, which would clear the setting. The signal follows the parent's
     thread, so children are spawned from the supervisor's only one.
@@ -65,22 +65,22 @@ def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]
     return before_exec
 
 
-def spawn(program: Program) -> subprocess.Popen[bytes]:
-    """Starts the program in a session of its own, its output appended to its log; OSError if it can't."""
-    Path(program.log).parent.mkdir(parents=True, exist_ok=True)
-    with Path(program.log).open("ab") as log:
+def spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
+    """Starts a process in a session of its own, its output appended to its log; OSError if it can't."""
+    Path(spec.log).parent.mkdir(parents=True, exist_ok=True)
+    with Path(spec.log).open("ab") as log:
         # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
         return subprocess.Popen(
-            program.argv,
-            env={**os.environ, **program.env},
-            cwd=program.cwd,
+            spec.argv,
+            env={**os.environ, **spec.env},
+            cwd=spec.cwd,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            user=program.uid,
-            group=program.gid,
-            extra_groups=None if program.uid is None else [],
+            user=spec.uid,
+            group=spec.gid,
+            extra_groups=None if spec.uid is None else [],
             preexec_fn=die_with_parent(_libc(), os.getpid()),
         )
 
@@ -118,7 +118,7 @@ def _children_by_scan(parent: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Tells whether a process runs (a zombie does not)."""
+    """Returns whether a process runs (a zombie does not)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

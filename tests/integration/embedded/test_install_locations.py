@@ -31,7 +31,8 @@ import sys
 from pathlib import Path
 from trackside.embedded import stack
 home, leash, kafka = sys.argv[1:]
-stack.start(Path(home), bootstrap_servers=kafka or None, durable=False, leash=Path(leash))
+options = stack.StackOptions(bootstrap_servers=kafka or None, durable=False, leash=Path(leash))
+stack.start(Path(home), options)
 """
 NO_KAFKA = "127.0.0.1:1"  # an address that nobody asks, so that none is started
 
@@ -257,7 +258,8 @@ def acting_as(uid: int) -> Iterator[None]:
 
 
 def start(home: Path) -> stack.Stack:
-    return stack.start(home, bootstrap_servers=NO_KAFKA, postgres_dsn="postgresql://nobody@127.0.0.1:1/none")
+    dsn = "postgresql://nobody@127.0.0.1:1/none"
+    return stack.start(home, stack.StackOptions(bootstrap_servers=NO_KAFKA, postgres_dsn=dsn))
 
 
 @as_root
