@@ -93,7 +93,7 @@ class Stack:
         return self.status.postgres_dsn
 
     def pid(self, name: str) -> int | None:
-        """Returns the current pid of a process of the stack; StackMissing if the stack has no such process."""
+        """Returns the current pid of a process of the stack; StackMissing if it has no such process."""
         status = load(self.folder).status.processes
         if name not in status:
             raise StackMissing(f"the stack in {self.folder} has no {name}, only {', '.join(sorted(status))}")
