@@ -23,7 +23,7 @@ from trackside.domain.task import Task
 from trackside.eventlog.clock import monotonic_s
 from trackside.scheduler import decide
 from trackside.scheduler.actions import Assign, Recall
-from trackside.scheduler.cluster_state import ClusterState, Policy
+from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
 from trackside.scheduler.planner import Planner
 
 GIB = 1024**3
@@ -37,7 +37,7 @@ class Hall:
     """A fleet of GPUs and CPU slots, tasks of all kinds, and the scheduler's pure parts on top."""
 
     def __init__(self, devices: int, look_ahead: int) -> None:
-        self.cluster = ClusterState(Policy(look_ahead=look_ahead))
+        self.cluster = ClusterState(SchedulingPolicy(look_ahead=look_ahead))
         self.planner = Planner(self.cluster)
         self.now_ms = START_MS
         self.seconds = 0.0
@@ -48,7 +48,7 @@ class Hall:
         self.submitted = self.ended = self.moved = 0
         for number in range(devices // DEVICES_EACH):
             fleet.evolve(self._fleet, self._record(_worker(number), "worker"))
-        self.cluster.hosts.follow(self._fleet, lambda worker: not worker.gone, [])
+        self.cluster.hosts.sync_fleet(self._fleet, lambda worker: not worker.gone, [])
 
     def submit(self, count: int) -> None:
         """Has tasks wait: 20 streams, 4 types, 10 priorities, five ways to ask for memory and devices."""
@@ -184,12 +184,12 @@ def _ceiling(queued: int, decisions: int) -> float:
     heapq.heapify(heap)
     began = monotonic_s()
     for number in range(decisions):
-        level, first = heapq.heapreplace(heap, (-(number * 7 % 10), queued + number))
+        priority, first = heapq.heapreplace(heap, (-(number * 7 % 10), queued + number))
         TaskAssigned(
             task_id=f"t-{first}",
             attempt=1,
             placement=1,
-            worker_id=f"w-{level}",
+            worker_id=f"w-{priority}",
             incarnation="i",
             device_ids=["gpu-0"],
             reserved=Reservation(memory_bytes=GIB, cuda_memory_bytes=GIB, estimated_by="task"),

@@ -16,7 +16,7 @@ from trackside.projections.peaks import Peak, newest_peaks
 from trackside.projections.reads import reads
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.app import recovered_peaks
-from trackside.scheduler.estimates import Peaks
+from trackside.scheduler.estimates import MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -37,12 +37,12 @@ async def rows(history: History, database: str) -> AsyncIterator[str]:
         yield database
 
 
-def scheduler(history: History, streams: Streams, peaks: Peaks | None = None) -> Scheduler:
+def scheduler(history: History, streams: Streams, peaks: MemoryPeaks | None = None) -> Scheduler:
     service = ServiceContext.on(history.log, TOPICS, "scheduler")
     return Scheduler(service, streams, SchedulerSettings(), peaks)
 
 
-async def learned_by(history: History) -> Peaks:
+async def learned_by(history: History) -> MemoryPeaks:
     """Gives what a scheduler has learned that has read the whole log."""
     read = scheduler(history, Streams())
     starts = {(TOPICS.events.name, partition): 0 for partition in range(TOPICS.events.partitions)}

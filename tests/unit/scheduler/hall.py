@@ -27,9 +27,9 @@ from trackside.domain.streams import Streams
 from trackside.domain.task import Task
 from trackside.scheduler import decide
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
-from trackside.scheduler.cluster_state import ClusterState, Policy
-from trackside.scheduler.occupancy import Gates
-from trackside.scheduler.placement import Rules
+from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
+from trackside.scheduler.occupancy import AdmissionLimits
+from trackside.scheduler.placement import PlacementRules
 from trackside.scheduler.planner import Planner
 
 GIB = 1024**3
@@ -41,23 +41,23 @@ def policy(
     hold_after_s: float = 60,
     ageing_s: float = 600,
     limits: dict[str, int] | None = None,
-    **gates: Any,
-) -> Policy:
+    **admission: Any,
+) -> SchedulingPolicy:
     """Gives what an operator has chosen; no look-ahead unless it is asked for."""
-    return Policy(
-        rules=Rules(Gates(**gates), order),
+    return SchedulingPolicy(
+        placement_rules=PlacementRules(AdmissionLimits(**admission), order),
         ageing_ms=int(ageing_s * 1000),
         hold_after_ms=int(hold_after_s * 1000),
         look_ahead=look_ahead,
         queue_limits=limits or {},
-        defaults=(2 * GIB, 2 * GIB),
+        default_bytes=(2 * GIB, 2 * GIB),
     )
 
 
 class Hall:
     """Workers, tasks and the scheduler's pure parts; `moves` are those of the last turn."""
 
-    def __init__(self, chosen: Policy | None = None) -> None:
+    def __init__(self, chosen: SchedulingPolicy | None = None) -> None:
         self.streams = Streams()
         self.fleet = Fleet()
         self.cluster = ClusterState(chosen or policy())
@@ -83,7 +83,7 @@ class Hall:
         self._offset += 1
         assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
         bookings = list(self.cluster.bookings.values())
-        self.cluster.hosts.follow(self.fleet, lambda worker: not worker.gone, bookings)
+        self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings)
 
     def join(
         self,
@@ -278,4 +278,4 @@ class Hall:
             available_bytes=None if available is None else int(available * GIB),
             cpu_percent=cpu_percent,
         )
-        self.cluster.hosts.heard(beat)
+        self.cluster.hosts.apply_heartbeat(beat)

@@ -48,12 +48,12 @@ def test_the_held_command_says_so_and_is_expected_once_the_device_is_free() -> N
     hall.submit("a")
     hall.turn()
     (command,) = due(hall)
-    run = command.make()
+    run = command.build()
     assert isinstance(run, RunTask)
-    assert (run.wait, command.held) == (True, True)
+    assert (run.wait, command.deferred) == (True, True)
     hall.end("t0")
     (command,) = due(hall)
-    assert not command.held
+    assert not command.deferred
     hall.accept("a")
     assert due(hall) == []
 
@@ -64,7 +64,7 @@ def test_a_command_says_the_lease_that_its_scheduler_gives() -> None:
     hall.submit("a")
     hall.turn()
     (command,) = due(hall)
-    run = command.make()
+    run = command.build()
     assert isinstance(run, RunTask)
     assert run.lease_s == 4.5
 
@@ -89,7 +89,7 @@ def test_a_task_is_taken_back_when_another_device_becomes_free() -> None:
     hall.turn()
     assert (hall.recalled(), hall.placed()) == (["a"], [])
     (command,) = due(hall)
-    assert isinstance(command.make(), RecallTask)
+    assert isinstance(command.build(), RecallTask)
     hall.give_back("a")
     assert hall.placed() == [("a", "w1/cpu-1")]
     assert hall.behind() == [("b", "w1/cpu-0")]

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.scheduler.hall import GIB, Hall, policy
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.scheduler.occupancy import Gates
-from trackside.scheduler.placement import Rules
+from trackside.scheduler.occupancy import AdmissionLimits
+from trackside.scheduler.placement import PlacementRules
 from trackside.scheduler.settings import SchedulerSettings
 
 
@@ -51,7 +51,7 @@ def test_t18_the_host_is_shared_by_all_of_its_devices() -> None:
 
 
 def test_t16_a_share_and_an_amount_are_kept_free_once_a_task_is_there() -> None:
-    hall = Hall(policy(device_share=0.2, device_bytes=2 * GIB))
+    hall = Hall(policy(device_free_share=0.2, device_free_bytes=2 * GIB))
     hall.join(gpus=(10,))
     hall.submit("a", kind="gpu", cuda=5)
     hall.submit("b", kind="gpu", cuda=4)
@@ -60,7 +60,7 @@ def test_t16_a_share_and_an_amount_are_kept_free_once_a_task_is_there() -> None:
 
 
 def test_t16_an_empty_device_takes_what_it_can_hold_whatever_is_to_be_kept_free() -> None:
-    hall = Hall(policy(device_share=0.9, host_share=0.9))
+    hall = Hall(policy(device_free_share=0.9, host_free_share=0.9))
     hall.join(gpus=(10,), memory=8)
     hall.submit("a", kind="gpu", cuda=10, memory=8)
     assert hall.placed() == [("a", "w1/gpu-0")]
@@ -96,7 +96,7 @@ def test_t15_a_busy_cpu_takes_no_second_task_but_always_a_first() -> None:
 
 
 def test_t15_tasks_that_are_loaded_and_do_not_train_are_limited() -> None:
-    hall = Hall(policy(max_loading=2))
+    hall = Hall(policy(max_loading_tasks=2))
     hall.join(cpus=4)
     for name in "abc":
         hall.submit(name)
@@ -258,5 +258,7 @@ def test_t15_t16_t17_t21_gates_defaults_and_order_are_settings(monkeypatch: pyte
     for name, value in given.items():
         monkeypatch.setenv(f"TRACKSIDE_SCHEDULER_{name}", value)
     chosen = SchedulerSettings().policy
-    assert chosen.rules == Rules(Gates(0.2, 4 * 10**9, 0.1, 2 * 10**9, 80, 10), "-REMAIN-MEM")
-    assert chosen.defaults == (3 * 10**9, 3 * 2**29)
+    assert chosen.placement_rules == PlacementRules(
+        AdmissionLimits(0.2, 4 * 10**9, 0.1, 2 * 10**9, 80, 10), "-REMAIN-MEM"
+    )
+    assert chosen.default_bytes == (3 * 10**9, 3 * 2**29)

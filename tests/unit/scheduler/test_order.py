@@ -4,10 +4,10 @@ from tests.unit.scheduler.hall import GIB, Hall, policy
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerLost
 from trackside.contracts.tasks import AttemptEnd, TimeLimitReached
 from trackside.scheduler import decide
-from trackside.scheduler.hosts import GONE_MS
-from trackside.scheduler.occupancy import Slot
-from trackside.scheduler.placement import scan_free
-from trackside.scheduler.planner import NOTE_MS
+from trackside.scheduler.hosts import GONE_GRACE_MS
+from trackside.scheduler.occupancy import DeviceState
+from trackside.scheduler.placement import PlacementQuery, scan_free
+from trackside.scheduler.planner import OVERTAKEN_CHECK_MS
 from trackside.scheduler.requirements import requirements_of
 
 
@@ -72,8 +72,8 @@ def test_a_large_task_that_was_overtaken_for_long_enough_has_its_devices_kept() 
     hall.submit("s2")
     assert hall.placed() == [("s1", "w1/cpu-1")]
     due_ms = hall.planner.next_due_ms()
-    assert due_ms is not None and due_ms <= hall.now_ms + NOTE_MS
-    hall.turn(after_s=NOTE_MS / 1000)
+    assert due_ms is not None and due_ms <= hall.now_ms + OVERTAKEN_CHECK_MS
+    hall.turn(after_s=OVERTAKEN_CHECK_MS / 1000)
     hall.end("s0")
     assert hall.placed(after_s=30) == [("s2", "w1/cpu-0")]
     hall.submit("s3")
@@ -196,7 +196,7 @@ def test_a_worker_that_is_gone_for_a_moment_makes_nobody_unschedulable() -> None
     hall.tell_fleet(WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=11_000))
     hall.submit("a")
     assert hall.turn() == []
-    hall.turn(after_s=GONE_MS / 1000)
+    hall.turn(after_s=GONE_GRACE_MS / 1000)
     assert list(hall.said()) == ["a"]
 
 
@@ -229,17 +229,18 @@ def test_the_first_device_that_fits_is_found_without_a_look_at_the_rest() -> Non
     for number in range(3):
         hall.join(f"w{number}", cpus=2)
     requirements = requirements_of(hall.submit("a"))
-    want, looked = hall.cluster.want(hall.cluster.waiting.classes[requirements]), []
+    demand, looked = hall.cluster.demand(hall.cluster.waiting.classes[requirements]), []
 
-    def usable(slot: Slot) -> bool:
-        looked.append(slot)
+    def is_usable(device: DeviceState) -> bool:
+        looked.append(device)
         return True
 
-    scan = scan_free(hall.cluster.hosts.open[::-1], requirements, want, hall.cluster.policy.rules, usable)
+    query = PlacementQuery(requirements, demand, hall.cluster.policy.placement_rules, is_usable)
+    scan = scan_free(hall.cluster.hosts.open[::-1], query)
     found = scan.best()
     assert found is not None
     assert (found.host.worker.worker_id, found.device_ids) == ("w0", ["cpu-0"])
-    assert looked == list(found.host.slots.values())
+    assert looked == list(found.host.devices.values())
     found.host.book(found.booking("b", requirements))
     after = scan.best()
     assert after is not None

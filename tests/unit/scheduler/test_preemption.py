@@ -20,7 +20,7 @@ def full(look_ahead: int = 0) -> Hall:
 
 def stops(hall: Hall) -> list[tuple[str, str]]:
     """Gives the stops that are owed, as (task, end)."""
-    due = [command.make() for command in pending_commands(hall.cluster, hall.fleet)]
+    due = [command.build() for command in pending_commands(hall.cluster, hall.fleet)]
     return [(stop.task_id, stop.end) for stop in due if isinstance(stop, StopTask)]
 
 

@@ -14,7 +14,7 @@ from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler import decide
-from trackside.scheduler.placement import scan_free
+from trackside.scheduler.placement import PlacementQuery, scan_free
 
 pytestmark = pytest.mark.thorough
 
@@ -118,7 +118,7 @@ def never_idle(hall: Hall) -> None:
     """Looks at every host for every line: nothing may fit, unless a place is kept for someone."""
     cluster = hall.cluster
     kept = (
-        any(scheduling_class.held for scheduling_class in cluster.waiting.classes.values())
+        any(scheduling_class.reserved_worker_id for scheduling_class in cluster.waiting.classes.values())
         or hall.planner._recall_nominations
     )
     if kept or hall.actions:
@@ -127,17 +127,17 @@ def never_idle(hall: Hall) -> None:
         limit = cluster.policy.queue_limits.get(scheduling_class.requirements.queue)
         if (
             not scheduling_class.size
-            or scheduling_class.never
+            or scheduling_class.unschedulable_reason
             or (limit is not None and cluster.running[scheduling_class.requirements.queue] >= limit)
         ):
             continue
-        scan = scan_free(
-            cluster.hosts.open,
+        query = PlacementQuery(
             scheduling_class.requirements,
-            cluster.want(scheduling_class),
-            cluster.policy.rules,
-            lambda slot: True,
+            cluster.demand(scheduling_class),
+            cluster.policy.placement_rules,
+            lambda device: True,
         )
+        scan = scan_free(cluster.hosts.open, query)
         assert scan.best() is None, scheduling_class.requirements
 
 
@@ -241,10 +241,12 @@ def turn(floor: Floor) -> None:
 def is_quiet(hall: Hall) -> bool:
     """Says whether nothing runs, and nothing that could ever run waits."""
     waits = any(
-        scheduling_class.size and not scheduling_class.never
+        scheduling_class.size and not scheduling_class.unschedulable_reason
         for scheduling_class in hall.cluster.waiting.classes.values()
     )
-    return not hall.cluster.placed and not waits and not hall.cluster.later.at and not hall.actions
+    return (
+        not hall.cluster.placed and not waits and not hall.cluster.backoff_timers.due_ms and not hall.actions
+    )
 
 
 def lose_one(floor: Floor) -> None:

@@ -50,9 +50,7 @@ def worker(
     queues: Iterable[str] = ("default",),
     after: dict[str, int] | None = None,
 ) -> WorkerJoined:
-    devices = [
-        Device(device_id=f"cpu-{slot}", kind="cpu", name="slot", memory_bytes=1) for slot in range(slots)
-    ]
+    devices = [Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=1) for at in range(slots)]
     return WorkerJoined(
         worker_id=name,
         incarnation=incarnation,
@@ -74,23 +72,30 @@ def board_of(told: Told) -> ClusterState:
 def test_the_board_follows_a_task_through_its_life() -> None:
     told = task_queued()
     cluster = board_of(told)
-    cluster.hosts.follow(workers(worker()), lambda _: True, [])
-    slot = cluster.hosts.by_id["w1"].slots["cpu-0"]
+    cluster.hosts.sync_fleet(workers(worker()), lambda _: True, [])
+    device = cluster.hosts.by_id["w1"].devices["cpu-0"]
     task = told.task()
     assert task_id(0) in cluster.waiting
     told.tell(assigned())
     for _ in range(2):
         cluster.update(STREAM, task)
         assert (len(cluster.waiting), list(cluster.placed)) == (0, [task_id(0)])
-        assert list(slot.bookings) == [task_id(0)]
+        assert list(device.bookings) == [task_id(0)]
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     cluster.update(STREAM, task)
     cluster.advance(task.not_before_ms)
-    assert (task_id(0) in cluster.waiting, dict(slot.bookings)) == (True, {})
+    assert (task_id(0) in cluster.waiting, dict(device.bookings)) == (True, {})
     told.tell(assigned(attempt=2))
     told.tell(ended(attempt=2))
     cluster.update(STREAM, task)
-    kept = (cluster.tasks, cluster.placed, cluster.owing, cluster.on, cluster.bookings, cluster.stream_of)
+    kept = (
+        cluster.tasks,
+        cluster.placed,
+        cluster.unanswered,
+        cluster.tasks_on,
+        cluster.bookings,
+        cluster.stream_of,
+    )
     assert (len(cluster.waiting), *kept) == (0, {}, {}, {}, {}, {}, {})
 
 
@@ -99,14 +104,14 @@ BEAT_MS, LEASE_MS = 1_000, 10_000
 
 def beats(leases: Leases, *times_ms: int) -> None:
     for time_ms in times_ms:
-        leases.own(time_ms)
+        leases.record_own_heartbeat(time_ms)
 
 
 def test_a_worker_is_lost_when_it_is_silent_for_longer_than_its_lease() -> None:
     leases, there = Leases(BEAT_MS), workers(worker(), worker("w2", "i-2"))
     assert decide.lost_workers(there, leases, LEASE_MS) == []
     beats(leases, *range(0, 11_000, BEAT_MS))
-    leases.heard("i-2")
+    leases.renew("i-2")
     assert decide.lost_workers(there, leases, LEASE_MS) == []
     beats(leases, 11_000)
     (lost,) = decide.lost_workers(there, leases, LEASE_MS)
@@ -115,14 +120,14 @@ def test_a_worker_is_lost_when_it_is_silent_for_longer_than_its_lease() -> None:
 
 def test_a_worker_that_left_is_not_lost_as_well() -> None:
     leases, there = Leases(BEAT_MS), workers(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
-    leases.heard("i-1")
+    leases.renew("i-1")
     beats(leases, *range(0, 60_000, BEAT_MS))
     assert decide.lost_workers(there, leases, LEASE_MS) == []
 
 
 def test_an_outage_of_the_log_ages_nobody() -> None:
     leases, there = Leases(BEAT_MS), workers(worker())
-    leases.heard("i-1")
+    leases.renew("i-1")
     beats(leases, 0, 1_000, 2_000, 3_600_000)
     assert leases.silent_ms("i-1") == 2_000 + 2 * BEAT_MS
     assert decide.lost_workers(there, leases, LEASE_MS) == []
@@ -130,7 +135,7 @@ def test_an_outage_of_the_log_ages_nobody() -> None:
 
 def test_a_log_clock_that_jumps_back_makes_nobody_younger_or_older() -> None:
     leases = Leases(BEAT_MS)
-    leases.heard("i-1")
+    leases.renew("i-1")
     beats(leases, 10_000, 11_000, 4_000, 5_000)
     assert leases.silent_ms("i-1") == 2_000
 
@@ -146,8 +151,8 @@ def test_a_worker_never_heard_of_is_given_its_whole_lease() -> None:
 def test_incarnations_that_are_no_more_are_forgotten() -> None:
     leases = Leases(BEAT_MS)
     for incarnation in ("i-1", "i-2"):
-        leases.heard(incarnation)
-    leases.keep({"i-2"})
+        leases.renew(incarnation)
+    leases.retain({"i-2"})
     assert set(leases.seen) == {"i-2"}
 
 
@@ -202,7 +207,7 @@ def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
 
 
 def pending_commands(told: Told, there: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
-    return [due.make() for due in owed_of(board_of(told), there)]
+    return [due.build() for due in owed_of(board_of(told), there)]
 
 
 def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
@@ -220,7 +225,7 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
         device_ids=["cpu-0"],
         interrupts=2,
     )
-    assert due.make() == run
+    assert due.build() == run
     told.tell(begun())
     assert pending_commands(told, there) == []
 
@@ -254,4 +259,4 @@ def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
     ]
     (due,) = commands_for_orphans(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
     assert (due.worker_id, due.device_id) == ("w1", "cpu-0")
-    assert due.make() == StopTask(stream=STREAM, **token(1), reason="stray")
+    assert due.build() == StopTask(stream=STREAM, **token(1), reason="stray")

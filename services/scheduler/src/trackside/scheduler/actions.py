@@ -1,4 +1,4 @@
-"""What a pass of the scheduler may decide about a task. Pure."""
+"""What a scheduling pass may decide about a task. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from trackside.scheduler.placement import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A task gets a place, or the one behind a running task."""
+    """Assigns a task to devices; `behind`: after the task that runs there."""
 
     task: Task
     candidate: Candidate
@@ -17,7 +17,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """A running task makes room for another one."""
+    """Stops a running task to make room for the task `by`."""
 
     task: Task
     by: str
@@ -25,7 +25,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A task that waits behind another one is asked back."""
+    """Takes back a task that was placed after a running one."""
 
     task: Task
     reason: str
@@ -33,7 +33,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class MarkUnschedulable:
-    """A task can't run on any worker that is there."""
+    """Reports that no present worker can ever run a task."""
 
     task: Task
     message: str

@@ -8,7 +8,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.snapshots import PostgresSnapshots
-from trackside.scheduler.estimates import KEPT_ATTEMPTS, Peaks
+from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
@@ -44,9 +44,9 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
     await reactor.run()
 
 
-async def recovered_peaks(dsn: str) -> Peaks:
-    """Gives what attempts used that ended before the snapshots: they are in nobody's state any more."""
-    peaks = Peaks()
-    for peak in await newest_peaks(dsn, KEPT_ATTEMPTS):
+async def recovered_peaks(dsn: str) -> MemoryPeaks:
+    """Returns the peaks of attempts that ended before the snapshots, and so are in no folded state."""
+    peaks = MemoryPeaks()
+    for peak in await newest_peaks(dsn, LEARNED_ATTEMPTS):
         peaks.add(peak.task_type, peak.memory_bytes, peak.cuda_memory_bytes)
     return peaks

@@ -1,7 +1,7 @@
 """All tasks and hosts as the scheduler sees them, kept up to date task by task. Pure.
 
-What was decided and isn't folded yet counts as if it was: `assign`, `preempt` and `recall` change it
-at once, and `settle` puts the folded truth back where the log had another opinion.
+A decision counts before it is folded: `assign`, `preempt` and `recall` change the state at once, and
+`discard_tentative` restores the folded state where the log did not accept the decision.
 """
 
 from collections import Counter
@@ -10,64 +10,71 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Task, TaskState
-from trackside.scheduler.estimates import Peaks, Want, want_of
+from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, memory_demand
 from trackside.scheduler.hosts import Hosts
-from trackside.scheduler.occupancy import Booking, Host, booking_of, kept_up
-from trackside.scheduler.placement import Candidate, Rules
+from trackside.scheduler.occupancy import Booking, HostState, booking_of, refresh_booking
+from trackside.scheduler.placement import Candidate, PlacementRules
 from trackside.scheduler.queue import SchedulingClass, TaskQueue
-from trackside.scheduler.requirements import Requirements, level_of, waiting_since_ms
+from trackside.scheduler.requirements import Requirements, effective_priority, waiting_since_ms
 from trackside.scheduler.timers import Timers
-from trackside.scheduler.unschedulable import most_of, never_fits
+from trackside.scheduler.unschedulable import largest_memory, unschedulable_reason
 
 REFUSALS = 10
-"""A task that was refused so often in one attempt is given up."""
+"""A task that was refused this often in one attempt is given up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What an operator has chosen, in bytes and ms. `hold_after_ms`: how long a task may be overtaken.
+class SchedulingPolicy:
+    """The settings of an operator, in bytes and ms.
 
-    `lease_s` is only told to workers.
+    `hold_after_ms`: how long a task may be overtaken before a place is reserved for it. `default_bytes`: on
+    the host and on a GPU. `lease_s` is only passed on to workers.
     """
 
-    rules: Rules = field(default_factory=Rules)
+    placement_rules: PlacementRules = field(default_factory=PlacementRules)
     ageing_ms: int = 600_000
     hold_after_ms: int = 60_000
     look_ahead: int = 1
     queue_limits: dict[str, int] = field(default_factory=dict)
-    defaults: tuple[int, int] = (2 * 10**9, 2 * 10**9)
+    default_bytes: tuple[int, int] = (2 * 10**9, 2 * 10**9)
     lease_s: float = 10.0
 
 
 class ClusterState:
-    """Waiting tasks in a queue, placed ones on hosts; `stream_of` gives the stream of each."""
+    """Tasks, where they wait or are placed, and the hosts.
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+    `unanswered` are placed tasks whose worker has a command to answer, `tasks_on` the ids of placed tasks by
+    (worker id, incarnation), `given_up` tasks that were refused too often. `waiting` is the queue of tasks
+    without a place, `placed_behind` that of tasks placed after a running one. `running` counts placed tasks
+    by queue, `full_queues` are queues in which a limit held tasks back. `bookings` are (worker id, booking).
+    """
+
+    def __init__(self, policy: SchedulingPolicy | None = None) -> None:
+        self.policy = policy or SchedulingPolicy()
         self.tasks: dict[str, Task] = {}
         self.stream_of: dict[str, str] = {}
         self.placed: dict[str, Task] = {}
-        self.owing: dict[str, Task] = {}
-        self.on: dict[tuple[str, str], dict[str, None]] = {}
+        self.unanswered: dict[str, Task] = {}
+        self.tasks_on: dict[tuple[str, str], dict[str, None]] = {}
         self.given_up: dict[str, Task] = {}
         self.waiting = TaskQueue(self.policy.ageing_ms)
-        self.behind = TaskQueue(self.policy.ageing_ms)
-        self.hosts = Hosts(self.policy.rules.gates)
-        self.peaks = Peaks()
-        self.later = Timers()
-        self.limits = Timers()
+        self.placed_behind = TaskQueue(self.policy.ageing_ms)
+        self.hosts = Hosts(self.policy.placement_rules.admission)
+        self.peaks = MemoryPeaks()
+        self.backoff_timers = Timers()
+        self.time_limits = Timers()
         self.running: Counter[str] = Counter()
-        self.limited: set[str] = set()
+        self.full_queues: set[str] = set()
         self.bookings: dict[str, tuple[str, Booking]] = {}
         self.now_ms = 0
-        self._where: dict[str, tuple[str, str]] = {}
+        self._location: dict[str, tuple[str, str]] = {}
         self._tentative: dict[str, dict[str, None]] = {}
         self._counted: dict[str, tuple[str, str]] = {}
-        self._shares: Counter[tuple[str, str]] = Counter()
-        self.waiting.share = self.behind.share = self._share
+        self._running_by_stream: Counter[tuple[str, str]] = Counter()
+        self.waiting.running_tasks = self.placed_behind.running_tasks = self._running_tasks
 
     def update(self, stream_id: str, task: Task) -> None:
-        """Takes in what a task has become."""
+        """Applies a task that has changed."""
         task_id = task.task_id
         if stream_id in self._tentative:
             self._tentative[stream_id].pop(task_id, None)
@@ -76,21 +83,21 @@ class ClusterState:
             return
         self.tasks[task_id] = task
         self.stream_of[task_id] = stream_id
-        self.limits.set(task_id, task.due_ms)
+        self.time_limits.set(task_id, task.due_ms)
         if task.state is TaskState.QUEUED:
             self._unplace(task_id)
             self._enqueue(stream_id, task)
         else:
             self.waiting.remove(task_id)
-            self.later.set(task_id, None)
+            self.backoff_timers.set(task_id, None)
             self._place(stream_id, task)
 
     def assign(self, task: Task, candidate: Candidate, requirements: Requirements, behind: bool) -> None:
-        """Counts a task in where it is going to be."""
+        """Books the place that a task was just assigned, before the assignment is folded."""
         task_id, stream_id = task.task_id, self.stream_of[task.task_id]
         waited_ms = self.now_ms - waiting_since_ms(task)
         booking = candidate.booking(task_id, requirements, behind=behind)
-        booking.level = level_of(task.needs.priority, waited_ms, self.policy.ageing_ms)
+        booking.effective_priority = effective_priority(task.needs.priority, waited_ms, self.policy.ageing_ms)
         booking.priority = task.needs.priority
         booking.assigned_ms = self.now_ms
         self.waiting.remove(task_id)
@@ -100,18 +107,18 @@ class ClusterState:
         self._tentative.setdefault(stream_id, {})[task_id] = None
 
     def preempt(self, booking: Booking) -> None:
-        """Counts a task as one that is going to leave."""
+        """Marks a task as stopping, before the preemption is folded."""
         booking.stopping = True
         self._note_tentative(booking.task_id)
 
     def recall(self, booking: Booking) -> None:
-        """Counts a task as one that is going to be given back."""
+        """Marks a task as recalled, before the recall is folded."""
         booking.recalled = True
-        self.behind.remove(booking.task_id)
+        self.placed_behind.remove(booking.task_id)
         self._note_tentative(booking.task_id)
 
-    def settle(self, is_busy: Callable[[str], bool]) -> None:
-        """Puts back what was decided and isn't in the log, for streams with nothing on its way."""
+    def discard_tentative(self, is_busy: Callable[[str], bool]) -> None:
+        """Restores the folded state of decisions that are not in the log, for streams that are not busy."""
         for stream_id in [name for name in self._tentative if not is_busy(name)]:
             for task_id in self._tentative.pop(stream_id):
                 if (task := self.tasks.get(task_id)) is not None:
@@ -119,95 +126,99 @@ class ClusterState:
                     self.update(stream_id, task)
 
     def advance(self, now_ms: int) -> None:
-        """Lets time pass: what was to wait for a moment may be placed now."""
+        """Advances the time: tasks whose back-off has passed may be placed now."""
         self.now_ms = now_ms
         self.hosts.advance(now_ms)
-        for task_id in self.later.pop_due(now_ms):
+        for task_id in self.backoff_timers.pop_due(now_ms):
             task = self.tasks.get(task_id)
             if task is not None and task.state is TaskState.QUEUED and task_id not in self.bookings:
                 self.waiting.add(task, self.stream_of[task_id])
 
-    def want(self, scheduling_class: SchedulingClass) -> Want:
-        """Gives what the tasks of a class want, by what is known now."""
-        if scheduling_class.want is None:
-            most = most_of(self.hosts.open, scheduling_class.requirements)
-            scheduling_class.want = want_of(
-                scheduling_class.requirements, self.peaks, self.policy.defaults, most
+    def demand(self, scheduling_class: SchedulingClass) -> MemoryDemand:
+        """Returns the memory that the tasks of a class need, by what is known now."""
+        if scheduling_class.demand is None:
+            largest = largest_memory(self.hosts.open, scheduling_class.requirements)
+            scheduling_class.demand = memory_demand(
+                scheduling_class.requirements, self.peaks, self.policy.default_bytes, largest
             )
-        return scheduling_class.want
+        return scheduling_class.demand
 
     def fleet_changed(self) -> None:
-        """Has every class look at every host again, and be judged again."""
-        judged = self.hosts.judged(self.now_ms)
-        for task_queue in (self.waiting, self.behind):
+        """Has every class scan every host again, and checks again which are unschedulable."""
+        hosts = self.hosts.feasibility_hosts(self.now_ms)
+        for task_queue in (self.waiting, self.placed_behind):
             for scheduling_class in task_queue.classes.values():
-                self.judge(scheduling_class, judged)
-                scheduling_class.fresh, scheduling_class.want = True, None
+                self.check_feasibility(scheduling_class, hosts)
+                scheduling_class.scan_all, scheduling_class.demand = True, None
 
     def report_again(self) -> None:
-        """Has it reported again of each class why it can't run, where the log doesn't say so."""
+        """Has the reason of each unschedulable class reported again where the log does not have it."""
         for scheduling_class in self.waiting.classes.values():
-            scheduling_class.unsaid = True
+            scheduling_class.unreported = True
 
-    def judge(self, scheduling_class: SchedulingClass, judged: Sequence[Host]) -> None:
-        """Finds out whether any host could ever run the tasks of a class."""
-        never = never_fits(scheduling_class.requirements, judged)
-        if never != scheduling_class.never:
-            scheduling_class.never, scheduling_class.unsaid = never, True
-        scheduling_class.judged = True
+    def check_feasibility(self, scheduling_class: SchedulingClass, hosts: Sequence[HostState]) -> None:
+        """Finds out whether any of these hosts could ever run the tasks of a class."""
+        reason = unschedulable_reason(scheduling_class.requirements, hosts)
+        if reason != scheduling_class.unschedulable_reason:
+            scheduling_class.unschedulable_reason, scheduling_class.unreported = reason, True
+        scheduling_class.feasibility_known = True
 
     def is_waiting(self, task_id: str) -> bool:
-        """Says whether a task is behind another one that still has its device."""
+        """Returns whether a task waits for another one that still runs on its device."""
         worker_id, booking = self.bookings[task_id]
         host = self.hosts.by_id.get(worker_id)
         return host is not None and host.is_waiting(booking)
 
-    def is_limited(self, queue: str) -> bool:
-        """Says whether a queue has as many tasks placed as it may."""
+    def is_queue_full(self, queue: str) -> bool:
+        """Returns whether a queue has as many tasks placed as its limit allows."""
         limit = self.policy.queue_limits.get(queue)
         if limit is None or self.running[queue] < limit:
             return False
-        self.limited.add(queue)
+        self.full_queues.add(queue)
         return True
 
-    def _share(self, queue: str, stream: str) -> int:
-        return self._shares[queue, stream]
+    def _running_tasks(self, queue: str, stream: str) -> int:
+        return self._running_by_stream[queue, stream]
 
     def _note_tentative(self, task_id: str) -> None:
         self._tentative.setdefault(self.stream_of[task_id], {})[task_id] = None
 
     def _enqueue(self, stream_id: str, task: Task) -> None:
         task_id = task.task_id
-        refused = sum(past.end == "refused" for past in task.attempt.past)
-        if refused >= REFUSALS:
+        refusals = sum(past.end == "refused" for past in task.attempt.past)
+        if refusals >= REFUSALS:
             self.waiting.remove(task_id)
             self.given_up[task_id] = task
         elif task.held:
             self.waiting.remove(task_id)
-            self.later.set(task_id, None)
+            self.backoff_timers.set(task_id, None)
         elif task.not_before_ms > self.now_ms:
             self.waiting.remove(task_id)
-            self.later.set(task_id, task.not_before_ms)
-        elif task_id not in self.later.at:
+            self.backoff_timers.set(task_id, task.not_before_ms)
+        elif task_id not in self.backoff_timers.due_ms:
             self.waiting.add(task, stream_id)
 
     def _place(self, stream_id: str, task: Task) -> None:
         assert task.place is not None
         task_id, worker_id = task.task_id, task.place.worker_id
-        where = (worker_id, task.place.incarnation)
-        if self._where.get(task_id) != where:
+        location = (worker_id, task.place.incarnation)
+        if self._location.get(task_id) != location:
             self._leave_worker(task_id)
-            self._where[task_id] = where
-            self.on.setdefault(where, {})[task_id] = None
+            self._location[task_id] = location
+            self.tasks_on.setdefault(location, {})[task_id] = None
         self.placed[task_id] = task
         attempt = task.attempt
-        to_end = task.stop_reason or attempt.stopping or attempt.recalled
-        if task.state is TaskState.PLACED or to_end or task.answered > task.taken:
-            self.owing[task_id] = task
+        is_ending = task.stop_reason or attempt.stopping or attempt.recalled
+        if task.state is TaskState.PLACED or is_ending or task.answered > task.taken:
+            self.unanswered[task_id] = task
         else:
-            self.owing.pop(task_id, None)
+            self.unanswered.pop(task_id, None)
         known_worker, known = self.bookings.get(task_id, ("", None))
-        if known is None or known_worker != worker_id or not kept_up(known, task, self.policy.ageing_ms):
+        if (
+            known is None
+            or known_worker != worker_id
+            or not refresh_booking(known, task, self.policy.ageing_ms)
+        ):
             self._book(task_id, worker_id, booking_of(task, self.policy.ageing_ms))
         self._count(task_id, task.needs.queue, stream_id)
         if (
@@ -216,9 +227,9 @@ class ClusterState:
             and not attempt.recalled
             and not task.stop_reason
         ):
-            self.behind.add(task, stream_id)
+            self.placed_behind.add(task, stream_id)
         else:
-            self.behind.remove(task_id)
+            self.placed_behind.remove(task_id)
 
     def _book(self, task_id: str, worker_id: str, booking: Booking) -> None:
         known_worker, known = self.bookings.get(task_id, ("", None))
@@ -226,15 +237,18 @@ class ClusterState:
         if known is None:
             self.hosts.book(worker_id, booking)
             return
-        if known.token in ((0, 0), booking.token):  # the same placement: what was seen of it still holds
-            booking.memory, booking.cuda = max(booking.memory, known.memory), max(booking.cuda, known.cuda)
+        if known.token in ((0, 0), booking.token):  # the same placement: its measured peaks still hold
+            booking.memory_bytes, booking.cuda_memory_bytes = (
+                max(booking.memory_bytes, known.memory_bytes),
+                max(booking.cuda_memory_bytes, known.cuda_memory_bytes),
+            )
         self.hosts.unbook(known_worker, task_id)
         self.hosts.book(worker_id, booking)
 
     def _unplace(self, task_id: str) -> None:
         self.placed.pop(task_id, None)
-        self.owing.pop(task_id, None)
-        self.behind.remove(task_id)
+        self.unanswered.pop(task_id, None)
+        self.placed_behind.remove(task_id)
         self._leave_worker(task_id)
         worker_id, booking = self.bookings.pop(task_id, ("", None))
         if booking is not None:
@@ -242,36 +256,36 @@ class ClusterState:
         counted = self._counted.pop(task_id, None)
         if counted is not None:
             self.running[counted[0]] -= 1
-            self._shares[counted] -= 1
-            if not self._shares[counted]:
-                del self._shares[counted]
+            self._running_by_stream[counted] -= 1
+            if not self._running_by_stream[counted]:
+                del self._running_by_stream[counted]
             self._reorder(counted)
-            if counted[0] in self.limited:
-                self._unlimit(counted[0])
+            if counted[0] in self.full_queues:
+                self._reopen_queue(counted[0])
 
     def _leave_worker(self, task_id: str) -> None:
-        where = self._where.pop(task_id, None)
-        if where is not None:
-            del self.on[where][task_id]
-            if not self.on[where]:
-                del self.on[where]
+        location = self._location.pop(task_id, None)
+        if location is not None:
+            del self.tasks_on[location][task_id]
+            if not self.tasks_on[location]:
+                del self.tasks_on[location]
 
-    def _unlimit(self, queue: str) -> None:
-        self.limited.discard(queue)
+    def _reopen_queue(self, queue: str) -> None:
+        self.full_queues.discard(queue)
         for scheduling_class in self.waiting.classes.values():
             if scheduling_class.requirements.queue == queue:
-                scheduling_class.fresh = True
+                scheduling_class.scan_all = True
 
     def _count(self, task_id: str, queue: str, stream_id: str) -> None:
         if task_id not in self._counted:
             self._counted[task_id] = (queue, stream_id)
             self.running[queue] += 1
-            self._shares[queue, stream_id] += 1
+            self._running_by_stream[queue, stream_id] += 1
             self._reorder((queue, stream_id))
 
     def _reorder(self, share: tuple[str, str]) -> None:
-        self.waiting.shared(*share)
-        self.behind.shared(*share)
+        self.waiting.share_changed(*share)
+        self.placed_behind.share_changed(*share)
 
     def _forget(self, task: Task) -> None:
         task_id = task.task_id
@@ -279,10 +293,10 @@ class ClusterState:
         self._unplace(task_id)
         for table in (self.tasks, self.stream_of, self.given_up):
             table.pop(task_id, None)
-        self.later.set(task_id, None)
-        self.limits.set(task_id, None)
+        self.backoff_timers.set(task_id, None)
+        self.time_limits.set(task_id, None)
         if task.end is AttemptEnd.FINISHED and self.peaks.learn(task.task_type, task.attempt):
-            for task_queue in (self.waiting, self.behind):
+            for task_queue in (self.waiting, self.placed_behind):
                 for scheduling_class in task_queue.classes.values():
                     if scheduling_class.requirements.task_type == task.task_type:
-                        scheduling_class.want, scheduling_class.fresh = None, True
+                        scheduling_class.demand, scheduling_class.scan_all = None, True

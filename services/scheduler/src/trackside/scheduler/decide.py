@@ -1,4 +1,4 @@
-"""What the scheduler decides about workers and attempts, from folded state alone: pure."""
+"""What the scheduler decides about workers and attempts, from folded state alone. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -20,14 +20,14 @@ from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preem
 from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.lease import Leases
 
-AGAIN_MS = 250
-"""After how long a time limit is said again that the log found too early: its clock is behind ours."""
-BUSY_MS = 20
-"""After how long a time limit is looked at again that couldn't be decided about."""
+LIMIT_RETRY_MS = 250
+"""After how long a time limit is reported again that the log found too early: its clock may be slower."""
+LIMIT_BUSY_MS = 20
+"""After how long a time limit is checked again whose stream was busy."""
 
 
 def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[WorkerLost]:
-    """Gives the workers that were silent for longer than their lease."""
+    """Returns the loss of every worker that was silent for longer than `lease_ms`."""
     lost = []
     for worker in fleet.workers.values():
         if worker.gone:
@@ -44,18 +44,17 @@ def lost_attempts(
     cluster: ClusterState,
     fleet: Fleet,
     positions: Mapping[int, int],
-    there: frozenset[tuple[str, str]] = frozenset(),
+    live: frozenset[tuple[str, str]] = frozenset(),
 ) -> Iterable[tuple[Task, AttemptEnded]]:
-    """Gives the end of every attempt whose worker's incarnation is no more.
+    """Returns the end of every attempt whose worker's incarnation is gone.
 
-    Where a worker has joined anew, what it recovered of its past must have been folded before:
-    `positions` are the next offsets to fold, by partition of the events topic. `there` are workers with
-    their incarnations of which the fleet is known to say that they are there: where they have all, it is
-    not looked at each of a thousand.
+    Where a worker has joined again, the events that it wrote before joining must have been folded first:
+    `positions` are the next offsets to fold, by partition of the events topic. `live` are (worker id,
+    incarnation) of workers known to be present: if all attempts are on these, none is looked at.
     """
-    if there.issuperset(cluster.on):
+    if live.issuperset(cluster.tasks_on):
         return
-    for (worker_id, incarnation), task_ids in cluster.on.items():
+    for (worker_id, incarnation), task_ids in cluster.tasks_on.items():
         if fleet.current(worker_id, incarnation):
             continue
         worker = fleet.workers.get(worker_id)
@@ -69,7 +68,7 @@ def lost_attempts(
 
 
 def given_up(task: Task) -> AttemptEnded:
-    """Gives the end of a task that was refused too often: the last refusal says why."""
+    """Returns the end of a task that was refused too often, with the last refusal as its error."""
     refusals = [past for past in task.attempt.past if past.end == "refused"]
     last = refusals[-1]
     message = f"refused {len(refusals)} times, last by {last.worker_id}: {last.code}: {last.message}"
@@ -91,18 +90,18 @@ def _ended(task: Task, end: AttemptEnd, incarnation: str, error: TaskError | Non
 def limits_reached(
     cluster: ClusterState, now_ms: int, is_busy: Callable[[str], bool]
 ) -> Iterable[tuple[Task, TimeLimitReached]]:
-    """Gives the tasks that have waited or run for as long as they may."""
-    for task_id in list(cluster.limits.pop_due(now_ms)):
+    """Returns the tasks that have waited or run for as long as they may; `is_busy` streams come later."""
+    for task_id in list(cluster.time_limits.pop_due(now_ms)):
         task = cluster.tasks.get(task_id)
         due_ms = None if task is None else task.due_ms
         if task is None or due_ms is None:
             continue
         if due_ms > now_ms:
-            cluster.limits.set(task_id, due_ms)
+            cluster.time_limits.set(task_id, due_ms)
         elif is_busy(cluster.stream_of[task_id]):
-            cluster.limits.set(task_id, now_ms + BUSY_MS)
+            cluster.time_limits.set(task_id, now_ms + LIMIT_BUSY_MS)
         else:
-            cluster.limits.set(task_id, now_ms + AGAIN_MS)
+            cluster.time_limits.set(task_id, now_ms + LIMIT_RETRY_MS)
             yield (
                 task,
                 TimeLimitReached(
@@ -115,7 +114,7 @@ def limits_reached(
 
 
 def event_of(action: Action, seen: int) -> Event:
-    """Gives the event of an action; `seen` is the position in the fleet topic that it rests on."""
+    """Returns the event of an action; `seen` is the position in the fleet topic that it rests on."""
     task = action.task
     attempt = task.attempt
     match action:
@@ -139,7 +138,7 @@ def event_of(action: Action, seen: int) -> Event:
 
 
 def assigned(action: Assign, seen: int) -> TaskAssigned:
-    """Gives the event of a placement; it follows the placement before it, or loses."""
+    """Returns the event of a placement; the log applies it only if it follows the placement before it."""
     task, candidate = action.task, action.candidate
     return TaskAssigned(
         task_id=task.task_id,

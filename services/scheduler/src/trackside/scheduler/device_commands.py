@@ -1,4 +1,4 @@
-"""The commands that devices are owed until the log has answered them: pure."""
+"""The commands that are sent to devices until an event answers them. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from trackside.scheduler.cluster_state import ClusterState
 
 DeviceMessage = RunTask | StopTask | RecallTask | NextParameters
 CommandKey = tuple[str, str, int, int]
-STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
+STOP_REASONS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
     AttemptEnd.PREEMPTED: ("makes room for a task of higher priority", "preempted"),
     AttemptEnd.TIMED_OUT_RUN: ("has run for as long as it may", "timed_out_run"),
 }
@@ -23,65 +23,67 @@ STOPS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
 
 @dataclass(slots=True)
 class PendingCommand:
-    """A command that a device is owed until the log answers it; `make` makes it from what its task is now.
+    """A command that no event has answered yet; `build` makes the message from the present state of its task.
 
-    `key` says which placement of which task is to run, to stop or to be given back. `held` says that the
-    worker keeps it for later: as long as that is so, no answer is expected.
+    `key` is the command, task id, attempt and placement. `deferred`: the worker keeps it until its device is
+    free, so no answer is expected until then.
     """
 
     worker_id: str
     device_id: str
     key: CommandKey
-    make: Callable[[], DeviceMessage]
+    build: Callable[[], DeviceMessage]
     traceparent: str
-    held: bool = False
+    deferred: bool = False
 
 
 def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCommand]:
-    """Gives every device command that the log has not answered.
+    """Returns every device command that no event has answered.
 
-    What is placed shall run, what shall end is stopped, what was asked back is given back, and what asked
-    for another trial's parameters is answered.
+    A placed task is started, one that must end is stopped, a recalled one is given back, and one that asked
+    for the parameters of another trial gets them.
     """
-    for task in cluster.owing.values():
+    for task in cluster.unanswered.values():
         place = task.place
         if place is None or not fleet.current(place.worker_id, place.incarnation):
             continue
         attempt = task.attempt
-        make: Callable[..., DeviceMessage]
-        held = False
+        command: Callable[..., DeviceMessage]
+        deferred = False
         if task.stop_reason or attempt.stopping is not None:
-            name, make = "StopTask", stop_of
+            name, command = "StopTask", stop_command
         elif attempt.recalled:
-            name, make = "RecallTask", _recall_of
+            name, command = "RecallTask", _recall_command
         elif task.state is TaskState.PLACED:
-            name, make = "RunTask", partial(_run_of, lease_s=cluster.policy.lease_s)
-            held = attempt.behind and cluster.is_waiting(task.task_id)
+            name, command = "RunTask", partial(_run_command, lease_s=cluster.policy.lease_s)
+            deferred = attempt.behind and cluster.is_waiting(task.task_id)
         elif task.answered > task.taken:
-            name, make = f"NextParameters {task.answered}", _next_of
+            name, command = f"NextParameters {task.answered}", _next_parameters_command
         else:
             continue
         key = (name, task.task_id, attempt.number, attempt.placement)
-        made = partial(make, task, cluster.stream_of[task.task_id], place.incarnation)
-        yield PendingCommand(place.worker_id, topic_of(place.device_ids), key, made, task.traceparent, held)
+        build = partial(command, task, cluster.stream_of[task.task_id], place.incarnation)
+        yield PendingCommand(
+            place.worker_id, command_target(place.device_ids), key, build, task.traceparent, deferred
+        )
 
 
 def commands_for_orphans(
     running: Iterable[RunningPlacement],
     worker_id: str,
     incarnation: str,
-    current: Callable[[RunningPlacement], bool],
+    is_current: Callable[[RunningPlacement], bool],
 ) -> Iterable[PendingCommand]:
-    """Gives a stop for every placement that a worker runs although the log has moved on."""
+    """Returns a stop for every placement that a worker runs although the log has replaced or ended it."""
     for placement in running:
-        if current(placement):
+        if is_current(placement):
             continue
         key = ("StopTask", placement.task_id, placement.attempt, placement.placement)
-        made = partial(_stop_of_stray, placement, incarnation)
-        yield PendingCommand(worker_id, topic_of(placement.device_ids), key, made, "")
+        build = partial(_stop_orphan, placement, incarnation)
+        yield PendingCommand(worker_id, command_target(placement.device_ids), key, build, "")
 
 
-def _stop_of_stray(placement: RunningPlacement, incarnation: str) -> StopTask:
+def _stop_orphan(placement: RunningPlacement, incarnation: str) -> StopTask:
     return StopTask(
         stream=placement.stream,
         task_id=placement.task_id,
@@ -92,13 +94,13 @@ def _stop_of_stray(placement: RunningPlacement, incarnation: str) -> StopTask:
     )
 
 
-def topic_of(device_ids: Sequence[str]) -> str:
-    """Gives whose topic the commands to a placement go to: the device's, or the host's for several."""
+def command_target(device_ids: Sequence[str]) -> str:
+    """Returns whose topic the commands to a placement go to: the device's, the host's for several devices."""
     return device_ids[0] if len(device_ids) == 1 else HOST
 
 
-class _Placement(TypedDict):
-    """What each command to a device says of the placement it is about."""
+class _PlacementFields(TypedDict):
+    """The fields by which each device command names its placement."""
 
     stream: str
     task_id: str
@@ -107,8 +109,8 @@ class _Placement(TypedDict):
     incarnation: str
 
 
-def _placement_of(task: Task, stream: str, incarnation: str) -> _Placement:
-    return _Placement(
+def _placement_fields(task: Task, stream: str, incarnation: str) -> _PlacementFields:
+    return _PlacementFields(
         stream=stream,
         task_id=task.task_id,
         attempt=task.attempt.number,
@@ -117,34 +119,34 @@ def _placement_of(task: Task, stream: str, incarnation: str) -> _Placement:
     )
 
 
-def stop_of(task: Task, stream: str, incarnation: str) -> StopTask:
-    """Gives the command that ends a task's placement: a user's word counts more than the scheduler's."""
+def stop_command(task: Task, stream: str, incarnation: str) -> StopTask:
+    """Returns the command that stops a placement: a user's reason goes before the scheduler's."""
     reason = task.stop_reason
     end: Literal["cancelled", "preempted", "timed_out_run"] = "cancelled"
     if not reason and task.attempt.stopping is not None:
-        reason, end = STOPS[task.attempt.stopping]
+        reason, end = STOP_REASONS[task.attempt.stopping]
     return StopTask(
-        **_placement_of(task, stream, incarnation),
+        **_placement_fields(task, stream, incarnation),
         reason=reason,
         end=end,
     )
 
 
-def _recall_of(task: Task, stream: str, incarnation: str) -> RecallTask:
-    return RecallTask(**_placement_of(task, stream, incarnation))
+def _recall_command(task: Task, stream: str, incarnation: str) -> RecallTask:
+    return RecallTask(**_placement_fields(task, stream, incarnation))
 
 
-def _next_of(task: Task, stream: str, incarnation: str) -> NextParameters:
+def _next_parameters_command(task: Task, stream: str, incarnation: str) -> NextParameters:
     return NextParameters(
-        **_placement_of(task, stream, incarnation),
+        **_placement_fields(task, stream, incarnation),
         request=task.answered,
         parameters=None if task.withheld else task.parameters,
     )
 
 
-def _run_of(task: Task, stream: str, incarnation: str, lease_s: float) -> RunTask:
+def _run_command(task: Task, stream: str, incarnation: str, lease_s: float) -> RunTask:
     return RunTask(
-        **_placement_of(task, stream, incarnation),
+        **_placement_fields(task, stream, incarnation),
         task_type=task.task_type,
         parameters=task.parameters,
         device_ids=task.attempt.device_ids,

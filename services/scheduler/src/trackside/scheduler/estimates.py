@@ -1,4 +1,4 @@
-"""How much memory a task shall have: its own word, what others of its type used, or a default. Pure."""
+"""How much memory a task gets: its own estimate, one learned from tasks of its type, or a default. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,48 +9,49 @@ from trackside.domain.memory import HEADROOM
 from trackside.domain.task import Attempt
 from trackside.scheduler.requirements import Requirements
 
-By = Literal["task", "group", "learned", "default", "raised"]
-KEPT_ATTEMPTS = 20
+EstimateSource = Literal["task", "group", "learned", "default", "raised"]
+LEARNED_ATTEMPTS = 20
+"""How many of the newest finished attempts of a task type are learned from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
-    """An amount of memory, and who says so."""
+class MemoryEstimate:
+    """An amount of memory, and where the number comes from."""
 
     size_bytes: int
-    by: By
+    source: EstimateSource
 
     @property
-    def is_said(self) -> bool:
-        """Says whether a user gave it, for the task or its group: it isn't cut then."""
-        return self.by in ("task", "group")
+    def is_user_given(self) -> bool:
+        """Whether a user gave it, for the task or its group; then it is never cut."""
+        return self.source in ("task", "group")
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """The memory that a task wants: on the host in all, and on each device that is a GPU."""
+class MemoryDemand:
+    """The memory that a task needs: on the host in total, and on each of its GPUs."""
 
-    memory: Amount
-    cuda: Amount
+    memory: MemoryEstimate
+    cuda: MemoryEstimate
 
-    def estimated_by(self, with_cuda: bool) -> By:
-        """Says where the numbers come from: the strongest of the two sources."""
-        found = {self.memory.by, self.cuda.by} if with_cuda else {self.memory.by}
-        for by in ("raised", "task", "group", "learned"):
-            if by in found:
-                return by
+    def estimated_by(self, with_cuda: bool) -> EstimateSource:
+        """Returns the source of the numbers: the stronger one if they differ."""
+        estimate = {self.memory.source, self.cuda.source} if with_cuda else {self.memory.source}
+        for source in ("raised", "task", "group", "learned"):
+            if source in estimate:
+                return source
         return "default"
 
 
 @dataclass(slots=True)
-class Peaks:
-    """The most that the newest finished attempts of each task type have used."""
+class MemoryPeaks:
+    """The peak memory of the newest finished attempts of each task type, bytes."""
 
     memory: dict[str, deque[int]] = field(default_factory=dict)
     cuda: dict[str, deque[int]] = field(default_factory=dict)
 
     def learn(self, task_type: str, attempt: Attempt) -> bool:
-        """Takes in how an attempt went; says whether estimates of its type are others now."""
+        """Adds the peaks of a finished attempt; returns whether the estimates of its type changed."""
         if attempt.end is not AttemptEnd.FINISHED:
             return False
         before = (self.learned_memory(task_type), self.learned_cuda(task_type))
@@ -58,59 +59,66 @@ class Peaks:
         return before != (self.learned_memory(task_type), self.learned_cuda(task_type))
 
     def add(self, task_type: str, memory: int, cuda: int) -> None:
-        """Takes in what a finished attempt used, bytes; 0 for what isn't known."""
-        for kept, peak in ((self.memory, memory), (self.cuda, cuda)):
+        """Adds the peaks of a finished attempt, bytes; 0 if unknown."""
+        for peaks_by_type, peak in ((self.memory, memory), (self.cuda, cuda)):
             if peak > 0:
-                kept.setdefault(task_type, deque(maxlen=KEPT_ATTEMPTS)).append(peak)
+                peaks_by_type.setdefault(task_type, deque(maxlen=LEARNED_ATTEMPTS)).append(peak)
 
     def learned_memory(self, task_type: str) -> int:
-        """Gives the estimate of host memory for a type, 0 if nothing is known."""
+        """Returns the learned host memory of a task type, bytes; 0 if nothing is known."""
         return int(max(self.memory.get(task_type, ()), default=0) * HEADROOM)
 
     def learned_cuda(self, task_type: str) -> int:
-        """Gives the estimate of memory on a GPU for a type, 0 if nothing is known."""
+        """Returns the learned GPU memory of a task type, bytes; 0 if nothing is known."""
         return int(max(self.cuda.get(task_type, ()), default=0) * HEADROOM)
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
-    """The largest host and the largest GPU that a task could get, bytes; 0 if unknown."""
+class LargestMemory:
+    """The memory of the largest host and of the largest GPU that a task could get, bytes; 0 if unknown."""
 
     memory: int = 0
     cuda: int = 0
 
 
-def want_of(requirements: Requirements, peaks: Peaks, defaults: tuple[int, int], most: Most) -> Want:
-    """Gives what a task wants; `defaults` are bytes on the host and on a GPU.
+def memory_demand(
+    requirements: Requirements, peaks: MemoryPeaks, defaults: tuple[int, int], largest: LargestMemory
+) -> MemoryDemand:
+    """Returns the memory that a task needs; `defaults` are bytes on the host and on a GPU.
 
-    What the user didn't say is cut to the largest there is: there the task runs alone.
+    Numbers that no user gave are cut to the largest host or GPU: there the task runs alone.
     """
     learned = (peaks.learned_memory(requirements.task_type), peaks.learned_cuda(requirements.task_type))
-    return Want(
-        memory=_amount(
+    return MemoryDemand(
+        memory=_estimate(
             requirements,
-            requirements.memory,
+            requirements.memory_bytes,
             learned[0],
             defaults[0],
-            requirements.raised_memory,
-            most.memory,
+            requirements.raised_memory_bytes,
+            largest.memory,
         ),
-        cuda=_amount(
-            requirements, requirements.cuda, learned[1], defaults[1], requirements.raised_cuda, most.cuda
+        cuda=_estimate(
+            requirements,
+            requirements.cuda_memory_bytes,
+            learned[1],
+            defaults[1],
+            requirements.raised_cuda_memory_bytes,
+            largest.cuda,
         ),
     )
 
 
-def _amount(
-    requirements: Requirements, own: int | None, learned: int, default: int, raised: int, most: int
-) -> Amount:
+def _estimate(
+    requirements: Requirements, own: int | None, learned: int, default: int, raised: int, largest: int
+) -> MemoryEstimate:
     if own is not None:
-        found = Amount(own, requirements.estimated_by)
+        estimate = MemoryEstimate(own, requirements.estimated_by)
     else:
-        found = Amount(learned, "learned") if learned else Amount(default, "default")
-    if raised > found.size_bytes:
-        found = Amount(raised, "raised")
-    if not found.is_said and 0 < most < found.size_bytes:
+        estimate = MemoryEstimate(learned, "learned") if learned else MemoryEstimate(default, "default")
+    if raised > estimate.size_bytes:
+        estimate = MemoryEstimate(raised, "raised")
+    if not estimate.is_user_given and 0 < largest < estimate.size_bytes:
         at_least = 0 if own is None else own
-        found = Amount(max(most, at_least), found.by)
-    return found
+        estimate = MemoryEstimate(max(largest, at_least), estimate.source)
+    return estimate

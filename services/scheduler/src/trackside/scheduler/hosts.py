@@ -1,129 +1,129 @@
-"""All hosts as the fleet and the heartbeats tell of them, and which of them may have more room. Pure."""
+"""All hosts, kept up to date from the fleet and heartbeats, and which of them gained room. Pure."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
-from trackside.scheduler.occupancy import Booking, Gates, Host, host_of
+from trackside.scheduler.occupancy import AdmissionLimits, Booking, HostState, empty_host
 from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.timers import Timers
 
-GONE_MS = 30_000
-"""How long a worker that is gone counts as one that will be back, before tasks are called unschedulable."""
-WORTH_A_LOOK_BYTES = 64 * 1024**2
-"""How much more must be free on a host, by its heartbeat, for waiting tasks to be looked at again."""
+GONE_GRACE_MS = 30_000
+"""How long a worker that is gone may return before its tasks are called unschedulable."""
+RESCAN_THRESHOLD_BYTES = 64 * 1024**2
+"""How much a heartbeat must free on a host for waiting tasks to be tried there again."""
 
 
 @dataclass(slots=True)
 class Hosts:
-    """Hosts by worker, `open` those that get tasks, `gained` those with more room than before."""
+    """Hosts by worker id; `open` get tasks, `gained_room` have more room than at the last pass."""
 
-    gates: Gates = field(default_factory=Gates)
-    by_id: dict[str, Host] = field(default_factory=dict)
-    open: list[Host] = field(default_factory=list)
-    gained: dict[str, None] = field(default_factory=dict)
-    avoided: Timers = field(default_factory=Timers)
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    by_id: dict[str, HostState] = field(default_factory=dict)
+    open: list[HostState] = field(default_factory=list)
+    gained_room: dict[str, None] = field(default_factory=dict)
+    avoid_timers: Timers = field(default_factory=Timers)
     version: int = 0
-    _foreign: dict[str, list[int]] = field(default_factory=dict)
-    _beats: dict[str, WorkerHeartbeat] = field(default_factory=dict)
+    _highest_foreign_bytes: dict[str, list[int]] = field(default_factory=dict)
+    _early_heartbeats: dict[str, WorkerHeartbeat] = field(default_factory=dict)
 
-    def follow(
+    def sync_fleet(
         self, fleet: Fleet, is_open: Callable[[Worker], bool], bookings: Collection[tuple[str, Booking]]
     ) -> None:
-        """Takes in which workers are there; `bookings` are (worker, booking) of all that have a place."""
-        renewed = set()
+        """Follows joins and losses of workers; `bookings` are (worker id, booking) of all placed tasks."""
+        replaced = set()
         for rank, worker in enumerate(fleet.workers.values()):
             host = self.by_id.get(worker.worker_id)
             if host is None or host.worker is not worker:
-                host = self.by_id[worker.worker_id] = host_of(worker, rank)
-                renewed.add(worker.worker_id)
-                if (beat := self._beats.pop(worker.incarnation, None)) is not None:
-                    host.read(beat)
+                host = self.by_id[worker.worker_id] = empty_host(worker, rank)
+                replaced.add(worker.worker_id)
+                if (heartbeat := self._early_heartbeats.pop(worker.incarnation, None)) is not None:
+                    host.apply_heartbeat(heartbeat)
             host.open = is_open(worker)
-            host.mark(worker.unhealthy)
+            host.set_unhealthy(worker.unhealthy)
         for worker_id, booking in bookings:
-            if worker_id in renewed:
+            if worker_id in replaced:
                 self.by_id[worker_id].book(booking)
         self.open = [host for host in self.by_id.values() if host.open]
-        there = {host.worker.incarnation for host in self.by_id.values()}
-        self._foreign = {name: seen for name, seen in self._foreign.items() if name in there}
-        self._beats = {name: beat for name, beat in self._beats.items() if not fleet.knows(name)}
+        known = {host.worker.incarnation for host in self.by_id.values()}
+        self._highest_foreign_bytes = {
+            name: seen for name, seen in self._highest_foreign_bytes.items() if name in known
+        }
+        self._early_heartbeats = {
+            name: heartbeat for name, heartbeat in self._early_heartbeats.items() if not fleet.knows(name)
+        }
         self.version += 1
 
-    def heard(self, beat: WorkerHeartbeat) -> None:
-        """Takes in a heartbeat; one of an incarnation that hasn't joined yet is kept for then."""
-        host = self.by_id.get(beat.worker_id)
-        if host is None or host.worker.incarnation != beat.incarnation:
-            self._beats[beat.incarnation] = beat
+    def apply_heartbeat(self, heartbeat: WorkerHeartbeat) -> None:
+        """Applies a heartbeat; one of an incarnation that has not joined yet is kept until it does."""
+        host = self.by_id.get(heartbeat.worker_id)
+        if host is None or host.worker.incarnation != heartbeat.incarnation:
+            self._early_heartbeats[heartbeat.incarnation] = heartbeat
             return
         was_busy = self._is_busy(host)
-        host.read(beat)
-        now = [host.foreign, *(slot.foreign for slot in host.slots.values())]
-        before = self._foreign.get(beat.incarnation, now)
-        less = any(a < b - WORTH_A_LOOK_BYTES for a, b in zip(now, before, strict=True))
-        if less or (was_busy and not self._is_busy(host)):
-            self.gained[beat.worker_id] = None
-        most = now if less else [max(a, b) for a, b in zip(now, before, strict=True)]
-        self._foreign[beat.incarnation] = most
+        host.apply_heartbeat(heartbeat)
+        now = [host.foreign_bytes, *(device.foreign_bytes for device in host.devices.values())]
+        before = self._highest_foreign_bytes.get(heartbeat.incarnation, now)
+        freed = any(a < b - RESCAN_THRESHOLD_BYTES for a, b in zip(now, before, strict=True))
+        if freed or (was_busy and not self._is_busy(host)):
+            self.gained_room[heartbeat.worker_id] = None
+        highest = now if freed else [max(a, b) for a, b in zip(now, before, strict=True)]
+        self._highest_foreign_bytes[heartbeat.incarnation] = highest
 
-    def _is_busy(self, host: Host) -> bool:
-        return 0 < self.gates.max_cpu_percent <= host.cpu_percent
+    def _is_busy(self, host: HostState) -> bool:
+        return 0 < self.admission.max_cpu_percent <= host.cpu_percent
 
     def book(self, worker_id: str, booking: Booking) -> None:
-        """Counts a task in where its worker is known."""
+        """Adds a booking if the worker is known."""
         if (host := self.by_id.get(worker_id)) is not None:
             host.book(booking)
 
     def unbook(self, worker_id: str, task_id: str) -> None:
-        """Counts a task out."""
+        """Removes a booking."""
         if (host := self.by_id.get(worker_id)) is not None:
             host.unbook(task_id)
-            self.gained[worker_id] = None
-
-    def recount(self, worker_id: str, booking: Booking) -> None:
-        """Counts anew after a booking has changed."""
-        if (host := self.by_id.get(worker_id)) is not None:
-            host.recount(booking)
-            self.gained[worker_id] = None
+            self.gained_room[worker_id] = None
 
     def avoid(
         self, worker_id: str, device_ids: Sequence[str], requirements: Requirements | None, until_ms: int
     ) -> None:
-        """Leaves devices alone for a while: for such tasks, or for all."""
+        """Keeps tasks with these requirements (None: all) off devices until a time, ms since 1970."""
         host = self.by_id.get(worker_id)
         for device_id in device_ids:
-            slot = None if host is None else host.slots.get(device_id)
-            if slot is not None:
-                slot.avoided[requirements] = until_ms
-                self.avoided.set(f"{worker_id} {device_id} {until_ms}", until_ms)
+            device = None if host is None else host.devices.get(device_id)
+            if device is not None:
+                device.avoided_until_ms[requirements] = until_ms
+                self.avoid_timers.set(f"{worker_id} {device_id} {until_ms}", until_ms)
 
     def advance(self, now_ms: int) -> None:
-        """Lets time pass: devices that were left alone for long enough are looked at again."""
-        for name in self.avoided.pop_due(now_ms):
+        """Advances the time: devices that were avoided for long enough are tried again."""
+        for name in self.avoid_timers.pop_due(now_ms):
             worker_id, device_id, _ = name.split(" ")
             host = self.by_id.get(worker_id)
-            slot = None if host is None else host.slots.get(device_id)
-            if slot is not None:
-                slot.avoided = {
-                    requirements: until for requirements, until in slot.avoided.items() if until > now_ms
+            device = None if host is None else host.devices.get(device_id)
+            if device is not None:
+                device.avoided_until_ms = {
+                    requirements: until
+                    for requirements, until in device.avoided_until_ms.items()
+                    if until > now_ms
                 }
-                self.gained[worker_id] = None
+                self.gained_room[worker_id] = None
 
-    def judged(self, now_ms: int) -> list[Host]:
-        """Gives the hosts by which tasks are called unschedulable: those there, or gone only just now."""
+    def feasibility_hosts(self, now_ms: int) -> list[HostState]:
+        """Returns the hosts that decide what is unschedulable: those present or gone for a short time."""
         return [
             host
             for host in self.by_id.values()
-            if not host.worker.gone or now_ms - host.worker.gone_ms < GONE_MS
+            if not host.worker.gone or now_ms - host.worker.gone_ms < GONE_GRACE_MS
         ]
 
-    def next_judgement_ms(self, now_ms: int) -> int | None:
-        """Gives when a worker that is gone is given up, ms since 1970."""
-        ends = (host.worker.gone_ms + GONE_MS for host in self.by_id.values() if host.worker.gone)
+    def next_feasibility_check_ms(self, now_ms: int) -> int | None:
+        """Returns when the next worker that is gone stops counting, ms since 1970; None if there is none."""
+        ends = (host.worker.gone_ms + GONE_GRACE_MS for host in self.by_id.values() if host.worker.gone)
         return min((end for end in ends if end > now_ms), default=None)
 
     @property
     def busy_devices(self) -> int:
-        """Counts the devices that have a task."""
-        return sum(bool(slot.bookings) for host in self.by_id.values() for slot in host.slots.values())
+        """How many devices have a task."""
+        return sum(bool(device.bookings) for host in self.by_id.values() for device in host.devices.values())

@@ -1,4 +1,4 @@
-"""Where a task fits: on free devices, or behind a task that runs. Pure."""
+"""Where a task fits: on free devices, or after a task that runs there. Pure."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
-from trackside.scheduler.estimates import Amount, Want
-from trackside.scheduler.occupancy import Booking, Gates, Host, Slot
+from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
+from trackside.scheduler.occupancy import AdmissionLimits, Booking, DeviceState, HostState
 from trackside.scheduler.requirements import Requirements
 
 ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
@@ -17,211 +17,228 @@ ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
 class Candidate:
     """Devices of one host on which a task fits, and what is reserved for it there."""
 
-    host: Host
-    slots: tuple[Slot, ...]
+    host: HostState
+    devices: tuple[DeviceState, ...]
     reserved: Reservation
 
     @property
     def device_ids(self) -> list[str]:
         """The ids of the devices."""
-        return [slot.device.device_id for slot in self.slots]
+        return [device.spec.device_id for device in self.devices]
 
     def booking(
         self, task_id: str, requirements: Requirements, *, behind: bool = False, nominated: bool = False
     ) -> Booking:
-        """Gives the booking of a task that gets this place."""
+        """Returns the booking of a task that gets this place."""
         return Booking(
             task_id=task_id,
             device_ids=tuple(self.device_ids),
-            memory=self.reserved.memory_bytes,
-            cuda=self.reserved.cuda_memory_bytes,
-            whole=requirements.whole,
+            memory_bytes=self.reserved.memory_bytes,
+            cuda_memory_bytes=self.reserved.cuda_memory_bytes,
+            whole_device=requirements.whole_device,
             behind=behind,
             nominated=nominated,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds for every placement: the gates, and the order in which devices are tried."""
+class PlacementRules:
+    """What holds for every placement: admission limits, and the order in which devices are tried."""
 
-    gates: Gates = field(default_factory=Gates)
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     order: str = "FIRST-FIT"
 
-    def key(self, slot: Slot) -> float:
-        """Gives what sorts a device: the smallest is tried first."""
+    def sort_key(self, device: DeviceState) -> float:
+        """Returns the sort key of a device: the smallest is tried first."""
         reverse = self.order.startswith("-")
         match self.order.removeprefix("-"):
             case "REMAIN-MEM":
-                found = -float(slot.free if slot.is_gpu else slot.device.memory_bytes)
+                found = -float(device.free_bytes if device.is_gpu else device.spec.memory_bytes)
             case "TOTAL-MEM":
-                found = -float(slot.device.memory_bytes)
+                found = -float(device.spec.memory_bytes)
             case "UTILISATION":
-                found = slot.utilisation if slot.is_gpu else float(bool(slot.bookings)) * 100
+                found = device.utilisation if device.is_gpu else float(bool(device.bookings)) * 100
             case _:
-                found = float(slot.rank)
+                found = float(device.rank)
         return -found if reverse else found
 
 
-def device_bytes(slot: Slot, requirements: Requirements, amount: Amount, gates: Gates) -> int | None:
-    """Gives what a task gets on a GPU, bytes, or None if it doesn't fit beside those who are there."""
-    others = slot.bookings
-    if others and (requirements.whole or slot.is_whole):
+@dataclass(frozen=True, slots=True)
+class PlacementQuery:
+    """What a place is looked for: tasks with these requirements and this demand, under these rules.
+
+    `is_usable` leaves out devices that are avoided for now.
+    """
+
+    requirements: Requirements
+    demand: MemoryDemand
+    rules: PlacementRules
+    is_usable: Callable[[DeviceState], bool]
+
+
+def reservable_device_bytes(
+    device: DeviceState, requirements: Requirements, estimate: MemoryEstimate, admission: AdmissionLimits
+) -> int | None:
+    """Returns what a task gets on a GPU, bytes, or None if it does not fit next to the tasks there."""
+    others = device.bookings
+    if others and (requirements.whole_device or device.is_exclusive):
         return None
-    total = slot.device.memory_bytes
+    total = device.spec.memory_bytes
     if total == 0:
-        return amount.size_bytes
-    need = min(amount.size_bytes, total) if amount.by == "default" else amount.size_bytes
-    kept = max(int(total * gates.device_share), gates.device_bytes) if others else 0
-    free = slot.free
-    if need <= free - kept:
-        return None if slot.waiting is not None and delays(slot, need) else need
-    if not others and not amount.is_said and need <= min(total, 2 * free):
+        return estimate.size_bytes
+    need = min(estimate.size_bytes, total) if estimate.source == "default" else estimate.size_bytes
+    kept_free = max(int(total * admission.device_free_share), admission.device_free_bytes) if others else 0
+    free = device.free_bytes
+    if need <= free - kept_free:
+        return None if device.waiting is not None and delays_waiting(device, need) else need
+    if not others and not estimate.is_user_given and need <= min(total, 2 * free):
         return free
     return None
 
 
-def delays(slot: Slot, newcomer: int) -> bool:
-    """Says whether the task that waits behind others would wait for one more end than without a newcomer."""
-    assert slot.waiting is not None
-    room = slot.device.memory_bytes - slot.foreign - slot.waiting.cuda
-    running = sorted(booking.cuda for booking in slot.bookings.values() if booking is not slot.waiting)
-    if slot.waiting.whole:
+def delays_waiting(device: DeviceState, newcomer_bytes: int) -> bool:
+    """Returns whether the task that waits here would have to wait for one more task because of a newcomer."""
+    assert device.waiting is not None
+    room_bytes = device.spec.memory_bytes - device.foreign_bytes - device.waiting.cuda_memory_bytes
+    running = sorted(
+        booking.cuda_memory_bytes for booking in device.bookings.values() if booking is not device.waiting
+    )
+    if device.waiting.whole_device:
         return True
-    left = sum(running)
-    while running and left > room:
-        left -= running.pop()
-    return left + newcomer > room
+    remaining = sum(running)
+    while running and remaining > room_bytes:
+        remaining -= running.pop()
+    return remaining + newcomer_bytes > room_bytes
 
 
-def host_bytes(host: Host, slots: Iterable[Slot], amount: Amount, gates: Gates) -> int | None:
-    """Gives what a task gets of the host's memory, bytes, or None if it doesn't fit.
+def reservable_host_bytes(
+    host: HostState, devices: Iterable[DeviceState], estimate: MemoryEstimate, admission: AdmissionLimits
+) -> int | None:
+    """Returns what a task gets of the host's memory, bytes, or None if it does not fit.
 
-    A default is no more than the CPU slots' share of their host, and never keeps a task off a slot.
+    A default is at most the CPU slots' share of their host, and never keeps a task off a free slot.
     """
-    share = sum(slot.device.memory_bytes for slot in slots if not slot.is_gpu)
-    by_default = amount.by == "default"
-    need = min(amount.size_bytes, share) if by_default and share else amount.size_bytes
+    share = sum(device.spec.memory_bytes for device in devices if not device.is_gpu)
+    is_default = estimate.source == "default"
+    need = min(estimate.size_bytes, share) if is_default and share else estimate.size_bytes
     total = host.worker.memory_bytes
     if total == 0:
         return need
-    need = min(need, total) if by_default else need
-    kept = max(int(total * gates.host_share), gates.host_bytes) if host.bookings else 0
-    free = host.free
-    if need <= free - kept:
+    need = min(need, total) if is_default else need
+    kept_free = max(int(total * admission.host_free_share), admission.host_free_bytes) if host.bookings else 0
+    free = host.free_bytes
+    if need <= free - kept_free:
         return need
-    if by_default and share:
+    if is_default and share:
         return max(0, min(need, free))
-    if not host.bookings and not amount.is_said and need <= min(total, 2 * free):
+    if not host.bookings and not estimate.is_user_given and need <= min(total, 2 * free):
         return free
     return None
 
 
 def candidate_on(
-    host: Host, slots: tuple[Slot, ...], requirements: Requirements, want: Want, gates: Gates
+    host: HostState, devices: tuple[DeviceState, ...], query: PlacementQuery
 ) -> Candidate | None:
-    """Gives the place that a task has on these free devices, if it fits."""
+    """Returns the place of a task on these free devices, or None if it does not fit."""
+    demand, admission = query.demand, query.rules.admission
     cuda = 0
-    for slot in slots:
-        if not slot.is_gpu:
-            if slot.bookings:
+    for device in devices:
+        if not device.is_gpu:
+            if device.bookings:
                 return None
             continue
-        found = device_bytes(slot, requirements, want.cuda, gates)
+        found = reservable_device_bytes(device, query.requirements, demand.cuda, admission)
         if found is None:
             return None
         cuda = max(cuda, found)
-    memory = host_bytes(host, slots, want.memory, gates)
-    if memory is None or not host.has_room(gates):
+    memory = reservable_host_bytes(host, devices, demand.memory, admission)
+    if memory is None or not host.has_room(admission):
         return None
-    return Candidate(host, slots, _reservation(memory, cuda, want, slots[0].is_gpu))
+    return Candidate(host, devices, _reservation(memory, cuda, demand, devices[0].is_gpu))
 
 
-def _reservation(memory: int, cuda: int, want: Want, with_cuda: bool) -> Reservation:
+def _reservation(memory: int, cuda: int, demand: MemoryDemand, with_cuda: bool) -> Reservation:
     return Reservation(
-        memory_bytes=memory, cuda_memory_bytes=cuda, estimated_by=want.estimated_by(with_cuda=with_cuda)
+        memory_bytes=memory, cuda_memory_bytes=cuda, estimated_by=demand.estimated_by(with_cuda=with_cuda)
     )
 
 
-def multi_device_candidate(
-    host: Host, requirements: Requirements, want: Want, rules: Rules, usable: Callable[[Slot], bool]
-) -> Candidate | None:
-    """Gives n devices of one kind of a host on which a task fits: the first n in order."""
+def multi_device_candidate(host: HostState, query: PlacementQuery) -> Candidate | None:
+    """Returns the first n devices of one kind of a host on which a task fits, or None."""
+    count = query.requirements.device_count
     for kind in ("gpu", "cpu"):
         fitting = [
-            slot
-            for slot in host.matching_devices(requirements)
-            if slot.device.kind == kind
-            and usable(slot)
-            and _fits_alone(slot, requirements, want, rules.gates)
+            device
+            for device in host.matching_devices(query.requirements)
+            if device.spec.kind == kind and query.is_usable(device) and _fits_alone(device, query)
         ]
-        if len(fitting) >= requirements.devices:
-            fitting.sort(key=lambda slot: (rules.key(slot), slot.rank))
-            candidate = candidate_on(
-                host, tuple(fitting[: requirements.devices]), requirements, want, rules.gates
-            )
+        if len(fitting) >= count:
+            fitting.sort(key=lambda device: (query.rules.sort_key(device), device.rank))
+            candidate = candidate_on(host, tuple(fitting[:count]), query)
             if candidate is not None:
                 return candidate
     return None
 
 
-def _fits_alone(slot: Slot, requirements: Requirements, want: Want, gates: Gates) -> bool:
-    if slot.is_gpu:
-        return device_bytes(slot, requirements, want.cuda, gates) is not None
-    return not slot.bookings
+def _fits_alone(device: DeviceState, query: PlacementQuery) -> bool:
+    if device.is_gpu:
+        found = reservable_device_bytes(device, query.requirements, query.demand.cuda, query.rules.admission)
+        return found is not None
+    return not device.bookings
 
 
-def candidate_behind(host: Host, slot: Slot, want: Want, gates: Gates) -> Candidate | None:
-    """Gives the place behind those who have a device now: one task may wait there, not more."""
-    bookings = slot.bookings.values()
-    if not bookings or slot.waiting is not None or any(other.nominated for other in bookings):
+def candidate_behind(host: HostState, device: DeviceState, query: PlacementQuery) -> Candidate | None:
+    """Returns the place after the tasks that run on a device, or None; at most one task waits there."""
+    demand, admission = query.demand, query.rules.admission
+    bookings = device.bookings.values()
+    if not bookings or device.waiting is not None or any(other.nominated for other in bookings):
         return None
-    if all(other.stopping for other in bookings) or not host.has_room(gates):
+    if all(other.stopping for other in bookings) or not host.has_room(admission):
         return None
     cuda = 0
-    if slot.is_gpu:
-        alone = slot.device.memory_bytes - slot.foreign
-        cuda = want.cuda.size_bytes
-        if not want.cuda.is_said and slot.device.memory_bytes:
-            cuda = min(cuda, alone)
-        if slot.device.memory_bytes and cuda > alone:
+    if device.is_gpu:
+        available = device.spec.memory_bytes - device.foreign_bytes
+        cuda = demand.cuda.size_bytes
+        if not demand.cuda.is_user_given and device.spec.memory_bytes:
+            cuda = min(cuda, available)
+        if device.spec.memory_bytes and cuda > available:
             return None
-    elif host.worker.memory_bytes and want.memory.by == "default" and host.free <= 0:
+    elif host.worker.memory_bytes and demand.memory.source == "default" and host.free_bytes <= 0:
         return None
-    memory = host_bytes(host, (slot,), want.memory, gates)
+    memory = reservable_host_bytes(host, (device,), demand.memory, admission)
     if memory is None:
         return None
-    return Candidate(host, (slot,), _reservation(memory, cuda, want, slot.is_gpu))
+    return Candidate(host, (device,), _reservation(memory, cuda, demand, device.is_gpu))
 
 
 class CandidateScan:
-    """The places for tasks that ask for the same, best first; what doesn't fit isn't looked at again.
+    """The places for tasks of one scheduling class, best first; what does not fit is not tried again.
 
-    That is right as long as places only fill up while it is used. `key` orders devices, `fit` gives the
-    place on one (or on its host, for several), or None.
+    That is correct as long as devices only fill up while the scan is used. `key` orders devices, `fit`
+    returns the place on a device (on its host, for several devices), or None.
     """
 
     def __init__(
         self,
-        units: Iterable[tuple[Host, Slot]],
-        key: Callable[[Slot], float],
-        fit: Callable[[Host, Slot], Candidate | None],
+        devices: Iterable[tuple[HostState, DeviceState]],
+        key: Callable[[DeviceState], float],
+        fit: Callable[[HostState, DeviceState], Candidate | None],
     ) -> None:
-        self._heap = [(key(slot), slot.rank, host, slot) for host, slot in units]
+        self._heap = [(key(device), device.rank, host, device) for host, device in devices]
         heapq.heapify(self._heap)
         self._key = key
         self._fit = fit
 
     def best(self) -> Candidate | None:
-        """Gives the best place that is there now, None if there is none."""
+        """Returns the best place that is free now, None if there is none."""
         heap = self._heap
         while heap:
-            key, rank, host, slot = heap[0]
-            now = self._key(slot)
+            key, rank, host, device = heap[0]
+            now = self._key(device)
             if now > key:
-                heapq.heapreplace(heap, (now, rank, host, slot))
+                heapq.heapreplace(heap, (now, rank, host, device))
                 continue
-            candidate = self._fit(host, slot)
+            candidate = self._fit(host, device)
             if candidate is not None:
                 return candidate
             heapq.heappop(heap)
@@ -229,97 +246,83 @@ class CandidateScan:
 
 
 class FirstFitScan:
-    """The same, of devices that come in their order: no more of them are looked at than are needed."""
+    """The same for devices that are already in order: it looks at no more of them than needed."""
 
     def __init__(
-        self, units: Iterable[tuple[Host, Slot]], fit: Callable[[Host, Slot], Candidate | None]
+        self,
+        devices: Iterable[tuple[HostState, DeviceState]],
+        fit: Callable[[HostState, DeviceState], Candidate | None],
     ) -> None:
-        self._units = iter(units)
-        self._next = next(self._units, None)
+        self._devices = iter(devices)
+        self._next = next(self._devices, None)
         self._fit = fit
 
     def best(self) -> Candidate | None:
-        """Gives the best place that is there now, None if there is none."""
+        """Returns the best place that is free now, None if there is none."""
         while self._next is not None:
             candidate = self._fit(*self._next)
             if candidate is not None:
                 return candidate
-            self._next = next(self._units, None)
+            self._next = next(self._devices, None)
         return None
 
 
-def scan_free(
-    hosts: Sequence[Host],
-    requirements: Requirements,
-    want: Want,
-    rules: Rules,
-    usable: Callable[[Slot], bool],
-) -> CandidateScan | FirstFitScan:
-    """Searches for places on devices that have room now; `usable` says which are not left alone."""
-    gates = rules.gates
+def scan_free(hosts: Sequence[HostState], query: PlacementQuery) -> CandidateScan | FirstFitScan:
+    """Scans the devices that have room now."""
 
-    def fit(host: Host, slot: Slot) -> Candidate | None:
-        if requirements.devices > 1:
-            return multi_device_candidate(host, requirements, want, rules, usable)
-        return candidate_on(host, (slot,), requirements, want, gates)
+    def fit(host: HostState, device: DeviceState) -> Candidate | None:
+        if query.requirements.device_count > 1:
+            return multi_device_candidate(host, query)
+        return candidate_on(host, (device,), query)
 
-    if rules.order == "FIRST-FIT":
-        ranked = sorted(hosts, key=_rank)
-        return FirstFitScan(_with_room(ranked, requirements, want, rules, usable), fit)
-    return CandidateScan(_with_room(hosts, requirements, want, rules, usable), rules.key, fit)
+    if query.rules.order == "FIRST-FIT":
+        return FirstFitScan(_devices_with_room(sorted(hosts, key=_rank), query), fit)
+    return CandidateScan(_devices_with_room(hosts, query), query.rules.sort_key, fit)
 
 
-def _rank(of: Host | Slot) -> int:
+def _rank(of: HostState | DeviceState) -> int:
     return of.rank
 
 
-def _with_room(
-    hosts: Iterable[Host],
-    requirements: Requirements,
-    want: Want,
-    rules: Rules,
-    usable: Callable[[Slot], bool],
-) -> Iterator[tuple[Host, Slot]]:
-    least = least_on_gpu(requirements, want)
+def _devices_with_room(
+    hosts: Iterable[HostState], query: PlacementQuery
+) -> Iterator[tuple[HostState, DeviceState]]:
+    requirements, rules = query.requirements, query.rules
+    least_bytes = least_gpu_bytes(requirements, query.demand)
     for host in hosts:
-        openings = host.openings
-        if not (openings.idle or openings.gpus):
+        open_devices = host.open_devices
+        if not (open_devices.idle or open_devices.gpus):
             continue
-        free = openings.free(requirements, least)
-        if not free or not host.serves(requirements) or not host.has_room(rules.gates):
+        free = open_devices.free(requirements, least_bytes)
+        if not free or not host.serves(requirements) or not host.has_room(rules.admission):
             continue
-        found = sorted([slot for slot in free if usable(slot)], key=_rank)
-        if requirements.devices == 1:
-            yield from ((host, slot) for slot in found)
-        elif len(found) >= requirements.devices:
-            yield host, min(found, key=rules.key)
+        found = sorted([device for device in free if query.is_usable(device)], key=_rank)
+        if requirements.device_count == 1:
+            yield from ((host, device) for device in found)
+        elif len(found) >= requirements.device_count:
+            yield host, min(found, key=rules.sort_key)
 
 
-def least_on_gpu(requirements: Requirements, want: Want) -> int:
-    """Gives how much room (`Slot.room`) a GPU must have to be worth a closer look, bytes."""
-    return MAX_BYTES if requirements.whole else want.cuda.size_bytes
+def least_gpu_bytes(requirements: Requirements, demand: MemoryDemand) -> int:
+    """Returns the least room (`DeviceState.room_bytes`) that a GPU must have to be tried, bytes."""
+    return MAX_BYTES if requirements.whole_device else demand.cuda.size_bytes
 
 
-def scan_behind(
-    hosts: Iterable[Host],
-    requirements: Requirements,
-    want: Want,
-    gates: Gates,
-    usable: Callable[[Slot], bool],
-) -> CandidateScan:
-    """Searches for places behind running tasks: the one that runs for the longest first."""
+def scan_behind(hosts: Iterable[HostState], query: PlacementQuery) -> CandidateScan:
+    """Scans places after running tasks: after the one that has run for the longest first."""
+    requirements, admission = query.requirements, query.rules.admission
 
-    def key(slot: Slot) -> float:
-        return float(min((booking.assigned_ms for booking in slot.bookings.values()), default=0))
+    def key(device: DeviceState) -> float:
+        return float(min((booking.assigned_ms for booking in device.bookings.values()), default=0))
 
-    def fit(host: Host, slot: Slot) -> Candidate | None:
-        return candidate_behind(host, slot, want, gates)
+    def fit(host: HostState, device: DeviceState) -> Candidate | None:
+        return candidate_behind(host, device, query)
 
-    units = (
-        (host, slot)
+    devices = (
+        (host, device)
         for host in hosts
-        if host.openings.taken and host.serves(requirements) and host.has_room(gates)
-        for slot in host.openings.behind(requirements)
-        if usable(slot)
+        if host.open_devices.occupied and host.serves(requirements) and host.has_room(admission)
+        for device in host.open_devices.behind(requirements)
+        if query.is_usable(device)
     )
-    return CandidateScan(units, key, fit)
+    return CandidateScan(devices, key, fit)

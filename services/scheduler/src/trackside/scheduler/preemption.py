@@ -1,45 +1,38 @@
-"""Whom a task of higher priority pushes aside: the fewest, the lowest, the youngest. Pure."""
+"""Which tasks one of higher priority preempts: the fewest, the lowest in priority, the youngest. Pure."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from trackside.scheduler.estimates import Want
-from trackside.scheduler.occupancy import Booking, Host, Slot
-from trackside.scheduler.placement import Candidate, Rules, scan_free
-from trackside.scheduler.requirements import Requirements
+from trackside.scheduler.occupancy import Booking, HostState
+from trackside.scheduler.placement import Candidate, PlacementQuery, scan_free
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
-    """A place that a task gets once others have left it, and those of them that must be told to."""
+class PreemptionPlan:
+    """A place that a task gets once its tasks have left, and those that must be stopped for it."""
 
     candidate: Candidate
     victims: tuple[Booking, ...]
 
 
-Free = Callable[[Booking], bool]
+MayPreempt = Callable[[Booking], bool]
 
 
-def push(
-    hosts: Iterable[Host],
-    requirements: Requirements,
-    want: Want,
-    rules: Rules,
-    usable: Callable[[Slot], bool],
-    may_go: Free,
-) -> Push | None:
-    """Gives the place for which the fewest must leave, or None if no leaving makes room.
+def plan_preemption(
+    hosts: Iterable[HostState], query: PlacementQuery, may_preempt: MayPreempt
+) -> PreemptionPlan | None:
+    """Returns the place for which the fewest tasks must leave, or None if preemption makes no room.
 
-    Those who leave anyway count as gone already. `may_go` says who may be asked now.
+    Tasks that are leaving already count as gone. `may_preempt` says which may be stopped now.
     """
-    best: tuple[tuple[int, int, int, int], Push] | None = None
+    best: tuple[tuple[int, int, int, int], PreemptionPlan] | None = None
     for host in hosts:
-        if not host.serves(requirements) or not host.open:
+        if not host.serves(query.requirements) or not host.open:
             continue
-        found = _push_on(host, requirements, want, rules, usable, may_go)
+        found = _plan_on(host, query, may_preempt)
         if found is None:
             continue
-        levels = max((victim.level for victim in found.victims), default=0)
+        levels = max((victim.effective_priority for victim in found.victims), default=0)
         youngest = min((victim.assigned_ms for victim in found.victims), default=0)
         key = (len(found.victims), levels, -youngest, host.rank)
         if best is None or key < best[0]:
@@ -49,39 +42,32 @@ def push(
     return None if best is None else best[1]
 
 
-def _push_on(
-    host: Host,
-    requirements: Requirements,
-    want: Want,
-    rules: Rules,
-    usable: Callable[[Slot], bool],
-    may_go: Free,
-) -> Push | None:
+def _plan_on(host: HostState, query: PlacementQuery, may_preempt: MayPreempt) -> PreemptionPlan | None:
     def candidate_without(gone: Collection[Booking]) -> Candidate | None:
-        return without(host, gone, lambda: scan_free([host], requirements, want, rules, usable).best())
+        return without_bookings(host, gone, lambda: scan_free([host], query).best())
 
     leaving = [booking for booking in host.bookings.values() if booking.stopping or booking.recalled]
     candidate = candidate_without(leaving)
     if candidate is not None:
-        return Push(candidate, ())
+        return PreemptionPlan(candidate, ())
     lower = [
         booking
         for booking in host.bookings.values()
         if booking not in leaving
         and not booking.nominated
-        and booking.level < requirements.preempts
-        and may_go(booking)
+        and booking.effective_priority < query.requirements.preempts_below
+        and may_preempt(booking)
     ]
-    lower.sort(key=lambda booking: (booking.level, -booking.assigned_ms, booking.task_id))
+    lower.sort(key=lambda booking: (booking.effective_priority, -booking.assigned_ms, booking.task_id))
     victims = _fewest(lower, lambda gone: candidate_without([*leaving, *gone]) is not None)
     if not victims:
         return None
     candidate = candidate_without([*leaving, *victims])
-    return None if candidate is None else Push(candidate, tuple(victims))
+    return None if candidate is None else PreemptionPlan(candidate, tuple(victims))
 
 
 def _fewest(lower: list[Booking], makes_room: Callable[[list[Booking]], bool]) -> list[Booking]:
-    """Gives one that suffices, else some that none can be left out of; nothing if all don't suffice."""
+    """Returns one booking that suffices, else a minimal set; nothing if all together don't suffice."""
     if not lower or not makes_room(lower):
         return []
     for booking in lower:
@@ -99,12 +85,14 @@ def _fewest(lower: list[Booking], makes_room: Callable[[list[Booking]], bool]) -
     return chosen
 
 
-def without(host: Host, gone: Collection[Booking], look: Callable[[], Candidate | None]) -> Candidate | None:
-    """Looks at a host as if some tasks weren't there."""
+def without_bookings(
+    host: HostState, gone: Collection[Booking], scan: Callable[[], Candidate | None]
+) -> Candidate | None:
+    """Runs a scan on a host as if some of its bookings did not exist."""
     for booking in gone:
         host.unbook(booking.task_id)
     try:
-        return look()
+        return scan()
     finally:
         for booking in gone:
             host.book(booking)

@@ -1,47 +1,50 @@
-"""What a task asks for, as the scheduler compares it: who asks for the same fits in the same places. Pure."""
+"""What a task needs in order to be placed; tasks with equal requirements fit in the same places. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from trackside.domain.task import Task
 
-KINDS = {"any": frozenset({"cpu", "gpu"}), "cpu": frozenset({"cpu"}), "gpu": frozenset({"gpu"})}
+DEVICE_KINDS = {"any": frozenset({"cpu", "gpu"}), "cpu": frozenset({"cpu"}), "gpu": frozenset({"gpu"})}
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """All of a task that decides where it fits. `memory` and `cuda` are bytes, None if the user gave none.
+    """All of a task that decides where it fits.
 
-    `worker_id` and `device_id` are the fixed device, empty for none; `preempts` is the priority that it may
-    push others aside with, -1 for never; `may_wait` says that it may be placed behind a running task.
-    `estimated_by` says whose word `memory` and `cuda` are.
+    `memory_bytes` and `cuda_memory_bytes` are estimates of a user, None if there is none; `estimated_by` says
+    whether the task or its group has them. The raised ones are lower bounds after it ran out of memory, 0 for
+    none. `worker_id` and `device_id` are the fixed device, empty for none. `preempts_below`: it may preempt
+    tasks whose effective priority is lower than this, -1 for none. `allows_look_ahead`: it may be placed
+    after a running task.
     """
 
     queue: str
     task_type: str
     kind: Literal["any", "cpu", "gpu"] = "any"
-    devices: int = 1
+    device_count: int = 1
     worker_id: str = ""
     device_id: str = ""
-    whole: bool = False
-    memory: int | None = None
-    cuda: int | None = None
-    raised_memory: int = 0
-    raised_cuda: int = 0
-    preempts: int = -1
-    may_wait: bool = True
+    whole_device: bool = False
+    memory_bytes: int | None = None
+    cuda_memory_bytes: int | None = None
+    raised_memory_bytes: int = 0
+    raised_cuda_memory_bytes: int = 0
+    preempts_below: int = -1
+    allows_look_ahead: bool = True
     estimated_by: Literal["task", "group"] = "task"
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of devices that will do."""
-        return KINDS[self.kind]
+        """The kinds of devices that it can run on."""
+        return DEVICE_KINDS[self.kind]
 
 
 def requirements_of(task: Task) -> Requirements:
-    """Reads what a task asks for.
+    """Returns the requirements of a task.
 
-    A task with a limit on its waiting is never placed behind another one: its wait would not be seen.
+    A task with a limit on its time in the queue is never placed after a running one: it would no longer
+    count as queued while it waits.
     """
     needs, wanted, raised = task.needs, task.needs.resources, task.raised
     worker_id, device_id = fixed_device(wanted.device)
@@ -49,22 +52,22 @@ def requirements_of(task: Task) -> Requirements:
         queue=needs.queue,
         task_type=task.task_type,
         kind=wanted.kind,
-        devices=wanted.devices,
+        device_count=wanted.devices,
         worker_id=worker_id,
         device_id=device_id,
-        whole=wanted.whole_device,
-        memory=wanted.estimate_memory,
-        cuda=wanted.estimate_cuda_memory,
-        raised_memory=0 if raised is None else raised.memory_bytes,
-        raised_cuda=0 if raised is None else raised.cuda_memory_bytes,
-        preempts=needs.priority if needs.preempt else -1,
+        whole_device=wanted.whole_device,
+        memory_bytes=wanted.estimate_memory,
+        cuda_memory_bytes=wanted.estimate_cuda_memory,
+        raised_memory_bytes=0 if raised is None else raised.memory_bytes,
+        raised_cuda_memory_bytes=0 if raised is None else raised.cuda_memory_bytes,
+        preempts_below=needs.priority if needs.preempt else -1,
         estimated_by=task.estimated_by,
-        may_wait=wanted.devices == 1 and needs.queue_timeout_s is None,
+        allows_look_ahead=wanted.devices == 1 and needs.queue_timeout_s is None,
     )
 
 
 def fixed_device(text: str) -> tuple[str, str]:
-    """Reads a fixed device, `gpu-1`, `cuda:1` or `w1/gpu-1`, as (worker or "", device)."""
+    """Parses a fixed device, `gpu-1`, `cuda:1` or `w1/gpu-1`; returns (worker or "", device)."""
     worker_id, _, device_id = text.rpartition("/")
     name, colon, number = device_id.partition(":")
     if colon and name == "cuda":
@@ -73,7 +76,8 @@ def fixed_device(text: str) -> tuple[str, str]:
 
 
 def waiting_since_ms(task: Task) -> int:
-    """Gives since when a task has waited; one that was pushed aside waits anew, or it would push back."""
+    """Returns since when a task waits, ms since 1970; after a preemption since then."""
+    # A preempted task that kept its seniority would preempt the other one back.
     since_ms = max(task.queued_at[0], task.not_before_ms)
     for past in task.attempt.past:
         if past.end == "preempted" and past.ended_ms > since_ms:
@@ -81,6 +85,6 @@ def waiting_since_ms(task: Task) -> int:
     return since_ms
 
 
-def level_of(priority: int, waited_ms: int, ageing_ms: int) -> int:
-    """Gives a priority as it counts: one more for each `ageing_ms` of waiting, so that nothing starves."""
+def effective_priority(priority: int, waited_ms: int, ageing_ms: int) -> int:
+    """Returns the priority plus one for each `ageing_ms` of waiting, so that no task starves."""
     return priority + max(0, waited_ms) // ageing_ms

@@ -1,27 +1,28 @@
-"""One pass of the scheduler: who gets which place now, who must make room, who is told that it can't run.
+"""One pass of the scheduler: assigns, preempts and recalls tasks, and marks unschedulable ones. Pure.
 
-Waiting tasks are looked at in order. What fits is placed; what doesn't may push others aside, and what was
-overtaken for too long has a place kept. Only then may tasks be placed behind running ones. Pure.
+Waiting tasks are tried in order. One that fits is placed; one that does not may preempt others, and one that
+was overtaken for too long has a place reserved. Only then are tasks placed after running ones.
 """
 
 import heapq
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import replace
 from itertools import count
 
 from trackside.domain.task import Task
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.cluster_state import ClusterState
-from trackside.scheduler.occupancy import Booking, Host, Slot
+from trackside.scheduler.occupancy import Booking, DeviceState, HostState
 from trackside.scheduler.placement import (
     Candidate,
     CandidateScan,
     FirstFitScan,
-    least_on_gpu,
+    PlacementQuery,
+    least_gpu_bytes,
     scan_behind,
     scan_free,
 )
-from trackside.scheduler.preemption import push, without
+from trackside.scheduler.preemption import plan_preemption, without_bookings
 from trackside.scheduler.queue import (
     FairShareGroup,
     GroupOrder,
@@ -30,23 +31,30 @@ from trackside.scheduler.queue import (
     TaskQueue,
     position_of,
 )
-from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.starvation import reserve_place
 
 MAX_ACTIONS = 500
-"""The most that one pass decides, so that a pass stays short; the next continues."""
+"""The most that one pass decides, so that it stays short; the next pass continues."""
 RECALL_MS = 2_000
-"""How long a free place is kept for a task that was asked back for it."""
+"""How long a free place is reserved for a task that was recalled for it."""
 
 
 IsBusy = Callable[[str], bool]
+"""Whether a stream has a decision on its way to the log, so that nothing can be decided about it."""
 Nomination = tuple[str, str, tuple[str, ...]]
+"""Worker id, task id and device ids of a place that is reserved for a task."""
 RecallNominations = dict[str, tuple[int, str, Booking]]
+"""Places reserved for recalled tasks, by task id: until when (ms since 1970), worker id, booking."""
 WorkerClass = tuple[frozenset[str], frozenset[str]]
+"""The task types and queues of a worker."""
 
 
 class SchedulingPass:
-    """One pass: places that are kept are booked as nominations while it lasts."""
+    """One pass: reserved places are booked as nominations while it runs.
+
+    After it, `nominations` are the reserved places, `newest_positions` the latest queue position that was
+    placed on each class of workers.
+    """
 
     def __init__(
         self, cluster: ClusterState, recall_nominations: RecallNominations, now_ms: int, is_busy: IsBusy
@@ -55,32 +63,33 @@ class SchedulingPass:
         self._recall_nominations = recall_nominations
         self._now_ms = now_ms
         self._is_busy = is_busy
-        self._rules = cluster.policy.rules
+        self._rules = cluster.policy.placement_rules
         self._actions: list[Action] = []
-        self._nominations: list[tuple[Host, Booking]] = []
+        self._nominations: list[tuple[HostState, Booking]] = []
         self._scans: dict[int, CandidateScan | FirstFitScan] = {}
-        self._stuck: list[SchedulingClass] = []
-        self._unsettled: list[SchedulingClass] = []
+        self._unplaced: list[SchedulingClass] = []
+        self._undecided: list[SchedulingClass] = []
         self.nominations: set[Nomination] = set()
-        self.latest: dict[WorkerClass, QueuePosition] = {}
+        self.newest_positions: dict[WorkerClass, QueuePosition] = {}
 
     def run(self) -> list[Action]:
-        """Gives the actions of this pass."""
+        """Returns the actions of this pass."""
         self._mark_unschedulable()
         try:
-            self._keep_for_recalled()
-            both = (self._cluster.waiting, self._cluster.behind)
-            opened = [
+            self._book_recall_nominations()
+            queues = (self._cluster.waiting, self._cluster.placed_behind)
+            open_classes = [
                 (task_queue, scheduling_class)
-                for task_queue in both
+                for task_queue in queues
                 for scheduling_class in task_queue.classes.values()
-                if scheduling_class.is_open
+                if scheduling_class.needs_scan
             ]
-            self._serve(opened, self._place_or_make_room)
-            stuck, self._stuck = self._stuck, []
+            self._serve(open_classes, self._place_or_reserve)
+            unplaced, self._unplaced = self._unplaced, []
             self._scans.clear()
             self._serve(
-                [(self._cluster.waiting, scheduling_class) for scheduling_class in stuck], self._place_behind
+                [(self._cluster.waiting, scheduling_class) for scheduling_class in unplaced],
+                self._place_behind,
             )
         finally:
             for host, booking in self._nominations:
@@ -93,55 +102,55 @@ class SchedulingPass:
         entries: Iterable[tuple[TaskQueue, SchedulingClass]],
         serve: Callable[[TaskQueue, SchedulingClass, FairShareGroup], bool],
     ) -> None:
-        """Lets the open classes be served in order, each until it says that nothing more fits."""
-        asides: list[tuple[TaskQueue, list[FairShareGroup]]] = []
+        """Serves classes in queue order, each until `serve` returns False: nothing more of it fits."""
+        skipped_by_queue: list[tuple[TaskQueue, list[FairShareGroup]]] = []
         heads: list[tuple[GroupOrder, int, TaskQueue, SchedulingClass, list[FairShareGroup]]] = []
-        number = count()
+        sequence = count()
         for task_queue, scheduling_class in entries:
-            aside: list[FairShareGroup] = []
-            asides.append((task_queue, aside))
-            group = task_queue.best(scheduling_class, aside, self._is_busy)
-            if group is not None and group.key is not None:
-                heapq.heappush(heads, (group.key, next(number), task_queue, scheduling_class, aside))
+            skipped: list[FairShareGroup] = []
+            skipped_by_queue.append((task_queue, skipped))
+            group = task_queue.first_group(scheduling_class, skipped, self._is_busy)
+            if group is not None and group.order is not None:
+                heapq.heappush(heads, (group.order, next(sequence), task_queue, scheduling_class, skipped))
         while heads and len(self._actions) < MAX_ACTIONS:
-            key, _, task_queue, scheduling_class, aside = heapq.heappop(heads)
-            group = task_queue.best(scheduling_class, aside, self._is_busy)
-            if group is not None and group.key == key:
+            order, _, task_queue, scheduling_class, skipped = heapq.heappop(heads)
+            group = task_queue.first_group(scheduling_class, skipped, self._is_busy)
+            if group is not None and group.order == order:
                 if not serve(task_queue, scheduling_class, group):
-                    self._close(scheduling_class, aside)
+                    self._close(scheduling_class, skipped)
                     continue
-                group = task_queue.best(scheduling_class, aside, self._is_busy)
-            if group is not None and group.key is not None:
-                heapq.heappush(heads, (group.key, next(number), task_queue, scheduling_class, aside))
-        for task_queue, aside in asides:
-            task_queue.back(aside)
+                group = task_queue.first_group(scheduling_class, skipped, self._is_busy)
+            if group is not None and group.order is not None:
+                heapq.heappush(heads, (group.order, next(sequence), task_queue, scheduling_class, skipped))
+        for task_queue, skipped in skipped_by_queue:
+            task_queue.put_back(skipped)
 
-    def _close(self, scheduling_class: SchedulingClass, aside: list[FairShareGroup]) -> None:
-        """Notes that nothing more of a class fits; if some of it can't be decided about, it stays open."""
-        if not aside and scheduling_class not in self._stuck and scheduling_class not in self._unsettled:
-            scheduling_class.fresh = False
-            scheduling_class.pending.clear()
+    def _close(self, scheduling_class: SchedulingClass, skipped: list[FairShareGroup]) -> None:
+        """Notes that nothing more of a class fits, unless some of it could not be decided about."""
+        if not skipped and scheduling_class not in self._unplaced and scheduling_class not in self._undecided:
+            scheduling_class.scan_all = False
+            scheduling_class.hosts_to_scan.clear()
 
-    def _place_or_make_room(
+    def _place_or_reserve(
         self, task_queue: TaskQueue, scheduling_class: SchedulingClass, group: FairShareGroup
     ) -> bool:
         head = group.head()
         assert head is not None
         task = self._cluster.tasks[head[2]]
-        if task_queue is self._cluster.behind:
-            return self._take_back(scheduling_class, task)
-        if self._cluster.is_limited(scheduling_class.requirements.queue):
+        if task_queue is self._cluster.placed_behind:
+            return self._recall_to_free_device(scheduling_class, task)
+        if self._cluster.is_queue_full(scheduling_class.requirements.queue):
             return False
         candidate = self._scan(scheduling_class).best()
         if candidate is not None:
             self._assign(scheduling_class, group, task, candidate)
             return True
         if (
-            not self._make_room(scheduling_class, task)
-            and scheduling_class.requirements.may_wait
+            not self._preempt_or_reserve(scheduling_class, task)
+            and scheduling_class.requirements.allows_look_ahead
             and self._cluster.policy.look_ahead
         ):
-            self._stuck.append(scheduling_class)
+            self._unplaced.append(scheduling_class)
         return False
 
     def _assign(
@@ -153,90 +162,74 @@ class SchedulingPass:
         behind: bool = False,
     ) -> None:
         worker = candidate.host.worker
-        assert group.key is not None
+        assert group.order is not None
         worker_class = (worker.task_types, worker.queues)
-        position = position_of(group.key)
-        self.latest[worker_class] = max(self.latest.get(worker_class, position), position)
-        scheduling_class.overtaken_ms, scheduling_class.held = 0, ""
+        position = position_of(group.order)
+        self.newest_positions[worker_class] = max(self.newest_positions.get(worker_class, position), position)
+        scheduling_class.overtaken_since_ms, scheduling_class.reserved_worker_id = 0, ""
         self._cluster.assign(task, candidate, scheduling_class.requirements, behind)
         self._actions.append(Assign(task, candidate, behind))
 
-    def _hosts(self, scheduling_class: SchedulingClass) -> list[Host]:
+    def _hosts(self, scheduling_class: SchedulingClass) -> list[HostState]:
         hosts = self._cluster.hosts
-        if scheduling_class.fresh:
+        if scheduling_class.scan_all:
             return hosts.open
         names = (
-            {**scheduling_class.pending, scheduling_class.held: None}
-            if scheduling_class.held
-            else scheduling_class.pending
+            {**scheduling_class.hosts_to_scan, scheduling_class.reserved_worker_id: None}
+            if scheduling_class.reserved_worker_id
+            else scheduling_class.hosts_to_scan
         )
         return [host for name in names if (host := hosts.by_id.get(name)) is not None and host.open]
 
-    def _usable(self, requirements: Requirements) -> Callable[[Slot], bool]:
-        def usable(slot: Slot) -> bool:
-            if not slot.avoided:
+    def _query(self, scheduling_class: SchedulingClass) -> PlacementQuery:
+        requirements = scheduling_class.requirements
+
+        def is_usable(device: DeviceState) -> bool:
+            if not device.avoided_until_ms:
                 return True
-            until_ms = max(slot.avoided.get(requirements, 0), slot.avoided.get(None, 0))
+            until_ms = max(device.avoided_until_ms.get(requirements, 0), device.avoided_until_ms.get(None, 0))
             return until_ms <= self._now_ms
 
-        return usable
+        return PlacementQuery(requirements, self._cluster.demand(scheduling_class), self._rules, is_usable)
 
     def _scan(self, scheduling_class: SchedulingClass) -> CandidateScan | FirstFitScan:
         scan = self._scans.get(id(scheduling_class))
         if scan is None:
-            scan = scan_free(
-                self._hosts(scheduling_class),
-                scheduling_class.requirements,
-                self._cluster.want(scheduling_class),
-                self._rules,
-                self._usable(scheduling_class.requirements),
-            )
+            scan = scan_free(self._hosts(scheduling_class), self._query(scheduling_class))
             self._scans[id(scheduling_class)] = scan
         return scan
 
-    def _make_room(self, scheduling_class: SchedulingClass, task: Task) -> bool:
-        """Keeps or makes a place for a task that doesn't fit: says whether there is one."""
-        if scheduling_class.requirements.preempts >= 0 and self._push_others(scheduling_class, task):
+    def _preempt_or_reserve(self, scheduling_class: SchedulingClass, task: Task) -> bool:
+        """Preempts or reserves a place for a task that does not fit; returns whether it has one."""
+        if scheduling_class.requirements.preempts_below >= 0 and self._preempt(scheduling_class, task):
             return True
-        waited_ms = self._now_ms - scheduling_class.overtaken_ms
-        if not scheduling_class.overtaken_ms or waited_ms < self._cluster.policy.hold_after_ms:
-            scheduling_class.held = ""
+        waited_ms = self._now_ms - scheduling_class.overtaken_since_ms
+        if not scheduling_class.overtaken_since_ms or waited_ms < self._cluster.policy.hold_after_ms:
+            scheduling_class.reserved_worker_id = ""
             return False
         hosts = (
-            [self._cluster.hosts.by_id[scheduling_class.held]]
-            if scheduling_class.held
+            [self._cluster.hosts.by_id[scheduling_class.reserved_worker_id]]
+            if scheduling_class.reserved_worker_id
             else self._hosts(scheduling_class)
         )
-        candidate = reserve_place(
-            hosts,
-            scheduling_class.requirements,
-            self._cluster.want(scheduling_class),
-            self._usable(scheduling_class.requirements),
-        )
+        candidate = reserve_place(hosts, self._query(scheduling_class))
         if candidate is None:
-            scheduling_class.held = ""
+            scheduling_class.reserved_worker_id = ""
             return False
-        scheduling_class.held = candidate.host.worker.worker_id
+        scheduling_class.reserved_worker_id = candidate.host.worker.worker_id
         self._nominate(scheduling_class, task, candidate)
         return True
 
-    def _push_others(self, scheduling_class: SchedulingClass, task: Task) -> bool:
+    def _preempt(self, scheduling_class: SchedulingClass, task: Task) -> bool:
         cluster = self._cluster
 
-        def may_go(booking: Booking) -> bool:
+        def may_preempt(booking: Booking) -> bool:
             is_busy = self._is_busy(cluster.stream_of[booking.task_id])
-            if is_busy and scheduling_class not in self._unsettled:
-                self._unsettled.append(scheduling_class)
+            if is_busy and scheduling_class not in self._undecided:
+                self._undecided.append(scheduling_class)
             return not is_busy and booking.task_id in cluster.placed
 
-        found = push(
-            self._hosts(scheduling_class),
-            scheduling_class.requirements,
-            cluster.want(scheduling_class),
-            self._rules,
-            self._usable(scheduling_class.requirements),
-            may_go,
-        )
+        found = plan_preemption(self._hosts(scheduling_class), self._query(scheduling_class), may_preempt)
         if found is None:
             return False
         for victim in found.victims:
@@ -244,16 +237,16 @@ class SchedulingPass:
                 continue
             cluster.preempt(victim)
             self._actions.append(Preempt(cluster.tasks[victim.task_id], task.task_id))
-        scheduling_class.held = found.candidate.host.worker.worker_id
+        scheduling_class.reserved_worker_id = found.candidate.host.worker.worker_id
         self._nominate(scheduling_class, task, found.candidate)
         return True
 
     def _nominate(self, scheduling_class: SchedulingClass, task: Task, candidate: Candidate) -> None:
-        """Keeps a place for a task, and asks those back who wait behind the tasks that have it now."""
-        for slot in candidate.slots:
-            waiting = slot.waiting
+        """Reserves a place for a task, and recalls tasks that wait there."""
+        for device in candidate.devices:
+            waiting = device.waiting
             if waiting is not None and waiting.priority <= task.needs.priority:
-                self._recall(waiting, f"the place is kept for task {task.task_id}")
+                self._recall(waiting, f"the place is reserved for task {task.task_id}")
         booking = candidate.booking(
             f"nomination {task.task_id}", scheduling_class.requirements, nominated=True
         )
@@ -271,60 +264,53 @@ class SchedulingPass:
         self._actions.append(Recall(task, reason))
         return True
 
-    def _take_back(self, scheduling_class: SchedulingClass, task: Task) -> bool:
-        """Asks a task back that waits behind another one although it fits somewhere now."""
+    def _recall_to_free_device(self, scheduling_class: SchedulingClass, task: Task) -> bool:
+        """Recalls a task that waits for a running one although it fits on another device now."""
         cluster = self._cluster
         _, booking = cluster.bookings[task.task_id]
         host = cluster.hosts.by_id.get(cluster.bookings[task.task_id][0])
         if host is None or not host.is_waiting(booking):
-            cluster.behind.remove(task.task_id)
+            cluster.placed_behind.remove(task.task_id)
             return True
-        candidate = self._elsewhere(scheduling_class, host, booking)
+        candidate = self._free_candidate(scheduling_class, host, booking)
         if candidate is None:
             return False
-        if not self._recall(
-            booking, f"{', '.join(candidate.device_ids)} of {candidate.host.worker.worker_id} is free"
-        ):
-            cluster.behind.remove(task.task_id)
+        worker_id = candidate.host.worker.worker_id
+        if not self._recall(booking, f"{', '.join(candidate.device_ids)} of {worker_id} is free"):
+            cluster.placed_behind.remove(task.task_id)
             return True
         nomination = candidate.booking(
             f"nomination {task.task_id}", scheduling_class.requirements, nominated=True
         )
-        self._recall_nominations[task.task_id] = (
-            self._now_ms + RECALL_MS,
-            candidate.host.worker.worker_id,
-            nomination,
-        )
+        self._recall_nominations[task.task_id] = (self._now_ms + RECALL_MS, worker_id, nomination)
         candidate.host.book(nomination)
         self._nominations.append((candidate.host, nomination))
         return True
 
-    def _elsewhere(self, scheduling_class: SchedulingClass, host: Host, booking: Booking) -> Candidate | None:
-        """Gives a free place for a task that waits behind another one; on its own host it counts once."""
-        want, usable = self._cluster.want(scheduling_class), self._usable(scheduling_class.requirements)
+    def _free_candidate(
+        self, scheduling_class: SchedulingClass, host: HostState, booking: Booking
+    ) -> Candidate | None:
+        """Returns a free place for a waiting task; on its own host its present booking does not count."""
+        query = self._query(scheduling_class)
 
-        def is_other(slot: Slot) -> bool:
-            return slot.device.device_id not in booking.device_ids and usable(slot)
+        def is_other(device: DeviceState) -> bool:
+            return device.spec.device_id not in booking.device_ids and query.is_usable(device)
 
-        near = None
-        if any(
-            is_other(slot)
-            for slot in host.openings.free(
-                scheduling_class.requirements, least_on_gpu(scheduling_class.requirements, want)
-            )
-        ):
-            scan = partial(scan_free, [host], scheduling_class.requirements, want, self._rules, is_other)
-            near = without(host, [booking], lambda: scan().best())
-        return near or self._scan(scheduling_class).best()
+        same_host = None
+        least_bytes = least_gpu_bytes(query.requirements, query.demand)
+        if any(is_other(device) for device in host.open_devices.free(query.requirements, least_bytes)):
+            others = replace(query, is_usable=is_other)
+            same_host = without_bookings(host, [booking], lambda: scan_free([host], others).best())
+        return same_host or self._scan(scheduling_class).best()
 
-    def _keep_for_recalled(self) -> None:
+    def _book_recall_nominations(self) -> None:
         cluster = self._cluster
         for task_id, (_, worker_id, nomination) in list(self._recall_nominations.items()):
             host = cluster.hosts.by_id.get(worker_id)
             booking = cluster.bookings.get(task_id)
             if host is None or not host.open or booking is None or not booking[1].recalled:
                 del self._recall_nominations[task_id]
-                cluster.hosts.gained[worker_id] = None
+                cluster.hosts.gained_room[worker_id] = None
                 continue
             host.book(nomination)
             self._nominations.append((host, nomination))
@@ -335,55 +321,54 @@ class SchedulingPass:
         head = group.head()
         assert head is not None
         task = self._cluster.tasks[head[2]]
-        if self._cluster.is_limited(scheduling_class.requirements.queue):
+        if self._cluster.is_queue_full(scheduling_class.requirements.queue):
             return False
         scan = self._scans.get(id(scheduling_class))
         if scan is None:
-            want, usable = self._cluster.want(scheduling_class), self._usable(scheduling_class.requirements)
-            scan = scan_behind(
-                self._hosts(scheduling_class), scheduling_class.requirements, want, self._rules.gates, usable
-            )
+            scan = scan_behind(self._hosts(scheduling_class), self._query(scheduling_class))
             self._scans[id(scheduling_class)] = scan
         candidate = scan.best()
         if candidate is not None:
             self._assign(scheduling_class, group, task, candidate, behind=True)
             return True
-        self._take_place_behind(scheduling_class, task)
+        self._recall_lower_priority(scheduling_class, task)
         return False
 
-    def _take_place_behind(self, scheduling_class: SchedulingClass, task: Task) -> None:
-        """Asks back a task of lower priority whose place behind another one this task would have."""
-        usable = self._usable(scheduling_class.requirements)
+    def _recall_lower_priority(self, scheduling_class: SchedulingClass, task: Task) -> None:
+        """Recalls the waiting task of the lowest priority, if it is lower than this task's."""
+        query = self._query(scheduling_class)
+        requirements = query.requirements
         lowest: Booking | None = None
         for host in self._hosts(scheduling_class):
-            if host.openings.lowest >= task.needs.priority or not host.serves(scheduling_class.requirements):
+            has_lower = host.open_devices.lowest_waiting_priority < task.needs.priority
+            if not has_lower or not host.serves(requirements):
                 continue
-            for slot in host.matching_devices(scheduling_class.requirements):
-                waiting = slot.waiting
-                if waiting is None or waiting.priority >= task.needs.priority or not usable(slot):
+            for device in host.matching_devices(requirements):
+                waiting = device.waiting
+                if waiting is None or waiting.priority >= task.needs.priority or not query.is_usable(device):
                     continue
                 if waiting.recalled:
                     return
                 if lowest is None or waiting.priority < lowest.priority:
                     lowest = waiting
         if lowest is not None and not self._recall(lowest, f"task {task.task_id} has a higher priority"):
-            self._unsettled.append(scheduling_class)
+            self._undecided.append(scheduling_class)
 
     def _mark_unschedulable(self) -> None:
         cluster = self._cluster
-        judged: list[Host] | None = None
+        hosts: list[HostState] | None = None
         for scheduling_class in cluster.waiting.classes.values():
-            if not scheduling_class.judged:
-                judged = cluster.hosts.judged(self._now_ms) if judged is None else judged
-                cluster.judge(scheduling_class, judged)
-            if not (scheduling_class.never and scheduling_class.unsaid):
+            if not scheduling_class.feasibility_known:
+                hosts = cluster.hosts.feasibility_hosts(self._now_ms) if hosts is None else hosts
+                cluster.check_feasibility(scheduling_class, hosts)
+            if not (scheduling_class.unschedulable_reason and scheduling_class.unreported):
                 continue
-            scheduling_class.unsaid = False
+            scheduling_class.unreported = False
             for stream, task_id in scheduling_class.tasks():
                 task = cluster.tasks[task_id]
-                if task.unschedulable == scheduling_class.never:
+                if task.unschedulable == scheduling_class.unschedulable_reason:
                     continue
                 if self._is_busy(stream) or len(self._actions) >= MAX_ACTIONS:
-                    scheduling_class.unsaid = True
+                    scheduling_class.unreported = True
                 else:
-                    self._actions.append(MarkUnschedulable(task, scheduling_class.never))
+                    self._actions.append(MarkUnschedulable(task, scheduling_class.unschedulable_reason))

@@ -7,27 +7,27 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.memory import bytes_of
-from trackside.scheduler.cluster_state import Policy
-from trackside.scheduler.occupancy import Gates
-from trackside.scheduler.placement import ORDERS, Rules
+from trackside.scheduler.cluster_state import SchedulingPolicy
+from trackside.scheduler.occupancy import AdmissionLimits
+from trackside.scheduler.placement import ORDERS, PlacementRules
 
 _LIMIT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,127})\s*=\s*(\d{1,6})\s*")
 
 
-def _order(text: str) -> str:
+def _device_order(text: str) -> str:
     if text.removeprefix("-") not in ORDERS:
         names = ", ".join(ORDERS)
         raise ValueError(f"{text!r} is no order of devices: expected {names}, or one of them after a minus")
     return text
 
 
-def _amount(text: str) -> str:
+def _memory_size(text: str) -> str:
     bytes_of(text)
     return text
 
 
-def limits_of(text: str) -> dict[str, int]:
-    """Reads `gpu=10,night=2`; raises ValueError, which says what is expected."""
+def parse_queue_limits(text: str) -> dict[str, int]:
+    """Parses `gpu=10,night=2`; raises ValueError that names what is expected."""
     limits = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = _LIMIT.fullmatch(part)
@@ -37,21 +37,21 @@ def limits_of(text: str) -> dict[str, int]:
     return limits
 
 
-def _limits(text: str) -> str:
-    limits_of(text)
+def _queue_limits(text: str) -> str:
+    parse_queue_limits(text)
     return text
 
 
-Amount = Annotated[str, AfterValidator(_amount)]
+MemorySize = Annotated[str, AfterValidator(_memory_size)]
 
 
 class SchedulerSettings(BaseSettings):
-    """What an operator may choose about the scheduler."""
+    """The settings of the scheduler."""
 
     model_config = SettingsConfigDict(env_prefix="TRACKSIDE_SCHEDULER_", frozen=True)
 
     lease_s: float = Field(
-        10.0, ge=0.5, le=3_600, description="Silence after which a worker is lost, s, by the log's own clock."
+        10.0, ge=0.5, le=3_600, description="Silence after which a worker is lost, s, by the log's clock."
     )
     heartbeat_s: float = Field(
         1.0, ge=0.05, le=60, description="Time between own heartbeats, s; leases are measured in these."
@@ -59,62 +59,69 @@ class SchedulerSettings(BaseSettings):
     resend_s: float = Field(
         2.0, ge=0.1, le=60, description="Time after which an unanswered device command is sent again, s."
     )
-    standby: bool = Field(False, description="A hot spare: decide only when the log was silent for 0.2 s.")
+    standby: bool = Field(False, description="Hot standby: decide only when the log was silent for 0.2 s.")
     look_ahead: int = Field(
-        1, ge=0, le=1, description="How many tasks may be placed behind the running ones of a device."
+        1, ge=0, le=1, description="How many tasks may be placed on a device after those that run there."
     )
     ageing_s: float = Field(
-        600.0, gt=0, le=86_400, description="Waiting that counts as one more level of priority, s."
+        600.0, gt=0, le=86_400, description="Waiting time that raises the priority of a task by one, s."
     )
     hold_after_s: float = Field(
-        60.0, ge=0, le=86_400, description="How long others may go before a task that doesn't fit yet, s."
+        60.0,
+        ge=0,
+        le=86_400,
+        description="How long a task may be overtaken before a place is reserved for it, s.",
     )
-    queue_limits: Annotated[str, AfterValidator(_limits)] = Field(
-        "", description="Most tasks placed at once, by queue: gpu=10,night=2. Others have no limit."
+    queue_limits: Annotated[str, AfterValidator(_queue_limits)] = Field(
+        "", description="Most tasks placed at once, by queue: gpu=10,night=2. Other queues have no limit."
     )
-    device_order: Annotated[str, AfterValidator(_order)] = Field(
+    device_order: Annotated[str, AfterValidator(_device_order)] = Field(
         "FIRST-FIT",
         description="Device tried first: FIRST-FIT, REMAIN-MEM (most free), TOTAL-MEM (largest), "
         "UTILISATION (least busy); with a minus before it, last.",
     )
-    default_memory: Amount = Field(
-        "2GB", description="Host memory of a task of which nothing is known; at most its CPU slot's share."
+    default_memory: MemorySize = Field(
+        "2GB", description="Host memory of a task without any estimate; at most its CPU slot's share."
     )
-    default_cuda_memory: Amount = Field(
-        "2GB", description="Memory on a GPU of a task of which nothing is known."
-    )
+    default_cuda_memory: MemorySize = Field("2GB", description="GPU memory of a task without any estimate.")
     host_free_share: float = Field(
-        0.0, ge=0, lt=1, description="Share of a host's memory that tasks leave free, once one is there."
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of a host's memory to leave free when a task is added to others there.",
     )
-    host_free_memory: Amount = Field("0", description="Memory of a host that tasks leave free, likewise.")
+    host_free_memory: MemorySize = Field("0", description="Memory of a host to leave free, likewise.")
     device_free_share: float = Field(
-        0.0, ge=0, lt=1, description="Share of a GPU's memory that tasks leave free, once one is there."
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of a GPU's memory to leave free when a task is added to others there.",
     )
-    device_free_memory: Amount = Field("0", description="Memory of a GPU that tasks leave free, likewise.")
+    device_free_memory: MemorySize = Field("0", description="Memory of a GPU to leave free, likewise.")
     max_cpu_percent: float = Field(
-        0.0, ge=0, le=100, description="CPU use of a host, %, above which it gets no second task; 0: any."
+        0.0, ge=0, le=100, description="CPU use of a host, %, from which it gets no second task; 0: no limit."
     )
     max_loading_tasks: int = Field(
-        0, ge=0, le=10_000, description="Tasks of a worker that don't train yet, at most; 0: any number."
+        0, ge=0, le=10_000, description="Most tasks of a worker that have not begun to train; 0: no limit."
     )
 
     @property
-    def policy(self) -> Policy:
-        """The same as the pure parts take it: bytes and ms."""
-        gates = Gates(
-            host_share=self.host_free_share,
-            host_bytes=bytes_of(self.host_free_memory),
-            device_share=self.device_free_share,
-            device_bytes=bytes_of(self.device_free_memory),
+    def policy(self) -> SchedulingPolicy:
+        """The settings in bytes and ms, as the decisions use them."""
+        admission = AdmissionLimits(
+            host_free_share=self.host_free_share,
+            host_free_bytes=bytes_of(self.host_free_memory),
+            device_free_share=self.device_free_share,
+            device_free_bytes=bytes_of(self.device_free_memory),
             max_cpu_percent=self.max_cpu_percent,
-            max_loading=self.max_loading_tasks,
+            max_loading_tasks=self.max_loading_tasks,
         )
-        return Policy(
-            rules=Rules(gates, self.device_order),
+        return SchedulingPolicy(
+            placement_rules=PlacementRules(admission, self.device_order),
             ageing_ms=max(1, int(self.ageing_s * 1000)),
             hold_after_ms=int(self.hold_after_s * 1000),
             look_ahead=self.look_ahead,
-            queue_limits=limits_of(self.queue_limits),
+            queue_limits=parse_queue_limits(self.queue_limits),
             lease_s=self.lease_s,
-            defaults=(bytes_of(self.default_memory), bytes_of(self.default_cuda_memory)),
+            default_bytes=(bytes_of(self.default_memory), bytes_of(self.default_cuda_memory)),
         )
