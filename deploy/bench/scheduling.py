@@ -70,7 +70,8 @@ class Hall:
         """Lets the scheduler decide: gives what it places, with the events; what it asks back comes back."""
         self.now_ms += 1
         began = monotonic_s()
-        actions = [(action, decide.event_of(action, 0)) for action in self.planner.plan(self.now_ms, _never)]
+        planned = self.planner.plan(self.now_ms, _never)
+        actions = [(action, decide.proposal_of(action, 0).events[0]) for action in planned]
         self.seconds += monotonic_s() - began
         self.moved = len(actions)
         for action, event in actions:

@@ -22,8 +22,8 @@ from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.assessor_client import AssessorClient
-from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.past import Row
+from trackside.domain.proposal import Proposal
 from trackside.domain.streams import Streams, dump, load
 from trackside.eventlog.background import Background
 
@@ -86,9 +86,9 @@ class Proposed:
     def __init__(self, lane: AdvisorProcess) -> None:
         self.background = Background()
         self.judging = AssessmentLoop(lane, self.background, self._take)
-        self.answers: asyncio.Queue[Answer] = asyncio.Queue()
+        self.answers: asyncio.Queue[Proposal] = asyncio.Queue()
 
-    def _take(self, _stream_id: str, answer: Answer) -> None:
+    def _take(self, _stream_id: str, answer: Proposal) -> None:
         self.answers.put_nowait(answer)
 
     async def next(self) -> TaskStopRequested:

@@ -362,7 +362,7 @@ def test_two_dispatchers_that_decide_at_once_about_a_batch_change_the_log_once()
     told = begun(tasks("a", "b"))
     for expected in ("submit tasks", "end group", "end batch"):
         (first,), (second,) = (decide.react(told.stream, OFFER) for _ in range(2))
-        assert first == second and first.what == expected
+        assert first == second and first.span == expected
         assert set(told.tell(*first.events)) == {Outcome.APPLIED}
         assert Outcome.APPLIED not in told.tell(*second.events)
         if expected == "submit tasks":

@@ -289,10 +289,10 @@ def test_a_trial_that_runs_too_long_is_stopped_early() -> None:
     due_ms = told.now_ms - 1 + 10
     assert deadlines.next_due_ms(told.stream) == due_ms
     assert list(deadlines.reached(told.stream, due_ms - 1)) == []
-    ((_, events, _),) = deadlines.reached(told.stream, due_ms)
+    [limited] = deadlines.reached(told.stream, due_ms)
     while told.now_ms < due_ms:
         told.tell(report(told.now_ms % 1000, 0.25))
-    told.tell(*events)
+    told.tell(*limited.events)
     assert deadlines.next_due_ms(told.stream) is None
     told.tell(ended(AttemptEnd.CANCELLED))
     assert react(told) == [TrialEnded(trial=0, status=TrialStatus.EARLY_STOPPED, value=0.25)]
@@ -304,9 +304,9 @@ def test_a_search_that_has_run_long_enough_lets_its_trials_finish_and_is_done() 
     due_ms = deadlines.next_due_ms(told.stream) or 0
     while told.now_ms < due_ms:
         told.tell(report(told.now_ms % 1000, 0.25))
-    ((_, events, _),) = deadlines.reached(told.stream, due_ms)
-    assert events == [SearchTimeLimitReached(due_ms=due_ms)]
-    told.tell(*events)
+    [limited] = deadlines.reached(told.stream, due_ms)
+    assert limited.events == [SearchTimeLimitReached(due_ms=due_ms)]
+    told.tell(*limited.events)
     assert react(told) == []
     told.tell(ended())
     assert react(told) == [TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.25)]

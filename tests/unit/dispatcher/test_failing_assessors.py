@@ -17,8 +17,8 @@ from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer
-from trackside.dispatcher.decisions.react import Answer
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
 from trackside.eventlog.background import Background
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
@@ -82,9 +82,9 @@ class Judged:
         self.lane = Scripted("assessor", *answers)
         self.background = Background()
         self.judging = AssessmentLoop(self.lane, self.background, self._take)
-        self.answers: asyncio.Queue[Answer] = asyncio.Queue()
+        self.answers: asyncio.Queue[Proposal] = asyncio.Queue()
 
-    def _take(self, _stream_id: str, answer: Answer) -> None:
+    def _take(self, _stream_id: str, answer: Proposal) -> None:
         self.answers.put_nowait(answer)
 
     async def event(self) -> Event:
@@ -140,7 +140,7 @@ async def test_a_search_may_be_stopped_when_its_assessor_fails() -> None:
     assert isinstance(event, SearchFailed)
     assert event.code == "assessor_timed_out"
     judged.told.tell(event)
-    assert [answer.what for answer in decide.react(judged.told.stream, Offer())] == ["stop task"]
+    assert [answer.span for answer in decide.react(judged.told.stream, Offer())] == ["stop task"]
 
 
 async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_past_again() -> None:

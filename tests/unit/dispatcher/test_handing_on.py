@@ -113,4 +113,4 @@ def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
 def test_a_task_of_no_search_gets_none() -> None:
     told = asking()
     told.stream.search = None
-    assert [what for what, _, _ in handing_on.lacking(told.stream)] == ["withhold parameters"]
+    assert [proposal.span for proposal in handing_on.lacking(told.stream)] == ["withhold parameters"]

@@ -54,7 +54,7 @@ class Loop:
         said: list[Event] = []
         while decisions := list(self.dispatcher.decide(FACTS)):
             for decision in decisions:
-                said += self._fold(decision.stream, decision.messages)
+                said += self._fold(decision.stream, decision.proposal.events)
         self.dispatcher.act(FACTS)
         return said
 

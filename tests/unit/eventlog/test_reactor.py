@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from trackside.contracts.message import Message, Record
+from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
+from trackside.domain.proposal import Proposal
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing
@@ -43,8 +44,8 @@ class CountingUp:
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
         if len(self.applied) < GOAL and not facts.busy(TOPIC.name, "s"):
-            message: Message = SearchExhausted(trials=len(self.applied))
-            yield Decision(TOPIC.name, "s", (message,), "count")
+            exhausted = SearchExhausted(trials=len(self.applied))
+            yield Decision(TOPIC.name, "s", Proposal("count", [exhausted]))
 
     def act(self, facts: Facts) -> None:
         self.acted = list(self.applied)

@@ -161,7 +161,7 @@ class Hall:
         self.actions = self.planner.plan(self.now_ms, lambda stream: stream in self.busy)
         if write:
             for action in self.actions:
-                event = decide.event_of(action, self.fleet.position)
+                [event] = decide.proposal_of(action, self.fleet.position).events
                 stream = self.stream_of(action.task.task_id)
                 assert self.tell(event, stream, "scheduler") is Outcome.APPLIED, event
         return self.actions

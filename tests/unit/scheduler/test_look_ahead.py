@@ -162,9 +162,10 @@ def test_fm_14_a_task_behind_a_lost_worker_comes_back_as_those_that_ran() -> Non
     hall.turn()
     incarnation = hall.fleet.workers["w1"].incarnation
     hall.tell_fleet(WorkerLost(worker_id="w1", incarnation=incarnation, silent_ms=11_000))
-    lost = [ended for _, ended in decide.lost_attempts(hall.cluster, hall.fleet, {})]
-    assert {ended.task_id for ended in lost} == {"t0", "a"}
-    for ended in lost:
+    lost = [(task.task_id, ended) for task, ended in decide.lost_attempts(hall.cluster, hall.fleet, {})]
+    assert {task_id for task_id, _ in lost} == {"t0", "a"}
+    for _, proposal in lost:
+        [ended] = proposal.events
         hall.tell(ended, role="scheduler")
     hall.join("w2", cpus=2)
     assert {name for name, _ in hall.placed()} == {"t0", "a"}

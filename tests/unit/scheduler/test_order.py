@@ -2,7 +2,7 @@
 
 from tests.unit.scheduler.hall import GIB, Hall, policy
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerLost
-from trackside.contracts.tasks import AttemptEnd, TimeLimitReached
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
 from trackside.scheduler import decide
 from trackside.scheduler.hosts import GONE_GRACE_MS
 from trackside.scheduler.occupancy import DeviceState
@@ -125,10 +125,13 @@ def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit()
 
 def limits(hall: Hall) -> list[tuple[object, TimeLimitReached]]:
     """Says and folds which limits are reached."""
-    found = list(decide.limits_reached(hall.cluster, hall.now_ms, lambda _: False))
-    for task, reached in found:
+    found: list[tuple[object, TimeLimitReached]] = []
+    for task, proposal in list(decide.limits_reached(hall.cluster, hall.now_ms, lambda _: False)):
+        [reached] = proposal.events
+        assert isinstance(reached, TimeLimitReached)
         hall.tell(reached, hall.stream_of(task.task_id))
-    return [*found]
+        found.append((task, reached))
+    return found
 
 
 def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
@@ -140,7 +143,8 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
         hall.refuse("a", "device_broken", "no such file")
     assert hall.placed() == []
     (task,) = hall.cluster.given_up.values()
-    ended = decide.given_up(task)
+    [ended] = decide.give_up(task).events
+    assert isinstance(ended, AttemptEnded)
     assert ended.error is not None
     assert (ended.end, ended.error.stage, ended.error.type) == (AttemptEnd.REFUSED, "START", "Refused")
     assert ended.error.message == "refused 10 times, last by w1: device_broken: no such file"

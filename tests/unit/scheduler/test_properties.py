@@ -46,7 +46,7 @@ class Floor:
             del self.down[name]
             hall.join(name, **self.crews[name])
         for task, lost in list(decide.lost_attempts(hall.cluster, hall.fleet, {})):
-            hall.tell(lost, hall.stream_of(task.task_id), "scheduler")
+            hall.tell(lost.events[0], hall.stream_of(task.task_id), "scheduler")
 
     def tasks(self) -> Iterator[Task]:
         """Gives all tasks."""

@@ -19,6 +19,7 @@ from tests.unit.domain.given import (
 from trackside.contracts.fleet import Device, RunningPlacement, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.tasks import (
     AttemptEnd,
+    AttemptEnded,
     NextParameters,
     RecallTask,
     RunTask,
@@ -114,7 +115,9 @@ def test_a_worker_is_lost_when_it_is_silent_for_longer_than_its_lease() -> None:
     leases.renew("i-2")
     assert decide.lost_workers(there, leases, LEASE_MS) == []
     beats(leases, 11_000)
-    (lost,) = decide.lost_workers(there, leases, LEASE_MS)
+    [(_, proposal)] = decide.lost_workers(there, leases, LEASE_MS)
+    [lost] = proposal.events
+    assert isinstance(lost, WorkerLost)
     assert (lost.worker_id, lost.incarnation, lost.silent_ms) == ("w1", "i-1", 11_000)
 
 
@@ -158,14 +161,17 @@ def test_incarnations_that_are_no_more_are_forgotten() -> None:
 
 def lost(told: Told, there: Fleet, positions: dict[int, int] | None = None) -> list[str]:
     found = decide.lost_attempts(board_of(told), there, positions or {})
-    return [event.incarnation for _, event in found]
+    events = [event for _, proposal in found for event in proposal.events]
+    return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
 
 
 @pytest.mark.parametrize("gone", [WorkerLeft(worker_id="w1", incarnation="i-1"), None])
 def test_an_attempt_is_lost_with_its_worker(gone: WorkerLeft | None) -> None:
     silent = WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=11_000)
     told, there = task_active(), workers(worker(), gone or silent)
-    ((task, event),) = decide.lost_attempts(board_of(told), there, {})
+    ((task, proposal),) = decide.lost_attempts(board_of(told), there, {})
+    [event] = proposal.events
+    assert isinstance(event, AttemptEnded)
     assert (task, event.end, event.attempt, event.placement) == (told.task(), AttemptEnd.LOST, 1, 1)
     assert told.tell(event, role="scheduler") == [Outcome.APPLIED]
     assert told.task().attempt.number == 2

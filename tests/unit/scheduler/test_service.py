@@ -59,8 +59,8 @@ class Driven:
 
     def assignments(self) -> list[str]:
         """Gives the incarnations that the scheduler would give a task to."""
-        decided = [message for decision in self.scheduler.decide(FACTS) for message in decision.messages]
-        return [message.incarnation for message in decided if isinstance(message, TaskAssigned)]
+        decided = [event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events]
+        return [event.incarnation for event in decided if isinstance(event, TaskAssigned)]
 
 
 def heartbeat() -> WorkerHeartbeat:

@@ -29,7 +29,8 @@ class Batch:
 
     `group` is the number of the group that runs now, `submitted` how many of its tasks were submitted, in
     their order, `open` those of them that have not ended, `ends` counts the others by their end; `ended`
-    holds those counts of the groups that are over.
+    holds those counts of the groups that are over. `changed_at` is the offset of the last event that changed
+    it, such as the end of one of its tasks; `stopped_at` that of the BatchStopRequested that counts.
     """
 
     batch_id: str
@@ -43,6 +44,8 @@ class Batch:
     ended: list[dict[str, int]] = field(default_factory=list)
     stop_reason: str = ""
     ended_ms: int = 0
+    changed_at: int = -1
+    stopped_at: int = -1
 
     @property
     def group_is_over(self) -> bool:
@@ -61,7 +64,7 @@ class Batch:
 
 def started(batch_id: str, event: BatchStarted, record: Record) -> Batch:
     """Makes the batch of a BatchStarted event."""
-    return Batch(batch_id, event.batch, record.append_time_ms)
+    return Batch(batch_id, event.batch, record.append_time_ms, changed_at=record.offset)
 
 
 def may_submit(batch: Batch, event: TaskSubmitted) -> bool:
@@ -79,25 +82,33 @@ def note_submitted(batch: Batch, task_id: str) -> None:
     batch.open.add(task_id)
 
 
-def note_ended(batch: Batch, task: Task) -> None:
-    """Counts a task that has ended."""
+def note_ended(batch: Batch, task: Task, offset: int) -> None:
+    """Counts a task that has ended, by the event at an offset."""
     if task.end is not None and task.task_id in batch.open:
+        batch.changed_at = offset
         batch.open.discard(task.task_id)
         batch.ends[task.end.value] = batch.ends.get(task.end.value, 0) + 1
 
 
 def evolve(batch: Batch, record: Record) -> Outcome:
     """Folds one event into the batch; changes it only if it returns APPLIED."""
-    event = record.message
     if batch.status in OVER:
         return Outcome.OVERTAKEN
+    outcome = _evolve(batch, record)
+    if outcome is Outcome.APPLIED:
+        batch.changed_at = record.offset
+    return outcome
+
+
+def _evolve(batch: Batch, record: Record) -> Outcome:
+    event = record.message
     match event:
         case BatchStarted():
             return Outcome.DUPLICATE
         case GroupEnded():
             return _group_ended(batch, event)
         case BatchStopRequested():
-            return _stop_requested(batch, event)
+            return _stop_requested(batch, event, record)
         case BatchEnded():
             return _batch_ended(batch, event, record)
         case _:
@@ -116,11 +127,12 @@ def _group_ended(batch: Batch, event: GroupEnded) -> Outcome:
     return Outcome.APPLIED
 
 
-def _stop_requested(batch: Batch, event: BatchStopRequested) -> Outcome:
+def _stop_requested(batch: Batch, event: BatchStopRequested, record: Record) -> Outcome:
     if batch.status is BatchStatus.STOPPING:
         return Outcome.DUPLICATE
     batch.status = BatchStatus.STOPPING
     batch.stop_reason = event.reason or "user"
+    batch.stopped_at = record.offset
     return Outcome.APPLIED
 
 

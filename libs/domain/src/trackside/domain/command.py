@@ -14,10 +14,14 @@ REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Publication:
-    """One publication of a command: its place in the commands topic, and whether it is answered."""
+    """One publication of a command: its place in the commands topic, and whether it is answered.
+
+    `offset` is that of its CommandReceived.
+    """
 
     source: Source
     digest: str
+    offset: int
     answered: bool = False
 
 
@@ -57,7 +61,7 @@ def received(commands: Commands, event: CommandReceived, record: Record) -> Outc
         commands[event.command_id] = command
     if any(publication.source == event.source for publication in command.publications):
         return Outcome.DUPLICATE
-    command.publications.append(Publication(event.source, event.digest))
+    command.publications.append(Publication(event.source, event.digest, record.offset))
     return Outcome.APPLIED
 
 

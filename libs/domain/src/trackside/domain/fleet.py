@@ -11,7 +11,7 @@ from trackside.domain.outcome import Outcome
 
 @dataclass(slots=True)
 class Worker:
-    """A worker as its newest join describes it; `gone` says why it isn't there: left or lost.
+    """A worker as its newest join describes it, at offset `joined_at`; `gone` says why it left: left or lost.
 
     `memory_bytes` is what its host gives to tasks, `max_tasks` how many it takes at once (0: no limit),
     `unhealthy` maps the devices that have failed to the reason.
@@ -25,6 +25,7 @@ class Worker:
     queues: frozenset[str]
     after: dict[int, int]
     joined_ms: int
+    joined_at: int = -1
     memory_bytes: int = 0
     max_tasks: int = 0
     unhealthy: dict[str, str] = field(default_factory=dict)
@@ -93,6 +94,7 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         queues=frozenset(event.queues),
         after=dict(_after(event)),
         joined_ms=record.append_time_ms,
+        joined_at=record.offset,
         memory_bytes=event.memory_bytes,
         max_tasks=event.max_tasks,
     )

@@ -56,8 +56,7 @@ SearchEvent = (
     | SearchEnded
 )
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
-GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})
-"""States that a search does not end in."""
+GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})  # a search doesn't end in these
 
 
 @dataclass(slots=True)
@@ -94,10 +93,11 @@ class Trial:
 
 @dataclass(slots=True)
 class Added:
-    """A user's parameters that wait for the next slot."""
+    """A user's parameters that wait for the next slot, and the offset at which the search had them."""
 
     parameters: dict[str, Any]
     tell_tuner: bool
+    at: int = -1
 
 
 @dataclass(slots=True)
@@ -138,6 +138,10 @@ class Search:
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
     it could learn from. `assessor_failures` counts its assessor's failures. `idle` are the tasks that
     run though their trial is over, in the order in which these ended.
+
+    Offsets that decisions name as their cause, -1 for none: `started_at` of its start, `changed_at` of the
+    last event that changed it, but for failures of its tuner and assessor: `failed_at` is of the last of
+    these. `control_at` is of the last event that asked running trials to stop, to wait or to go on.
     """
 
     search_id: str
@@ -171,6 +175,10 @@ class Search:
     learnt_at: int = -1
     assessor_failures: AssessorFailures = field(default_factory=AssessorFailures)
     idle: list[str] = field(default_factory=list)
+    started_at: int = -1
+    changed_at: int = -1
+    control_at: int = -1
+    failed_at: int = -1
 
     def task_of(self, number: int) -> str:
         """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""
@@ -220,6 +228,7 @@ def started(search_id: str, event: SearchStarted, record: Record) -> Search:
     """Makes the search of a SearchStarted event, with its first slots open."""
     search = Search(search_id, event.search, event.seed, record.append_time_ms)
     search.opened = [record.offset] * event.search.concurrency
+    search.started_at = search.changed_at = record.offset
     return search
 
 
@@ -240,9 +249,9 @@ def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
         case SearchTimeLimitReached():
             return _time_limit_reached(search, event, record)
         case SearchStopRequested():
-            return _stopping(search, event.reason or "user", "")
+            return _stopping(search, event.reason or "user", "", record.offset)
         case SearchFailed():
-            return _stopping(search, "search_failed", f"{event.code}: {event.message}")
+            return _stopping(search, "search_failed", f"{event.code}: {event.message}", record.offset)
         case SearchEnded():
             return _search_ended(search, event, record)
         case _:
@@ -264,6 +273,7 @@ def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, re
     if host is not None:
         search.idle.remove(host.task_id)
         hosting.go_on(host, event.trial, event.parameters)
+        host.changed_at = record.offset
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
     search.active.add(event.trial)
@@ -371,12 +381,13 @@ def settle(search: Search) -> None:
         search.status = SearchStatus.RUNNING
 
 
-def _stopping(search: Search, reason: str, failure: str) -> Outcome:
+def _stopping(search: Search, reason: str, failure: str, offset: int) -> Outcome:
     if search.status is SearchStatus.STOPPING:
         return Outcome.DUPLICATE
     search.status = SearchStatus.STOPPING
     search.stop_reason = reason
     search.failure = failure
+    search.control_at = offset
     return Outcome.APPLIED
 
 

@@ -11,13 +11,13 @@ Advice = SuggestionFailed | SuggestionDeferred | AssessmentFailed
 def evolve(search: Search, event: Advice, record: Record) -> Outcome:
     """Folds what was said of the next trial, if it was asked upon the slot as it is now, or of verdicts."""
     if isinstance(event, AssessmentFailed):
-        return _assessment_failed(search, event)
+        return _assessment_failed(search, event, record)
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
     if event.trial != search.next_trial or event.seen < search.moved_at:
         return Outcome.OVERTAKEN
     if isinstance(event, SuggestionFailed):
-        return _failed(search, event)
+        return _failed(search, event, record)
     return _deferred(search, event, record)
 
 
@@ -26,17 +26,18 @@ def is_deadlocked(search: Search, seen: int) -> bool:
     return not search.active and search.learnt_at <= seen
 
 
-def _failed(search: Search, event: SuggestionFailed) -> Outcome:
+def _failed(search: Search, event: SuggestionFailed, record: Record) -> Outcome:
     if event.failure <= search.failures:
         return Outcome.DUPLICATE
     if event.failure != search.failures + 1:
         return Outcome.OVERTAKEN
     search.failures = event.failure
+    search.failed_at = record.offset
     search.last_failure = (event.code, event.message)
     return Outcome.APPLIED
 
 
-def _assessment_failed(search: Search, event: AssessmentFailed) -> Outcome:
+def _assessment_failed(search: Search, event: AssessmentFailed, record: Record) -> Outcome:
     known = search.assessor_failures
     if (event.rows, event.failure) <= (known.rows, known.in_a_row):
         return Outcome.DUPLICATE
@@ -44,6 +45,7 @@ def _assessment_failed(search: Search, event: AssessmentFailed) -> Outcome:
         return Outcome.OVERTAKEN
     known.rows, known.in_a_row, known.count = event.rows, event.failure, known.count + 1
     known.last = (event.code, event.message)
+    search.failed_at = record.offset
     return Outcome.APPLIED
 
 

@@ -42,17 +42,20 @@ def evolve(search: Search, event: Change, record: Record) -> Outcome:
             search.imported += [Imported(past.parameters, past.value, record.offset) for past in event.trials]
             learn(search, record.offset)
         case TrialAdded():
-            search.added.append(Added(event.parameters, event.tell_tuner))
+            search.added.append(Added(event.parameters, event.tell_tuner, record.offset))
         case SearchUpdated():
             _updated(search, event, record)
         case SearchPaused():
             search.paused_at_ms = search.paused_at_ms if search.paused else record.append_time_ms
             search.paused = event.running
+            search.control_at = record.offset
         case SearchResumed():
             if search.paused:
                 search.paused_ms += record.append_time_ms - search.paused_at_ms
             search.paused = ""
+            search.control_at = record.offset
             move(search, record.offset)
+    search.changed_at = record.offset
     settle(search)
     return Outcome.APPLIED
 

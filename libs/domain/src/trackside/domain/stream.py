@@ -125,6 +125,8 @@ def _apply(stream: Stream, record: Record) -> Outcome:
         if kind in _ADVICE:
             return search_advice.evolve(stream.search, cast(search_advice.Advice, event), record)
         outcome = search.evolve(stream.search, stream.tasks, record)
+        if outcome is Outcome.APPLIED:
+            stream.search.changed_at = record.offset
         if isinstance(event, TrialEnded) and outcome is Outcome.APPLIED:
             stream.past += past.of_end(stream.search, event)
         elif isinstance(event, TrialSuggested) and outcome is Outcome.APPLIED:
@@ -167,9 +169,9 @@ def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) ->
         if stream.search is not None and len(known.reports) != reports:
             stream.past += past.of_task(stream.search, known, reports, event)
         if known.requested:
-            _note_request(stream, known)
+            _note_request(stream, known, record.offset)
         if stream.batch is not None and known.state is TaskState.ENDED:
-            batch.note_ended(stream.batch, known)
+            batch.note_ended(stream.batch, known, record.offset)
         return outcome
     if not isinstance(event, TaskSubmitted) or not _may_submit(stream, event):
         return Outcome.OVERTAKEN
@@ -179,12 +181,13 @@ def _task_event(stream: Stream, event: task_events.TaskEvent, record: Record) ->
     return Outcome.APPLIED
 
 
-def _note_request(stream: Stream, task: Task) -> None:
+def _note_request(stream: Stream, task: Task, offset: int) -> None:
     """Keeps who asks, and that a task is idle no more when it has ended."""
     (stream.asking.add if task.asks else stream.asking.discard)(task.task_id)
     search = stream.search
     if task.idle and task.state is TaskState.ENDED and search is not None and task.task_id in search.idle:
         search.idle.remove(task.task_id)
+        search.changed_at = offset
 
 
 def _may_submit(stream: Stream, event: TaskSubmitted) -> bool:

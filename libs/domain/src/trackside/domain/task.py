@@ -95,6 +95,9 @@ class Task:
     that it shall not run now, `holds` how often that was said. `non_finite` and `others` belong to the value
     that decides now: the FINAL one, else the last.
 
+    Offsets that decisions name as their cause, -1 for none: `changed_at` of the last event that changed where
+    it waits or runs, `asked_at` of the last that asked its process to end, `reported_at` of its last report.
+
     Its process may ask for another trial: `requested`, `answered` and `taken` count the requests of this
     placement, `withheld` says that the last answer was that there is none. `trial` and `parameters` are those
     of the trial that it has now, or had last, if it is `idle`.
@@ -109,6 +112,9 @@ class Task:
     needs: Needs
     queued_at: tuple[int, int, int]
     traceparent: str = ""
+    changed_at: int = -1
+    asked_at: int = -1
+    reported_at: int = -1
     estimated_by: Literal["task", "group"] = "task"
     state: TaskState = TaskState.QUEUED
     attempts: list[Attempt] = field(default_factory=lambda: [Attempt(1)])

@@ -16,6 +16,7 @@ import structlog
 
 from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
+from trackside.domain.proposal import Proposal, cause_of
 from trackside.eventlog import clock
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.decode import decode
@@ -38,18 +39,11 @@ _ENTRY_OVERHEAD = 400
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Events that count together or not at all, for one stream of one topic.
-
-    `cause` is the id of the message that led here, `traceparent` the span to hang this one below, `what`
-    the span's name.
-    """
+    """A proposal on its way into the log: for one stream of one topic."""
 
     topic: str
     stream: str
-    messages: tuple[Message, ...]
-    what: str
-    cause: str = ""
-    traceparent: str = ""
+    proposal: Proposal
 
 
 @dataclass(slots=True)
@@ -301,18 +295,17 @@ class Reactor:
                 break
             decision = partition_writer.waiting.popleft()
             records += made
-            messages += decision.messages
+            messages += decision.proposal.events
             partition_writer.sent.append(decision)
             size += weight
         partition_writer.flying = True
         self._background.spawn(self._append(place, records, messages))
 
     def _records(self, decision: Decision) -> list[Outgoing]:
-        parent = decision.traceparent or None
-        with context.start(decision.what, parent, {"stream": decision.stream}) as traceparent:
-            return self._writer.decision(
-                decision.stream, decision.messages, cause=decision.cause, traceparent=traceparent
-            )
+        stream, proposal = decision.stream, decision.proposal
+        cause = cause_of(stream, proposal.follows)
+        with context.start(proposal.span, proposal.traceparent or None, {"stream": stream}) as traceparent:
+            return self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
 
     async def _append(self, place: TopicPartition, records: list[Outgoing], messages: list[Message]) -> None:
         topic, partition = place

@@ -17,7 +17,6 @@ from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer, offer_of
 from trackside.dispatcher.decisions.deadlines import Deadlines
 from trackside.dispatcher.decisions.ended_trials import Over
-from trackside.dispatcher.decisions.react import Answer
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
@@ -25,6 +24,7 @@ from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import bury, dead_letter
@@ -132,8 +132,8 @@ class Dispatcher:
             if stream is None:
                 continue
             self._deadlines.set(stream_id, deadlines.next_due_ms(stream))
-            for answer in decide.react(stream, self._offer, self._over.of(stream)):
-                yield self._decision(stream_id, answer)
+            for proposal in decide.react(stream, self._offer, self._over.of(stream)):
+                yield self._decision(stream_id, proposal)
         yield from self._overdue(facts)
         yield from self._backlogged(facts)
 
@@ -168,36 +168,35 @@ class Dispatcher:
         for stream_id, received, traceparent in self._intake.waiting(self._streams):
             if not facts.busy(events, stream_id):
                 counter("trackside.dispatcher.received.commands").labels(_kind(received)).inc()
-                yield Decision(events, stream_id, (received,), "receive command", "", traceparent)
+                yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
         kept = []
-        for stream_id, answer in self._advice.answers:
+        for stream_id, proposal in self._advice.answers:
             if facts.busy(self._topics.events.name, stream_id):
-                kept.append((stream_id, answer))
+                kept.append((stream_id, proposal))
             else:
-                yield self._decision(stream_id, answer)
+                yield self._decision(stream_id, proposal)
         self._advice.answers[:] = kept
 
     def _overdue(self, facts: Facts) -> Iterable[Decision]:
         events, now_ms = self._topics.events.name, facts.now_ms
         for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
             stream = self._streams.by_id.get(stream_id)
-            for what, messages, parent in () if stream is None else deadlines.reached(stream, now_ms):
-                yield Decision(events, stream_id, tuple(messages), what, "", parent)
+            for proposal in () if stream is None else deadlines.reached(stream, now_ms):
+                yield Decision(events, stream_id, proposal)
 
     def _backlogged(self, facts: Facts) -> Iterable[Decision]:
         fleet, instance = self._topics.fleet.name, self._backlog.instance
         if not facts.busy(fleet, instance):
             for event in self._backlog.lacking(self._fleet):
-                yield Decision(fleet, instance, (event,), "tell backlog")
+                yield Decision(fleet, instance, Proposal("report backlog", [event]))
 
-    def _decision(self, stream_id: str, answer: Answer) -> Decision:
-        for event in answer.events:
+    def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
+        for event in proposal.events:
             if isinstance(event, CommandRefused):
                 counter("trackside.dispatcher.refused.commands").labels(event.code).inc()
-        messages = tuple(answer.events)
-        return Decision(self._topics.events.name, stream_id, messages, answer.what, "", answer.traceparent)
+        return Decision(self._topics.events.name, stream_id, proposal)
 
 
 def _kind(received: CommandReceived) -> str:

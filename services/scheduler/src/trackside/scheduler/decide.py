@@ -14,7 +14,8 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain.fleet import Fleet
+from trackside.domain.fleet import Fleet, Worker
+from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.cluster_state import ClusterState
@@ -26,18 +27,17 @@ LIMIT_BUSY_MS = 20
 """After how long a time limit is checked again whose stream was busy."""
 
 
-def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[WorkerLost]:
-    """Returns the loss of every worker that was silent for longer than `lease_ms`."""
-    lost = []
+def lost_workers(fleet: Fleet, leases: Leases, lease_ms: int) -> list[tuple[Worker, Proposal]]:
+    """Returns the workers that were silent for longer than their lease, each with its loss."""
+    found = []
     for worker in fleet.workers.values():
         if worker.gone:
             continue
         silent_ms = leases.silent_ms(worker.incarnation)
         if silent_ms > lease_ms:
-            lost.append(
-                WorkerLost(worker_id=worker.worker_id, incarnation=worker.incarnation, silent_ms=silent_ms)
-            )
-    return lost
+            lost = WorkerLost(worker_id=worker.worker_id, incarnation=worker.incarnation, silent_ms=silent_ms)
+            found.append((worker, Proposal("lose worker", [lost], worker.joined_at)))
+    return found
 
 
 def lost_attempts(
@@ -45,8 +45,8 @@ def lost_attempts(
     fleet: Fleet,
     positions: Mapping[int, int],
     live: frozenset[tuple[str, str]] = frozenset(),
-) -> Iterable[tuple[Task, AttemptEnded]]:
-    """Returns the end of every attempt whose worker's incarnation is gone.
+) -> Iterable[tuple[Task, Proposal]]:
+    """Yields the end of every attempt whose worker's incarnation is gone.
 
     Where a worker has joined again, the events that it wrote before joining must have been folded first:
     `positions` are the next offsets to fold, by partition of the events topic. `live` are (worker id,
@@ -64,16 +64,21 @@ def lost_attempts(
             continue
         for task_id in task_ids:
             task = cluster.placed[task_id]
-            yield task, _ended(task, AttemptEnd.LOST, incarnation)
+            yield task, _about(task, "lose attempt", _ended(task, AttemptEnd.LOST, incarnation))
 
 
-def given_up(task: Task) -> AttemptEnded:
-    """Returns the end of a task that was refused too often, with the last refusal as its error."""
+def give_up(task: Task) -> Proposal:
+    """Returns the end of a task that was refused too often: the last refusal says why."""
     refusals = [past for past in task.attempt.past if past.end == "refused"]
     last = refusals[-1]
     message = f"refused {len(refusals)} times, last by {last.worker_id}: {last.code}: {last.message}"
     error = TaskError(stage="START", type="Refused", message=message)
-    return _ended(task, AttemptEnd.REFUSED, "", error)
+    return _about(task, "give up task", _ended(task, AttemptEnd.REFUSED, "", error))
+
+
+def _about(task: Task, span: str, event: Event) -> Proposal:
+    """Returns a proposal about a task, which rests on the last event that changed it."""
+    return Proposal(span, [event], task.changed_at, task.traceparent)
 
 
 def _ended(task: Task, end: AttemptEnd, incarnation: str, error: TaskError | None = None) -> AttemptEnded:
@@ -89,8 +94,8 @@ def _ended(task: Task, end: AttemptEnd, incarnation: str, error: TaskError | Non
 
 def limits_reached(
     cluster: ClusterState, now_ms: int, is_busy: Callable[[str], bool]
-) -> Iterable[tuple[Task, TimeLimitReached]]:
-    """Returns the tasks that have waited or run for as long as they may; `is_busy` streams come later."""
+) -> Iterable[tuple[Task, Proposal]]:
+    """Yields the tasks that have waited or run for as long as they may."""
     for task_id in list(cluster.time_limits.pop_due(now_ms)):
         task = cluster.tasks.get(task_id)
         due_ms = None if task is None else task.due_ms
@@ -102,24 +107,27 @@ def limits_reached(
             cluster.time_limits.set(task_id, now_ms + LIMIT_BUSY_MS)
         else:
             cluster.time_limits.set(task_id, now_ms + LIMIT_RETRY_MS)
-            yield (
-                task,
-                TimeLimitReached(
-                    task_id=task_id,
-                    attempt=task.attempt.number,
-                    limit="queue" if task.state is TaskState.QUEUED else "run",
-                    due_ms=due_ms,
-                ),
+            reached = TimeLimitReached(
+                task_id=task_id,
+                attempt=task.attempt.number,
+                limit="queue" if task.state is TaskState.QUEUED else "run",
+                due_ms=due_ms,
             )
+            yield task, _about(task, "limit task", reached)
 
 
-def event_of(action: Action, seen: int) -> Event:
-    """Returns the event of an action; `seen` is the position in the fleet topic that it rests on."""
+def proposal_of(action: Action, seen: int) -> Proposal:
+    """Returns the proposal of an action; `seen` is the position up to which the fleet topic was folded."""
+    span = "assign task" if isinstance(action, Assign) else "move task"
+    return _about(action.task, span, _event_of(action, seen))
+
+
+def _event_of(action: Action, seen: int) -> Event:
     task = action.task
     attempt = task.attempt
     match action:
         case Assign():
-            return assigned(action, seen)
+            return _assigned(action, seen)
         case Preempt(by=by):
             return TaskPreemptionRequested(
                 task_id=task.task_id, attempt=attempt.number, placement=attempt.placement, by=by
@@ -137,8 +145,7 @@ def event_of(action: Action, seen: int) -> Event:
             )
 
 
-def assigned(action: Assign, seen: int) -> TaskAssigned:
-    """Returns the event of a placement; the log applies it only if it follows the placement before it."""
+def _assigned(action: Assign, seen: int) -> TaskAssigned:
     task, candidate = action.task, action.candidate
     return TaskAssigned(
         task_id=task.task_id,

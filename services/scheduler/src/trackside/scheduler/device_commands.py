@@ -25,8 +25,8 @@ STOP_REASONS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]
 class PendingCommand:
     """A command that no event has answered yet; `build` makes the message from the present state of its task.
 
-    `key` is the command, task id, attempt and placement. `deferred`: the worker keeps it until its device is
-    free, so no answer is expected until then.
+    `key` is the command, task id, attempt and placement, `follows` the offset of its cause. `deferred`: the
+    worker keeps it until its device is free, so no answer is expected until then.
     """
 
     worker_id: str
@@ -34,6 +34,7 @@ class PendingCommand:
     key: CommandKey
     build: Callable[[], DeviceMessage]
     traceparent: str
+    follows: int = -1
     deferred: bool = False
 
 
@@ -49,9 +50,9 @@ def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCom
             continue
         attempt = task.attempt
         command: Callable[..., DeviceMessage]
-        deferred = False
+        deferred, follows = False, task.changed_at
         if task.stop_reason or attempt.stopping is not None:
-            name, command = "StopTask", stop_command
+            name, command, follows = "StopTask", stop_command, task.asked_at
         elif attempt.recalled:
             name, command = "RecallTask", _recall_command
         elif task.state is TaskState.PLACED:
@@ -63,9 +64,8 @@ def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCom
             continue
         key = (name, task.task_id, attempt.number, attempt.placement)
         build = partial(command, task, cluster.stream_of[task.task_id], place.incarnation)
-        yield PendingCommand(
-            place.worker_id, command_target(place.device_ids), key, build, task.traceparent, deferred
-        )
+        target = command_target(place.device_ids)
+        yield PendingCommand(place.worker_id, target, key, build, task.traceparent, follows, deferred)
 
 
 def commands_for_orphans(

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import structlog
 
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Record
 from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal, cause_of
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
@@ -114,25 +115,24 @@ class Scheduler:
         """Returns lost workers, ended attempts, time limits that were reached, and actions on tasks."""
         if self._lease_check_due and not facts.busy(self._topics.fleet.name, ""):
             self._lease_check_due = False
-            for lost in decide.lost_workers(self._fleet, self._leases, int(self._settings.lease_s * 1000)):
+            lease_ms = int(self._settings.lease_s * 1000)
+            for worker, lost in decide.lost_workers(self._fleet, self._leases, lease_ms):
                 counter("trackside.scheduler.lost.workers").inc()
-                log.warning("worker lost", worker=lost.worker_id, silent_ms=lost.silent_ms)
+                silent_ms = self._leases.silent_ms(worker.incarnation)
+                log.warning("worker lost", worker=worker.worker_id, silent_ms=silent_ms)
                 self._lease_check_due = True  # check again until it is in the log
-                yield Decision(self._topics.fleet.name, lost.worker_id, (lost,), "lose worker")
+                yield Decision(self._topics.fleet.name, worker.worker_id, lost)
         yield from self._attempt_events(facts)
         if self._lagging and self._lagging != self._lagging_incarnations():
             self._sync_hosts()
         for action in self._planner.plan(facts.now_ms, lambda stream: self._is_busy(facts, stream)):
-            event = decide.event_of(action, self._fleet.position)
             if isinstance(action, Assign):
                 counter("trackside.scheduler.assigned.tasks").inc()
                 waited_s = max(0, facts.now_ms - action.task.queued_at[0]) / 1000
                 histogram("trackside.scheduler.queue_wait.seconds").observe(waited_s)
             elif isinstance(action, Preempt):
                 counter("trackside.scheduler.returned.tasks").labels("preempted").inc()
-            yield self._decision(
-                action.task, event, "assign task" if isinstance(action, Assign) else "move task"
-            )
+            yield self._decision(action.task, decide.proposal_of(action, self._fleet.position))
 
     def act(self, facts: Facts) -> None:
         """Sends unanswered device commands, again after `resend_s`, and the own heartbeat when it is due."""
@@ -173,14 +173,14 @@ class Scheduler:
         ):
             if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
                 counter("trackside.scheduler.returned.tasks").labels("lost").inc()
-                yield self._decision(task, ended, "lose attempt")
+                yield self._decision(task, ended)
         for task in self._cluster.given_up.values():
             if not self._is_busy(facts, self._cluster.stream_of[task.task_id]):
-                yield self._decision(task, decide.given_up(task), "give up task")
+                yield self._decision(task, decide.give_up(task))
         for task, reached in decide.limits_reached(
             self._cluster, facts.now_ms, lambda stream: self._is_busy(facts, stream)
         ):
-            yield self._decision(task, reached, "limit task")
+            yield self._decision(task, reached)
 
     def _is_busy(self, facts: Facts, stream: str) -> bool:
         return facts.busy(self._topics.events.name, stream)
@@ -270,14 +270,14 @@ class Scheduler:
         reported = (running.attempt, running.placement)
         return folded < reported or (folded == reported and task.place is not None)
 
-    def _decision(self, task: Task, event: Event, what: str) -> Decision:
-        stream = self._cluster.stream_of[task.task_id]
-        return Decision(self._topics.events.name, stream, (event,), what, "", task.traceparent)
+    def _decision(self, task: Task, proposal: Proposal) -> Decision:
+        return Decision(self._topics.events.name, self._cluster.stream_of[task.task_id], proposal)
 
     async def _send(self, pending: PendingCommand, command: DeviceMessage) -> None:
         topic = self._topics.device(pending.worker_id, pending.device_id)
         with context.start("command device", pending.traceparent or None) as traceparent:
-            record = self._writer.single(command.task_id, command, traceparent=traceparent)
+            cause = cause_of(command.stream, pending.follows)
+            record = self._writer.single(command.task_id, command, cause=cause, traceparent=traceparent)
         try:
             await self._log.publish(topic.name, 0, record)
         except TransientError as error:

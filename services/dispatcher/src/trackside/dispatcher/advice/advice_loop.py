@@ -23,10 +23,10 @@ from trackside.dispatcher.advice.remote_tuners import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions import trial_reuse as handing_on
-from trackside.dispatcher.decisions.react import Answer
 from trackside.dispatcher.tuners.builtin_tuners import TUNERS
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.objectives import directions_of
+from trackside.domain.proposal import Proposal
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -79,7 +79,7 @@ class AdviceLoop:
         self._backlogged: dict[str, bool] = {}
         self.ready: Callable[[], None] | None = None
         self._background = background
-        self.answers: list[tuple[str, Answer]] = []
+        self.answers: list[tuple[str, Proposal]] = []
 
     def look_at(self, stream: Stream) -> None:
         """Asks for the next trial of a search if a slot is open and nothing was asked yet."""
@@ -176,7 +176,7 @@ class AdviceLoop:
                 source: Suggester = "fallback" if by_chance else "algorithm"
                 within = handing_on.next_task(stream)
                 events = decide.suggestion(search, number, answer, seen, source, within)
-        self._answer(search.search_id, Answer("suggest trial", events, stream.traceparent))
+        self._answer(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
 
     def _asked(
         self, search: Search, setup: SearchSetup, past: list[HistoryItem], number: int, by_chance: bool
@@ -198,8 +198,8 @@ class AdviceLoop:
         except AdvisorError:
             log.debug("an advisor was gone before it could forget", stream=search_id)
 
-    def _answer(self, stream_id: str, answer: Answer) -> None:
-        self.answers.append((stream_id, answer))
+    def _answer(self, stream_id: str, proposal: Proposal) -> None:
+        self.answers.append((stream_id, proposal))
         if self.ready is not None:
             self.ready()
 

@@ -16,7 +16,7 @@ from trackside.dispatcher.advice.assessor_client import AssessmentResult, Assess
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
 from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
 from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.react import Answer
+from trackside.domain.proposal import Proposal
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -45,7 +45,7 @@ class AssessmentLoop:
         self,
         lane: AdvisorProcess,
         background: Background,
-        propose: Callable[[str, Answer], None],
+        propose: Callable[[str, Proposal], None],
         own_lane: AdvisorProcess | None = None,
         remote: RemoteAssessors | None = None,
     ) -> None:
@@ -102,8 +102,9 @@ class AssessmentLoop:
                 is_new = (trial, place) not in known.proposed
                 if is_new and _may_stop(stream, trial) and not _began_anew(stream, trial, rows):
                     known.proposed.add((trial, place))
-                    answer = Answer("stop trial", decide.early_stop(search, trial, seen), stream.traceparent)
-                    self._propose(search.search_id, answer)
+                    stop = decide.early_stop(search, trial, seen)
+                    follows = stream.tasks[search.task_of(trial)].reported_at
+                    self._propose(search.search_id, Proposal("stop trial", stop, follows, stream.traceparent))
         known.asking = False
 
     def _asked(self, stream: Stream, search: Search, known: _Judged) -> Coroutine[Any, Any, AssessmentResult]:
@@ -122,7 +123,7 @@ class AssessmentLoop:
         known.has_answered = False
         failure = (rows, before + 1, None)
         told = decide.assessment_failed(failure, f"assessor_{error.code}", str(error), error.traceback, seen)
-        self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
+        self._propose(search.search_id, Proposal("assess trials", told, seen, stream.traceparent))
 
     def _tell_failures(
         self, stream: Stream, search: Search, known: _Judged, failed: list[dict[str, Any]], seen: int
@@ -136,7 +137,7 @@ class AssessmentLoop:
             code = "assessor_nonsense" if each["type"] == "NonsenseError" else "assessor_failed"
             failure, message = (rows, each["failure"], each["trial"]), f"{each['type']}: {each['message']}"
             told = decide.assessment_failed(failure, code, message, each["traceback"], seen)
-            self._propose(search.search_id, Answer("assess trials", told, stream.traceparent))
+            self._propose(search.search_id, Proposal("assess trials", told, seen, stream.traceparent))
 
 
 def _setup(search: Search) -> SearchSetup:

@@ -23,10 +23,10 @@ from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.dispatcher.decisions.capabilities import Offer, device_problem, type_problem
 from trackside.domain.batch import OVER, Batch
+from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
-Lack = tuple[str, list[Event]]
 MOST_TASKS = 100
 """How many tasks one decision submits or stops: with their needs they stay well within one append."""
 
@@ -74,8 +74,8 @@ def stop(stream: Stream, command_id: str, wanted: StopTasks) -> list[Event] | Pr
     return [BatchStopRequested(command_id=command_id, reason=wanted.reason)]
 
 
-def lacking(batch: Batch, tasks: Mapping[str, Task]) -> Iterator[Lack]:
-    """Gives what a batch lacks now, by a name for its span: tasks, stops, the end of a group, its own end.
+def lacking(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iterator[Proposal]:
+    """Yields what a batch lacks now: tasks, stops, the end of a group, its own end.
 
     Takes as long as it gives events, whatever the size of the batch; only while it is being stopped it
     looks at all its open tasks.
@@ -83,13 +83,15 @@ def lacking(batch: Batch, tasks: Mapping[str, Task]) -> Iterator[Lack]:
     if batch.status in OVER:
         return
     if batch.group == len(batch.spec.groups):
-        yield "end batch", [BatchEnded(status=BatchStatus.DONE)]
+        ended = BatchEnded(status=BatchStatus.DONE)
+        yield Proposal("end batch", [ended], batch.changed_at, traceparent)
     elif batch.status is BatchStatus.STOPPING:
-        yield from _stopping(batch, tasks)
+        yield from _stopping(batch, tasks, traceparent)
     elif batch.group_is_over:
-        yield "end group", [GroupEnded(group=batch.group, ends=dict(sorted(batch.ends.items())))]
+        over = GroupEnded(group=batch.group, ends=dict(sorted(batch.ends.items())))
+        yield Proposal("end group", [over], batch.changed_at, traceparent)
     elif events := list(_next_tasks(batch)):
-        yield "submit tasks", [*events]
+        yield Proposal("submit tasks", events, batch.changed_at, traceparent)
 
 
 def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
@@ -112,13 +114,15 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
         )
 
 
-def _stopping(batch: Batch, tasks: Mapping[str, Task]) -> Iterator[Lack]:
+def _stopping(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iterator[Proposal]:
     if not batch.open:
-        yield "end batch", [BatchEnded(status=BatchStatus.STOPPED)]
+        ended = BatchEnded(status=BatchStatus.STOPPED)
+        yield Proposal("end batch", [ended], batch.changed_at, traceparent)
         return
     untold = sorted(task_id for task_id in batch.open if not tasks[task_id].stop_reason)[:MOST_TASKS]
     if untold:
-        yield "stop tasks", [TaskStopRequested(task_id=task_id, reason="user") for task_id in untold]
+        stops = [TaskStopRequested(task_id=task_id, reason="user") for task_id in untold]
+        yield Proposal("stop tasks", stops, batch.stopped_at, traceparent)
 
 
 def _stop_task(batch: Batch, tasks: Mapping[str, Task], name: str) -> list[Event] | Problem:

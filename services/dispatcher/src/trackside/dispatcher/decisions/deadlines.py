@@ -6,18 +6,15 @@ The log judges: an event that its clock finds too early has no effect, and is sa
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trackside.contracts.message import Event
 from trackside.contracts.searches import SearchTimeLimitReached
 from trackside.contracts.tasks import TaskStopRequested
+from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 AGAIN_MS = 250
 """After how long a limit is said again that the log found too early: its clock is behind ours."""
 BUSY_MS = 20
-
-Overdue = tuple[str, list[Event], str]
-"""What a decision is, its events, and the span to hang it below."""
 
 
 def next_due_ms(stream: Stream) -> int | None:
@@ -30,17 +27,18 @@ def next_due_ms(stream: Stream) -> int | None:
     return min(moments, default=None)
 
 
-def reached(stream: Stream, now_ms: int) -> Iterator[Overdue]:
+def reached(stream: Stream, now_ms: int) -> Iterator[Proposal]:
     """Gives what is to be said of the limits that are reached."""
     if stream.search is None or stream.closed:
         return
     due_ms = stream.search.due_ms
     if due_ms is not None and due_ms <= now_ms:
-        yield "limit search", [SearchTimeLimitReached(due_ms=due_ms)], stream.traceparent
+        reached = SearchTimeLimitReached(due_ms=due_ms)
+        yield Proposal("limit search", [reached], stream.search.started_at, stream.traceparent)
     for task, due_ms in _trials(stream):
         if due_ms <= now_ms:
             stop: Any = {"task_id": task.task_id, "reason": "max_trial_duration", "due_ms": due_ms}
-            yield "limit trial", [TaskStopRequested(**stop)], task.traceparent
+            yield Proposal("limit trial", [TaskStopRequested(**stop)], task.changed_at, task.traceparent)
 
 
 def _trials(stream: Stream) -> Iterator[tuple[Task, int]]:

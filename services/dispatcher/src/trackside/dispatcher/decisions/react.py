@@ -1,7 +1,6 @@
 """What the dispatcher decides, from the state of a stream alone: pure, no clock, no clients."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -50,6 +49,7 @@ from trackside.dispatcher.decisions.search_changes import Changing
 from trackside.dispatcher.decisions.trial_results import trial_ended
 from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.domain.command import Publication, ReceivedCommand
+from trackside.domain.proposal import Proposal
 from trackside.domain.search import Search
 from trackside.domain.search_advice import is_deadlocked
 from trackside.domain.stream import Stream
@@ -60,16 +60,7 @@ CHANCES = 3
 _FINISHED = frozenset({SearchStatus.NO_MORE_TRIAL, SearchStatus.TUNER_NO_MORE_TRIAL})
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Events to append as one decision, and what the decision is, for its span."""
-
-    what: str
-    events: Sequence[Event]
-    traceparent: str = ""
-
-
-def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> list[Answer]:
+def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> list[Proposal]:
     """Gives what a stream lacks now: an answer to its oldest open command, tasks, ends, its own end.
 
     `over` are the open trials whose task has ended, if that is known; else they are looked for.
@@ -80,9 +71,9 @@ def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> 
         lacking.append(answer)
     search, batch = stream.search, stream.batch
     if stream.asking and not stream.closed:
-        lacking += [Answer(*found) for found in handing_on.lacking(stream)]
+        lacking += handing_on.lacking(stream)
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
-        lacking += [Answer(*found, stream.traceparent) for found in batches.lacking(batch, stream.tasks)]
+        lacking += batches.lacking(batch, stream.tasks, stream.traceparent)
     if search is not None and not stream.closed:
         lacking += _ended_trials(search, stream.tasks, over)
         lacking += _stopped_tasks(search, stream.tasks)
@@ -206,12 +197,12 @@ def default_seed(stream_id: str) -> int:
     return int.from_bytes(blake2b(stream_id.encode(), digest_size=6).digest(), "big")
 
 
-def _answer(stream: Stream, offer: Offer) -> Answer | None:
+def _answer(stream: Stream, offer: Offer) -> Proposal | None:
     for command in stream.commands.values():
         for publication in command.publications:
             if not publication.answered:
                 events = _decide(stream, command, publication, offer)
-                return Answer("decide command", events, command.traceparent)
+                return Proposal("decide command", events, publication.offset, command.traceparent)
     return None
 
 
@@ -301,13 +292,15 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Answer]:
+def _ended_trials(search: Search, tasks: dict[str, Task], over: Collection[int] | None) -> Iterable[Proposal]:
     for number in sorted(over_in(search, tasks) if over is None else over):
         task = tasks[search.task_of(number)]
-        yield Answer("end trial", [trial_ended(search.spec, number, task)], task.traceparent)
+        yield Proposal(
+            "end trial", [trial_ended(search.spec, number, task)], task.changed_at, task.traceparent
+        )
 
 
-def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
+def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Proposal]:
     if search.status is not SearchStatus.STOPPING:
         return
     for task_id in _open_tasks(search):
@@ -316,7 +309,7 @@ def _stopped_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             event = TaskStopRequested(
                 task_id=task.task_id, reason="search_failed" if search.failure else "user"
             )
-            yield Answer("stop task", [event], task.traceparent)
+            yield Proposal("stop task", [event], search.control_at, task.traceparent)
 
 
 def _open_tasks(search: Search) -> list[str]:
@@ -324,7 +317,7 @@ def _open_tasks(search: Search) -> list[str]:
     return [*(search.task_of(number) for number in sorted(search.active)), *search.idle]
 
 
-def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
+def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Proposal]:
     """Holds the tasks of a search that was paused with `return`, and releases them when that is over."""
     if not search.changes or search.status is SearchStatus.STOPPING:
         return
@@ -335,35 +328,39 @@ def _held_tasks(search: Search, tasks: dict[str, Task]) -> Iterable[Answer]:
             continue
         if hold:
             held = TaskHeld(task_id=task.task_id, hold=task.holds + 1)
-            yield Answer("hold task", [held], task.traceparent)
+            yield Proposal("hold task", [held], search.control_at, task.traceparent)
         else:
             released = TaskReleased(task_id=task.task_id, hold=task.holds)
-            yield Answer("release task", [released], task.traceparent)
+            yield Proposal("release task", [released], search.control_at, task.traceparent)
 
 
-def _added_trial(stream: Stream, search: Search) -> Iterable[Answer]:
+def _added_trial(stream: Stream, search: Search) -> Iterable[Proposal]:
     number = search.next_added
     if number is not None:
         parameters = search.added[0].parameters
         within = handing_on.next_task(stream)
         events = suggestion(search, number, parameters, search.opened[number], "customized", within)
-        yield Answer("add trial", events, stream.traceparent)
+        follows = max(search.opened[number], search.added[0].at)
+        yield Proposal("add trial", events, follows, stream.traceparent)
 
 
-def _failed_search(search: Search, traceparent: str) -> Iterable[Answer]:
+def _failed_search(search: Search, traceparent: str) -> Iterable[Proposal]:
     assessor = search.spec.assessor
     if assessor is not None and assessor.on_failure.then == "stop" and assessor_is_given_up(search):
         if search.status is not SearchStatus.STOPPING:
             code, why = search.assessor_failures.last
             message = f"its assessor failed {search.assessor_failures.count} times: {why}"
-            yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
+            failed = SearchFailed(code=code, message=message)
+            yield Proposal("fail search", [failed], search.failed_at, traceparent)
     elif has_failed(search):
         code, why = search.last_failure
         message = f"trial {search.next_trial}, asked {search.failures} times: {why}"
-        yield Answer("fail search", [SearchFailed(code=code, message=message)], traceparent)
+        yield Proposal(
+            "fail search", [SearchFailed(code=code, message=message)], search.failed_at, traceparent
+        )
 
 
-def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:
+def _ended_search(search: Search, traceparent: str) -> Iterable[Proposal]:
     if search.active or search.idle or search.next_added is not None:
         return
     if search.status in _FINISHED:
@@ -372,4 +369,5 @@ def _ended_search(search: Search, traceparent: str) -> Iterable[Answer]:
         status = SearchStatus.ERROR if search.failure else SearchStatus.STOPPED
     else:
         return
-    yield Answer("end search", [SearchEnded(status=status, trials=len(search.trials))], traceparent)
+    ended = SearchEnded(status=status, trials=len(search.trials))
+    yield Proposal("end search", [ended], search.changed_at, traceparent)

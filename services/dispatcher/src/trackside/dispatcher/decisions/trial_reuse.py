@@ -6,17 +6,17 @@ so the tuner knows how it went. The slot that this opens is the task's. If there
 
 from collections.abc import Iterable
 
-from trackside.contracts.message import Event
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import ParametersWithheld
 from trackside.dispatcher.decisions.trial_results import trial_ended
 from trackside.domain import hosting
+from trackside.domain.proposal import Proposal
 from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
 
-def lacking(stream: Stream) -> Iterable[tuple[str, list[Event], str]]:
+def lacking(stream: Stream) -> Iterable[Proposal]:
     """Gives what the tasks that ask lack: the end of their trial, or that there is no other."""
     free = free_tasks(stream)
     for task_id in sorted(stream.asking):
@@ -26,9 +26,12 @@ def lacking(stream: Stream) -> Iterable[tuple[str, list[Event], str]]:
         search = stream.search
         reason = _reason(search, task, free)
         if reason:
-            yield "withhold parameters", [_withheld(task, reason)], task.traceparent
+            yield Proposal(
+                "withhold parameters", [_withheld(task, reason)], task.changed_at, task.traceparent
+            )
         elif search is not None and not task.idle and task.trial is not None:
-            yield "end trial", [trial_ended(search.spec, task.trial, task)], task.traceparent
+            ended = trial_ended(search.spec, task.trial, task)
+            yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
 
 
 def free_tasks(stream: Stream) -> list[str]:
