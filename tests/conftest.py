@@ -65,50 +65,50 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Gives the run's seed, printed in the header; whatever is drawn by chance is drawn from it."""
+    """Returns the run's seed, printed in the header; whatever is drawn by chance is drawn from it."""
     return int(os.environ[SEED_VARIABLE])
 
 
 @pytest.fixture(scope="session")
 def stack() -> Servers:
-    """Gives the Kafka and the Postgres of the run, shared by all its workers."""
+    """Returns the Kafka and the Postgres of the run, shared by all its workers."""
     kafka.ANSWER_S = PATIENCE_S
     return servers()
 
 
 @pytest.fixture(scope="session")
 def leash() -> Path:
-    """Gives a leash for stacks that a test starts itself: they stop when the run ends or is killed."""
+    """Returns a leash for stacks that a test starts itself: they stop when the run ends or is killed."""
     return run_folder() / "leash"
 
 
 @pytest.fixture
 def topic_prefix() -> str:
-    """Gives a prefix that no other test's topics have."""
+    """Returns a prefix that no other test's topics have."""
     return f"t{secrets.token_hex(4)}."
 
 
 @pytest.fixture
 def database(stack: Servers) -> Iterator[str]:
-    """Gives the DSN of an empty database, dropped after the test."""
+    """Returns the DSN of an empty database, dropped after the test."""
     with fresh_database(stack.postgres_dsn) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="module")
 def module_database(stack: Servers) -> Iterator[str]:
-    """Gives the DSN of an empty database, dropped after the module's last test."""
+    """Returns the DSN of an empty database, dropped after the module's last test."""
     with fresh_database(stack.postgres_dsn) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gives the stand-in of NVIDIA's library, compiled."""
+    """Returns the stand-in of NVIDIA's library, compiled."""
     return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
 def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
-    """Gives four GPUs that a test may change while a process uses them."""
+    """Returns four GPUs that a test may change while a process uses them."""
     return FakeNvml(nvml_library, tmp_path)

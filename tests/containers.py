@@ -50,7 +50,7 @@ class Engine:
 
 
 def start(run: Path, bootstrap: str | None = None, dsn: str | None = None) -> tuple[str, str, str]:
-    """Starts what has no address yet and gives Kafka's address, Postgres' and the engine's.
+    """Starts what has no address yet and returns Kafka's address, Postgres' and the engine's.
 
     NoContainersError within 75 s, or 20 s more where an engine falls silent; nothing stays behind then.
     """
@@ -76,7 +76,7 @@ def start(run: Path, bootstrap: str | None = None, dsn: str | None = None) -> tu
 
 
 def find_engine() -> Engine:
-    """Gives the engine of DOCKER_HOST, the context in use or the usual socket; else NoContainersError."""
+    """Returns the engine of DOCKER_HOST, the context in use or the usual socket; else NoContainersError."""
     from testcontainers.core.config import ConnectionMode, testcontainers_config
     from testcontainers.core.docker_client import DockerClient, get_docker_host
 
@@ -94,7 +94,7 @@ def find_engine() -> Engine:
 
 
 def broker_environment() -> dict[str, str]:
-    """Gives the settings of the embedded broker as the image's variables, with listeners of its own."""
+    """Returns the settings of the embedded broker as the image's variables, with listeners of its own."""
     data = Path("/var/lib/kafka/data")
     lines = server_properties(data, KAFKA_PORT, 9093, PATIENT_SESSION_MS).splitlines()
     settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))

@@ -39,7 +39,7 @@ class Service:
         return b"service started" in self._output.read_bytes()[self._heard_from :]
 
     def stop(self) -> int:
-        """Tells it to stop and gives its exit code."""
+        """Tells it to stop and returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

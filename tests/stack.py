@@ -93,7 +93,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_abandoned(leash: Path) -> bool:
-    """Tells whether nobody holds a leash that was left behind; OSError if there is none."""
+    """Returns whether nobody holds a leash that was left behind; OSError if there is none."""
     descriptor = os.open(leash, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return is_cut(descriptor)
@@ -102,12 +102,12 @@ def _is_abandoned(leash: Path) -> bool:
 
 
 def run_folder() -> Path:
-    """Gives the folder of the run that this process belongs to."""
+    """Returns the folder of the run that this process belongs to."""
     return Path(os.environ[RUN_VARIABLE])
 
 
 def servers() -> Servers:
-    """Gives the run's servers, started by the first worker that asks."""
+    """Returns the run's servers, started by the first worker that asks."""
     folder = run_folder()
     with (folder / "servers.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

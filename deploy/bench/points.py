@@ -14,7 +14,7 @@ from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.metrics import metric_rows
-from trackside.projections.projection import Row
+from trackside.projections.projection import RowValues
 
 BATCH_POINTS = 200
 TAGS = ("objective", "loss", "lr", "grad_norm")
@@ -111,7 +111,7 @@ async def _indexed(
     return monotonic_s() - began
 
 
-async def _copied(connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[Row]) -> float:
+async def _copied(connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[RowValues]) -> float:
     """Gives the seconds that COPY takes for the same rows, in batches as large as the indexer's."""
     await connection.execute(TABLE)
     began = monotonic_s()

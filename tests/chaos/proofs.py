@@ -17,7 +17,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.task import TaskState
 from trackside.eventlog.log import Log
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
-from trackside.projections.reads import reads
+from trackside.projections.reads import open_read_models
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.sdk.publication import Publication
 from trackside.verify.log import verify
@@ -101,7 +101,7 @@ async def topics_are_those_that_are_declared(bootstrap: str) -> None:
 
 async def rows_are_what_the_log_says(log: Log, topics: Topics, dsn: str) -> None:
     """Once the read models have caught up they equal a rebuild, and the log holds what must hold."""
-    async with reads(dsn) as models:
+    async with open_read_models(dsn) as models:
         for owner in OWNERS.values():
             for topic in owner.topics(topics):
                 for partition, end in (await log.ends(topic.name)).items():

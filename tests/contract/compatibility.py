@@ -21,7 +21,7 @@ _SAME = ("pattern", "format", "multipleOf", "uniqueItems")
 
 
 def form(kind: type[Message]) -> dict[str, Any]:
-    """Gives the schema of what we read as this message, without texts for people."""
+    """Returns the schema of what we read as this message, without texts for people."""
     return dict(_plain(kind.model_json_schema(mode="validation")))
 
 

@@ -67,7 +67,7 @@ class Published:
         self._offset = 0
 
     def say(self, given: Given) -> Problem:
-        """Publishes a record and gives its answer; one that was accepted has the code `accepted`."""
+        """Publishes a record and returns its answer; one that was accepted has the code `accepted`."""
         headers = {**HEADERS, "ce_type": given.wire_type.encode(), **given.headers}
         entry = Entry(
             "trackside.commands", 0, self._offset, 1, given.key, given.octets, list(headers.items())
@@ -141,7 +141,7 @@ def test_every_test_that_the_page_names_is_there() -> None:
 
 
 def line(row: Row | Elsewhere | Missing) -> str:
-    """Gives a row as the page has it."""
+    """Returns a row as the page has it."""
     if isinstance(row, Missing):
         return f"| BI-{row.number} | {row.what} | not yet: {row.reason} | - |"
     codes = [row.code, *(way.code for way in row.ways)] if isinstance(row, Row) else [row.code]

@@ -21,7 +21,7 @@ WIRE_TYPES = sorted(kind.wire_type() for kind in codec.MESSAGES)
 
 
 def draft(message: Message) -> Draft:
-    """Gives an example the envelope that its writer would, with every attribute set."""
+    """Returns an example the envelope that its writer would, with every attribute set."""
     role = next(iter(sorted(getattr(message, "written_by", ()))), "dispatcher")
     return Draft(
         message=message,

@@ -39,7 +39,7 @@ NO_KAFKA = "127.0.0.1:1"  # an address that nobody asks, so that none is started
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """Gives a folder that everybody may enter, unlike pytest's own."""
+    """Returns a folder that everybody may enter, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix="trackside-place-"))
     folder.chmod(0o711)
     yield folder

@@ -95,7 +95,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[stack.Stack]:
-    """Gives a Kafka and a Postgres that a test may kill."""
+    """Returns a Kafka and a Postgres that a test may kill."""
     home = tmp_path_factory.mktemp("servers")
     yield stack.start(home, stack.StackOptions(leash=leash, durable=False, ephemeral=True))
     stack.stop(home)

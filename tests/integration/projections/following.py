@@ -65,8 +65,8 @@ async def running(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> 
                 topics,
                 dsn,
                 stop=stop,
-                waiting=following.waiting,
-                written=following.written,
+                on_waiting=following.waiting,
+                on_written=following.written,
                 pace=SWIFT,
             )
         )
@@ -80,7 +80,7 @@ async def running(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> 
 
 
 async def behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
-    """Says whether an owner's rows lack something."""
+    """Returns whether an owner's rows lack something."""
     read = [topic for topic in OWNERS[owner].topics(topics) if topic.name != topics.metrics.name]
     ends = {
         (topic.name, partition): end
@@ -104,7 +104,7 @@ async def query(dsn: str, statement: str, *values: object) -> list[tuple[object,
 
 
 async def all_kept(dsn: str) -> bool:
-    """Says whether every stream that has a row has a snapshot as new as that."""
+    """Returns whether every stream that has a row has a snapshot as new as that."""
     lacking = await query(
         dsn,
         "SELECT stream_id FROM streams LEFT JOIN snapshots USING (stream_id, partition) "
@@ -114,7 +114,7 @@ async def all_kept(dsn: str) -> bool:
 
 
 async def everything(dsn: str) -> dict[str, list[tuple[object, ...]]]:
-    """Gives all rows of all tables, in order."""
+    """Returns all rows of all tables, in order."""
     return {
         table.name: await query(dsn, f"TABLE {table.name} ORDER BY {', '.join(table.key)}")
         for owner in OWNERS.values()

@@ -26,7 +26,7 @@ async def history() -> History:
 
 @pytest.fixture
 async def rows(history: History, database: str) -> AsyncIterator[str]:
-    """Gives the database with the rows of the history, while it is still followed."""
+    """Returns the database with the rows of the history, while it is still followed."""
     async with running(history.log, database, *OWNERS) as following:
         await following.caught_up()
         yield database

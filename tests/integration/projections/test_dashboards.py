@@ -24,7 +24,7 @@ NAME = re.compile(r"\btrackside_\w+")
 
 
 def targets(path: Path) -> list[dict[str, Any]]:
-    """Gives all that a dashboard asks for, the choices of its variables among it."""
+    """Returns all that a dashboard asks for, the choices of its variables among it."""
     board = json.loads(path.read_text("utf-8"))
     asked = [target for panel in board["panels"] for target in panel["targets"]]
     return asked + [
@@ -42,7 +42,7 @@ def as_postgres_gets_it(statement: str) -> str:
 
 
 def exposed() -> set[str]:
-    """Gives the names under which Prometheus has the metrics."""
+    """Returns the names under which Prometheus has the metrics."""
     found = set()
     for metric in METRICS:
         name = metric.prometheus_name

@@ -25,13 +25,13 @@ async def log() -> MemoryLog:
 
 
 async def has_snapshots(database: str, partitions: int = 1) -> bool:
-    """Says whether snapshots of that many partitions are there."""
+    """Returns whether snapshots of that many partitions are there."""
     recovered = await PostgresSnapshots(database).load()
     return recovered is not None and len(recovered.positions) >= partitions
 
 
 async def has(told: list[str]) -> bool:
-    """Says whether something was told."""
+    """Returns whether something was told."""
     return bool(told)
 
 
@@ -216,7 +216,7 @@ class ForgetfulLog(MemoryLog):
     """A log whose first dead letter is kept no longer."""
 
     async def beginnings(self, topic: str) -> dict[int, int]:
-        """Says that dead letters begin at 1."""
+        """Returns that dead letters begin at 1."""
         found = await super().beginnings(topic)
         return {0: 1} if topic == TOPICS.dead_letters.name else found
 

@@ -57,7 +57,7 @@ async def of_the_first_release(dsn: str, positions: dict[tuple[str, str, int], i
 
 
 async def ends(log: KafkaLog, topics: Topics) -> dict[tuple[str, str, int], int]:
-    """Gives the positions of dispatcher and scheduler that have folded everything."""
+    """Returns the positions of dispatcher and scheduler that have folded everything."""
     return {
         (owner, topic.name, partition): end
         for owner in ("dispatcher", "scheduler")
@@ -76,7 +76,7 @@ def a_later_release() -> Iterator[None]:
 
 
 async def made_anew(dsn: str) -> bool:
-    """Says whether the tables are of the release that is asked: before, positions are of another's rows."""
+    """Returns whether the tables are of this release; before, the positions are those of another release."""
     wanted = sorted(definitions.GENERATIONS.items())
     try:
         return await query(dsn, "SELECT owner, generation FROM definitions ORDER BY 1") == wanted
@@ -150,7 +150,7 @@ async def test_an_older_release_that_still_runs_stops_and_says_so(database: str)
     await small(log, TOPICS)
     older = asyncio.create_task(
         run_projection(
-            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=SWIFT, written=written.set
+            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=SWIFT, on_written=written.set
         )
     )
     async with asyncio.timeout(60):

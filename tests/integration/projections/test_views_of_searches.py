@@ -24,7 +24,7 @@ VALUES ($1, $2, $3, $4, 'algorithm', 1, $5, $6, 0, $7, '{}', '{}')
 
 @pytest.fixture
 async def written(database: str) -> str:
-    """Gives a database with two searches that have the same trials and look for the other end."""
+    """Returns a database with two searches that have the same trials and look for the other end."""
     async with opened_database(database) as opened:
         await opened.transaction(migrate)
     connection = await asyncpg.connect(database)

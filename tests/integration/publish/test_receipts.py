@@ -16,7 +16,7 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topic
-from trackside.eventlog.dead_letters import place_of
+from trackside.eventlog.dead_letters import position_id
 from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
@@ -87,8 +87,8 @@ async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator
 async def test_answers_go_to_the_topic_that_a_command_names(office: Office) -> None:
     good_one = await office.say(office.inbox)
     bad_one = await office.say(office.inbox, task_type="nope", structured=True)
-    found = await office.receipts(office.inbox, {place_of(good_one), place_of(bad_one)})
-    accepted, refused = found[place_of(good_one)], found[place_of(bad_one)]
+    found = await office.receipts(office.inbox, {position_id(good_one), position_id(bad_one)})
+    accepted, refused = found[position_id(good_one)], found[position_id(bad_one)]
     assert accepted.message == await office.publisher.answer(good_one)
     assert isinstance(accepted.message, CommandAccepted)
     assert refused.message == await office.publisher.answer(bad_one)
@@ -106,7 +106,7 @@ async def test_no_other_topic_is_written_to(office: Office, named: str) -> None:
         assert (answer.code, answer.path) == ("bad_receipt_topic", "$receiptto")
         assert office.inbox in answer.message
     sent = await office.say(office.inbox)
-    assert (await office.receipts(office.inbox, {place_of(sent)})).keys() == {place_of(sent)}
+    assert (await office.receipts(office.inbox, {position_id(sent)})).keys() == {position_id(sent)}
 
 
 async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts_after_a_kill(
@@ -116,11 +116,11 @@ async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts
     for source in waiting:
         assert isinstance(await office.publisher.answer(source), CommandAccepted)
     sent = await office.say(office.inbox)
-    await office.receipts(office.inbox, {place_of(sent)})
+    await office.receipts(office.inbox, {position_id(sent)})
     office.place.dispatcher.again()
     await office.make(office.late)
-    found = await office.receipts(office.late, {place_of(source) for source in waiting})
+    found = await office.receipts(office.late, {position_id(source) for source in waiting})
     assert all(isinstance(record.message, CommandAccepted) for record in found.values())
     for source in waiting:
-        assert found[place_of(source)].message == await office.publisher.answer(source)
+        assert found[position_id(source)].message == await office.publisher.answer(source)
     await office.publisher.assert_well()

@@ -13,7 +13,7 @@ from trackside.eventlog.recovery import recover
 from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.owners import OWNERS
 from trackside.projections.peaks import Peak, newest_peaks
-from trackside.projections.reads import reads
+from trackside.projections.reads import open_read_models
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.app import recovered_peaks
 from trackside.scheduler.estimates import MemoryPeaks
@@ -74,7 +74,7 @@ async def test_t21_what_users_are_shown_as_learned_is_what_the_scheduler_reserve
     history: History, rows: str
 ) -> None:
     learned = await learned_by(history)
-    async with reads(rows) as models:
+    async with open_read_models(rows) as models:
         shown = {row["task_type"]: row for row in await models.rows("task_types")}
     assert {*learned.memory, *learned.cuda} <= shown.keys()
     for task_type, row in shown.items():

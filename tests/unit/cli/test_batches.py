@@ -20,7 +20,7 @@ from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.projections.reads import Row
+from trackside.projections.reads import ViewRow
 
 NOW_MS = 1_800_000_000_000
 
@@ -125,8 +125,8 @@ def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_ta
     assert submitting.made_up_id(SubmitTasks.model_validate({"groups": groups})).startswith("my-digits-")
 
 
-def task(name: str, ending: str | None = "finished", **more: object) -> Row:
-    fields: Row = {
+def task(name: str, ending: str | None = "finished", **more: object) -> ViewRow:
+    fields: ViewRow = {
         "task_id": f"b.1.{name}",
         "name": name,
         "ending": ending,
@@ -139,8 +139,8 @@ def task(name: str, ending: str | None = "finished", **more: object) -> Row:
     return fields | more
 
 
-def attempt(**more: object) -> Row:
-    fields: Row = {"load_time_ms": 5, "train_time_ms": 1_500, "error_type": None, "exit_code": 0}
+def attempt(**more: object) -> ViewRow:
+    fields: ViewRow = {"load_time_ms": 5, "train_time_ms": 1_500, "error_type": None, "exit_code": 0}
     return fields | more
 
 

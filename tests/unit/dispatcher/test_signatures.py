@@ -30,7 +30,7 @@ from trackside.dispatcher.intake.signatures import (
     read_keys,
 )
 from trackside.domain.streams import Streams
-from trackside.eventlog.log import Entry, Headers, Outgoing
+from trackside.eventlog.log import Entry, Outgoing, RecordHeaders
 from trackside.sdk.publication import outgoing
 from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
@@ -50,7 +50,7 @@ def signatures(policy: SignaturePolicy = "require") -> SignatureVerifier:
 def plain(structured: bool = False) -> Outgoing:
     if structured:
         return outgoing({"type": STOP, "data": {"reason": "enough"}}, "s-1", "c-1", "test", "")
-    headers: Headers = [("ce_id", b"c-1"), ("ce_type", STOP.encode()), ("ce_source", b"test")]
+    headers: RecordHeaders = [("ce_id", b"c-1"), ("ce_type", STOP.encode()), ("ce_source", b"test")]
     return Outgoing(b"s-1", b'{"reason": "enough"}', headers)
 
 

@@ -114,7 +114,7 @@ def test_a_wheel_with_another_hash_is_refused(
 
 @pytest.fixture
 def secure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    """Gives an index whose certificate nobody has signed, and lets this process find no other certificate."""
+    """Yields an index with a self-signed certificate, and hides all other certificates from this process."""
     with served(Index(tls=True)) as running:
         monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], running.url)
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
@@ -225,7 +225,7 @@ def test_no_way_to_uv_says_what_was_tried_and_what_to_do(
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Gives a folder with what the set-up reads, and a uv that notes what it is asked."""
+    """Returns a folder with what the set-up reads, and a uv that notes what it is asked."""
     root = tmp_path / "clone"
     shutil.copytree(ROOT / "deploy", root / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("uv.lock", "pyproject.toml"):

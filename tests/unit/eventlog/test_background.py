@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trackside.eventlog.background import Background, CancelledByNobodyError
+from trackside.eventlog.background import Background, UnexpectedCancellationError
 
 
 async def pump() -> None:
@@ -19,7 +19,7 @@ async def test_work_that_a_foreign_cancellation_ended_is_a_failure() -> None:
     background.alarm = rung.set
     background.spawn(pump())
     await rung.wait()
-    assert isinstance(background.failure, CancelledByNobodyError)
+    assert isinstance(background.failure, UnexpectedCancellationError)
     assert "pump" in str(background.failure)
 
 

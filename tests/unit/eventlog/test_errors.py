@@ -2,10 +2,10 @@
 
 from aiokafka.errors import KafkaConnectionError
 
-from trackside.eventlog.errors import said
+from trackside.eventlog.errors import error_text
 
 
 def test_an_error_without_a_text_is_still_told() -> None:
-    assert said(TimeoutError()) == "no answer in time"
-    assert said(OSError()) == "OSError"
-    assert said(KafkaConnectionError("no broker")) == "KafkaConnectionError: no broker"
+    assert error_text(TimeoutError()) == "no answer in time"
+    assert error_text(OSError()) == "OSError"
+    assert error_text(KafkaConnectionError("no broker")) == "KafkaConnectionError: no broker"

@@ -17,7 +17,7 @@ VERSIONS = (3, 18)
 
 
 class Broker:
-    """Says which requests it knows, and answers none of the others."""
+    """Returns which requests it knows, and answers none of the others."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -45,7 +45,7 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def silent() -> AsyncIterator[tuple[Broker, str]]:
-    """Runs a broker that falls silent, and gives it and its address."""
+    """Runs a broker that falls silent, and returns it and its address."""
     broker = Broker()
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     async with server:

@@ -11,7 +11,7 @@ from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.recovery import Recovered, recover
 from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, until_fit
+from trackside.eventlog.serving import from_end, from_start, wait_for_topics
 
 TOPIC = Topics(event_partitions=2).events
 
@@ -93,13 +93,13 @@ async def test_a_log_that_stays_silent_ends_the_start(
 async def test_the_topics_are_checked_once_the_log_answers() -> None:
     log = Unchecked()
     await log.ensure([TOPIC])
-    assert await until_fit(service(log), [TOPIC])
+    assert await wait_for_topics(service(log), [TOPIC])
     assert log.checked == 2
     with pytest.raises(PreflightError, match="does not exist"):
-        await until_fit(service(log), [TOPIC, Topics().fleet])
+        await wait_for_topics(service(log), [TOPIC, Topics().fleet])
 
 
 async def test_a_service_that_is_told_to_stop_waits_for_no_log(log: Faltering) -> None:
     stopped = service(log)
     stopped.stop.set()
-    assert not await until_fit(stopped, [TOPIC])
+    assert not await wait_for_topics(stopped, [TOPIC])

@@ -65,11 +65,11 @@ class Life:
         self.spec = spec
 
     def said(self, role: str, *messages: Message) -> Decision:
-        """Gives a decision."""
+        """Returns a decision."""
         return WRITERS[role].decision(self.batch_id, messages)
 
     def begun(self) -> Iterator[Decision]:
-        """Gives the command and the start."""
+        """Returns the command and the start."""
         source = Source(topic="trackside.commands", partition=0, offset=0)
         command = {"command_id": f"{self.batch_id}-start", "source": source}
         received = CommandReceived.model_validate(
@@ -87,7 +87,7 @@ class Life:
         yield self.said("dispatcher", accepted, BatchStarted(command_id=received.command_id, batch=self.spec))
 
     def submitted(self, group: int) -> Decision:
-        """Gives the tasks of a group."""
+        """Returns the tasks of a group."""
         listed = self.spec.groups[group]
         return self.said(
             "dispatcher",
@@ -107,7 +107,7 @@ class Life:
     def placed(
         self, task: str, placement: int, attempt: int = 1, accepted: bool = True, **more: Any
     ) -> Iterator[Decision]:
-        """Gives an assignment, and the worker's word that it begins."""
+        """Returns an assignment, and the worker's word that it begins."""
         reserved = {"memory_bytes": 2**30, "cuda_memory_bytes": 2**31, "estimated_by": "group"}
         where = {"worker_id": "w2", "device_ids": ["cpu0", "cpu1"], "seen": 0, "reserved": reserved}
         token = self.token(task, placement, attempt)
@@ -116,12 +116,12 @@ class Life:
             yield self.said("worker", TaskAccepted.model_validate(token))
 
     def token(self, task: str, placement: int, attempt: int = 1) -> Json:
-        """Gives the fields that name a placement."""
+        """Returns the fields that name a placement."""
         task_id = f"{self.batch_id}.{task}"
         return {"task_id": task_id, "attempt": attempt, "placement": placement, "incarnation": "i2"}
 
     def ended(self, task: str, placement: int, attempt: int = 1, end: str = "finished") -> Decision:
-        """Gives the end of an attempt."""
+        """Returns the end of an attempt."""
         measured = {"load_time_ms": 12, "train_time_ms": 345, "peak_memory_bytes": 2**29, "exit_code": 0}
         leftovers = ["sleep 60 (17)\x00"] if end == "oom_device" else []
         more: Json = {
@@ -135,7 +135,7 @@ class Life:
 
 
 def troubled(batch_id: str) -> Iterator[Decision]:
-    """Gives a batch whose tasks are refused, returned, preempted, interrupted and tried again, to its end."""
+    """Yields a whole batch whose tasks are refused, returned, preempted, interrupted and retried."""
     life = Life(batch_id)
     yield from life.begun()
     yield life.submitted(0)
@@ -182,7 +182,7 @@ def _interrupted(life: Life, task: str, placement: int) -> Iterator[Decision]:
 
 
 def stopped(batch_id: str) -> Iterator[Decision]:
-    """Gives a batch that is stopped in its first group."""
+    """Returns a batch that is stopped in its first group."""
     life = Life(batch_id)
     yield from life.begun()
     yield life.submitted(0)
@@ -196,7 +196,7 @@ def stopped(batch_id: str) -> Iterator[Decision]:
 
 
 def unfinished(batch_id: str) -> Iterator[Decision]:
-    """Gives a batch that goes on: one task trains, one waits behind it, one is queued."""
+    """Returns a batch that goes on: one task trains, one waits behind it, one is queued."""
     life = Life(batch_id)
     yield from life.begun()
     yield life.submitted(0)

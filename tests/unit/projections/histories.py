@@ -96,7 +96,7 @@ class History:
 
 
 def received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
-    """Gives the event of a command that was read at an offset."""
+    """Returns the event of a command that was read at an offset."""
     source = Source(topic="trackside.commands", partition=0, offset=offset)
     return CommandReceived(
         command_id=command,
@@ -110,7 +110,7 @@ def received(search: str, command: str, kind: str, offset: int) -> CommandReceiv
 
 
 def refusal(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
-    """Gives the decisions of a command that is refused."""
+    """Returns the decisions of a command that is refused."""
     arrived = received(search, command, kind, offset)
     yield [DISPATCHER.single(search, arrived)]
     refused = CommandRefused(
@@ -122,7 +122,7 @@ def refusal(search: str, command: str, kind: str, offset: int) -> Iterator[Decis
 def decisions(
     search: str, trials: int = 3, reports: int = 5, lost: int = -1, failed: int = -1, open_ended: int = 0
 ) -> Iterator[Decision]:
-    """Gives the decisions of a search whose trials run one after another.
+    """Returns the decisions of a search whose trials run one after another.
 
     `lost`: the trial whose first attempt is lost; `failed`: the trial that fails.
     """

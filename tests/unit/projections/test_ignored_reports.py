@@ -21,16 +21,16 @@ from trackside.contracts.message import Message
 from trackside.contracts.searches import SearchEnded, SearchStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
-from trackside.projections.ignored_reports import IgnoredReports, ignored_reason
+from trackside.projections.ignored_reports import IgnoredReportRows, ignored_reason
 
 
 def why(told: Told, event: Message, role: str = "") -> str | None:
-    """Tells an event that has no effect and gives the reason; its row says the same."""
+    """Tells an event that has no effect and returns the reason; its row says the same."""
     record = record_of(event, 0, role)
     assert told.fold(record) is not Outcome.APPLIED
     stream = told.stream
     reason = ignored_reason(stream, record)
-    rows = list(IgnoredReports().rows(stream, record))
+    rows = list(IgnoredReportRows().rows(stream, record))
     assert [row[-2] for row in rows] == ([] if reason is None else [reason])
     return reason
 
@@ -93,7 +93,7 @@ def test_a_row_holds_what_postgres_can(cell: str) -> None:
     told = task_active()
     record = record_of(event, 0)
     told.fold(record)
-    (row,) = IgnoredReports().rows(told.stream, record)
-    named: dict[str, Any] = dict(zip(IgnoredReports.table.columns, row, strict=True))
+    (row,) = IgnoredReportRows().rows(told.stream, record)
+    named: dict[str, Any] = dict(zip(IgnoredReportRows.table.columns, row, strict=True))
     assert named["step"] == 2**63 - 1
     assert named[cell] == {"task_id": "a\ufffdb", "stream_id": STREAM}[cell]

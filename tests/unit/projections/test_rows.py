@@ -18,19 +18,19 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.cells import WHOLE_LIMIT, json_text, plain, wholes
-from trackside.projections.fleet import Devices
+from trackside.projections.cells import BIGINT_MAX, bigints, json_text, without_nul
+from trackside.projections.fleet import DeviceRows
 from trackside.projections.metrics import metric_rows, rows_of, series_id
 from trackside.projections.owners import OWNERS
-from trackside.projections.pending import Pending
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.pending import PendingChanges
+from trackside.projections.projection import RowKey, RowValues, Table
 
 TOPICS = Topics(event_partitions=3)
 OF_STREAMS = [projection for owner in OWNERS.values() for projection in owner.of_streams]
 
 
-def all_rows(stream: Stream) -> dict[tuple[str, Key], Row]:
-    """Gives every row of a stream."""
+def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
+    """Returns every row of a stream."""
     return {
         (projection.table.name, key): projection.row(stream, key)
         for projection in OF_STREAMS
@@ -41,7 +41,7 @@ def all_rows(stream: Stream) -> dict[tuple[str, Key], Row]:
 async def test_an_event_changes_only_rows_that_it_touches() -> None:
     log = MemoryLog()
     await small(log, TOPICS)
-    streams, rows, checked = Streams(), dict[tuple[str, Key], Row](), 0
+    streams, rows, checked = Streams(), dict[tuple[str, RowKey], RowValues](), 0
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
     for entry in await reader.read(1.0):
         record = decode(entry)
@@ -80,7 +80,7 @@ async def test_rows_have_a_cell_for_every_column() -> None:
 
 
 def test_a_kept_column_keeps_its_first_value() -> None:
-    table = Table("t", ("key", "first", "last"), key_width=1, kept=frozenset({"first"}))
+    table = Table("t", ("key", "first", "last"), key_width=1, keeps_first=frozenset({"first"}))
     assert table.merged((1, "a", "x"), (1, "b", "y")) == (1, "a", "y")
     assert table.merged((1, None, "x"), (1, "b", "y")) == (1, "b", "y")
     assert Table("t", ("key", "only"), key_width=1, insert_only=True).merged((1, 2), (1, 3)) == (1, 2)
@@ -94,13 +94,13 @@ def test_a_join_replaces_all_devices_of_its_worker() -> None:
     joined = WorkerJoined(
         worker_id="w", incarnation="i", host="h", devices=[], task_types=[], queues=[], after={}
     )
-    pending = Pending((Devices(),), (), 0, 1)
+    pending = PendingChanges((DeviceRows(),), (), 0, 1)
     pending.note(fleet, joined)
     (write,) = pending.writes()
     assert (write.rows, write.groups) == ([], ["w"])
     worker.devices["cpu0"] = device
     (write,) = pending.writes()
-    assert write.rows == [("w", "cpu0", "cpu", "slot", WHOLE_LIMIT, None, None, None)]
+    assert write.rows == [("w", "cpu0", "cpu", "slot", BIGINT_MAX, None, None, None)]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_json_holds_only_what_postgres_can(value: Any, text: str | None) -> None
 
 
 def test_texts_and_whole_numbers_are_made_to_fit() -> None:
-    assert plain("a\x00b") == "a\ufffdb"
-    assert wholes([1, 2**80, -(2**80)]) == [1, WHOLE_LIMIT, -WHOLE_LIMIT]
+    assert without_nul("a\x00b") == "a\ufffdb"
+    assert bigints([1, 2**80, -(2**80)]) == [1, BIGINT_MAX, -BIGINT_MAX]
 
 
 def test_a_specification_is_written_as_it_was_given() -> None:
@@ -135,7 +135,7 @@ def test_points_of_one_series_share_its_number_and_repeats_stay_in_order() -> No
     series, points = metric_rows(message)
     number = series_id("s.0", 1, "loss")
     assert series == [(number, "s", "s.0", 1, "loss")] * 2
-    assert points[:3] == [(number, 1, 5, 0.5), (number, 1, 6, None), (number, WHOLE_LIMIT, 7, 1.0)]
+    assert points[:3] == [(number, 1, 5, 0.5), (number, 1, 6, None), (number, BIGINT_MAX, 7, 1.0)]
     assert -(2**63) <= number < 2**63
     assert rows_of([message, message])[0] == series[:1]
     assert number != series_id("s.0", 2, "loss") != series_id("s.0", 1, "lo\0ss")

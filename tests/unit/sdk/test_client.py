@@ -38,7 +38,7 @@ class SilentLog(MemoryLog):
     """A log whose broker can't be reached."""
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Says that there is no answer."""
+        """Returns that there is no answer."""
         raise TransientError("connection refused")
 
 

@@ -15,7 +15,7 @@ class Parabola(Task):
 
 @pytest.fixture(autouse=True)
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Gives a folder, and works in one below it."""
+    """Returns a folder, and works in one below it."""
     (tmp_path / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "inner")
     monkeypatch.delenv("TRACKSIDE_KAFKA_BOOTSTRAP", raising=False)

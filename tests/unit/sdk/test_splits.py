@@ -23,7 +23,7 @@ def labels_of(part: Sequence[int]) -> Counter[int]:
 
 
 def attempted(split: Split, labels: Sequence[Any], parts: int, **options: Any) -> Parts | None:
-    """Gives a split, or None where the labels are too few for it, which must be said."""
+    """Returns a split, or None where the labels are too few for it, which must be said."""
     try:
         return split(labels, parts, **options)
     except ValueError as error:

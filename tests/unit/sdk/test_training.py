@@ -57,12 +57,12 @@ def heard() -> Iterator[Heard]:
 
 
 def torch() -> Any:
-    """Gives torch, imported when a test needs it: `make check` has none, or has no time for it."""
+    """Returns torch, imported when a test needs it: `make check` has none, or has no time for it."""
     return pytest.importorskip("torch")
 
 
 def made(folder: Path, **options: Any) -> tuple[Training, Any]:
-    """Makes a tiny model with dropout, momentum and a schedule, and gives a step of its training."""
+    """Makes a tiny model with dropout, momentum and a schedule, and returns a step of its training."""
     torch().manual_seed(7)
     model = torch().nn.Sequential(torch().nn.Linear(4, 8), torch().nn.Dropout(0.2), torch().nn.Linear(8, 1))
     optimizer = torch().optim.Adam(model.parameters(), lr=0.01)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.eventlog.test_reactor import TOPIC, CountingUp
 from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
-from trackside.eventlog.clock import Moment, forward, monotonic_s, now_ms
+from trackside.eventlog.clock import ClockReading, monotonic_s, now_ms, read_forward
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
@@ -138,10 +138,10 @@ def test_timers_go_on_when_the_clock_is_put_back(loop: VirtualLoop) -> None:
     said: list[int] = []
 
     async def look() -> None:
-        time = Moment(now_ms(), monotonic_s())
+        time = ClockReading(now_ms(), monotonic_s())
         for _ in range(4):
             await asyncio.sleep(1)
-            time = forward(time)
+            time = read_forward(time)
             said.append(int(time.now_ms) - EPOCH_MS)
 
     process, _ = loop.start("p", look, Random(1).randbytes)

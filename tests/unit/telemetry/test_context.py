@@ -16,9 +16,9 @@ W3C = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 def exported() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     tracers = spans.provider("dispatcher", "one", SimpleSpanProcessor(exporter))
-    context.record_with(spans.recorder(tracers))
+    context.set_recorder(spans.recorder(tracers))
     yield exporter
-    context.record_with(None)
+    context.set_recorder(None)
     tracers.shutdown()
 
 

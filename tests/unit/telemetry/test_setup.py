@@ -24,7 +24,7 @@ def logging_as_it_was() -> Iterator[None]:
     root.handlers[:] = handlers
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
-    context.record_with(None)
+    context.set_recorder(None)
 
 
 def address_of(collector: asyncio.Server) -> str:

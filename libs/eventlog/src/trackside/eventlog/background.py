@@ -1,16 +1,16 @@
-"""Work beside the loop of a service: kept until it ends, and never failing unseen."""
+"""Background tasks of a service: an error of any of them ends the service."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class CancelledByNobodyError(Exception):
-    """Work ended as if it had been cancelled, but nobody did: a library has let a cancellation out."""
+class UnexpectedCancellationError(Exception):
+    """A task was cancelled, but not by this process: a library let one of its own cancellations escape."""
 
 
 class Background:
-    """The tasks of one service; the first error of any of them is kept in `failure` and rings `alarm`."""
+    """The tasks of one service; the first error is kept in `failure`, and each error calls `alarm`."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -19,13 +19,13 @@ class Background:
         self._closing = False
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Starts work; it goes on until it ends or the service does."""
+        """Starts a task; it runs until it ends or the service does."""
         task = asyncio.create_task(work, name=getattr(work, "__qualname__", None))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """Cancels what is still going on and waits for it."""
+        """Cancels the tasks that still run and waits for them."""
         self._closing = True
         tasks = list(self._tasks)
         for task in tasks:
@@ -44,4 +44,4 @@ class Background:
     def _error_of(self, task: asyncio.Task[Any]) -> BaseException | None:
         if not task.cancelled():
             return task.exception()
-        return None if self._closing else CancelledByNobodyError(task.get_name())
+        return None if self._closing else UnexpectedCancellationError(task.get_name())

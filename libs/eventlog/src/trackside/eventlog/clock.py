@@ -1,4 +1,4 @@
-"""The one place where services read a clock."""
+"""Where services read a clock: nowhere else."""
 
 import time
 from contextvars import ContextVar
@@ -11,53 +11,53 @@ class Clock(Protocol):
     """Where the time comes from."""
 
     def now_ms(self) -> int:
-        """Gives the wall clock in ms since 1970; it may jump."""
+        """Returns the wall clock in ms since 1970; it may jump."""
         ...
 
     def monotonic_s(self) -> float:
-        """Gives seconds of a clock that never goes back."""
+        """Returns seconds of a clock that never goes back."""
         ...
 
 
 CLOCK: ContextVar[Clock | None] = ContextVar("trackside_clock", default=None)
-"""The clock that is read here: none for the system's; each process of a simulation has its own."""
+"""The clock that is read here: None is the system's; each process of a simulation has its own."""
 
 
 def now_ms() -> int:
-    """Gives the wall clock in ms since 1970."""
+    """Returns the wall clock in ms since 1970."""
     clock = CLOCK.get()
     if clock is not None:
         return clock.now_ms()
-    return time.time_ns() // 1_000_000  # noqa: TID251 - the one place
+    return time.time_ns() // 1_000_000  # noqa: TID251 - only here
 
 
 def monotonic_s() -> float:
-    """Gives seconds of a clock that never goes back, for waiting and measuring."""
+    """Returns seconds of a clock that never goes back, for waiting and measuring."""
     clock = CLOCK.get()
     return time.monotonic() if clock is None else clock.monotonic_s()
 
 
-class Moment(NamedTuple):
-    """What both clocks say."""
+class ClockReading(NamedTuple):
+    """The times of both clocks: wall clock in ms since 1970, monotonic clock in s."""
 
     now_ms: float
     monotonic_s: float
 
 
-def forward(earlier: Moment) -> Moment:
-    """Gives this moment; if the wall clock was put back since, as if it had not been."""
-    seconds, told_ms = monotonic_s(), now_ms()
+def read_forward(earlier: ClockReading) -> ClockReading:
+    """Returns the time now; if the wall clock was set back since `earlier`, as if it had not been."""
+    seconds, wall_ms = monotonic_s(), now_ms()
     least_ms = earlier.now_ms + (seconds - earlier.monotonic_s) * 1000
-    return Moment(max(told_ms, least_ms), seconds)
+    return ClockReading(max(wall_ms, least_ms), seconds)
 
 
-def not_before(moment: Moment, ms: int) -> Moment:
-    """Gives a moment as if its wall clock had said `ms`, if it says less: the log's clock is ahead of it."""
-    return moment if moment.now_ms >= ms else Moment(ms, monotonic_s())
+def not_before(reading: ClockReading, ms: int) -> ClockReading:
+    """Returns the reading, with `ms` as its wall clock if it is less: the clock of the log is ahead."""
+    return reading if reading.now_ms >= ms else ClockReading(ms, monotonic_s())
 
 
 def rfc3339(ms: int) -> str:
-    """Writes ms since 1970 as CloudEvents wants its time."""
+    """Formats ms since 1970 as RFC 3339, as CloudEvents requires."""
     seconds, rest_ms = divmod(ms, 1000)
     return f"{_to_the_second(seconds)}.{rest_ms:03}Z"
 

@@ -1,4 +1,4 @@
-"""Dead letters: what can't be decoded is described and kept, whoever read it."""
+"""Dead letters: records that a reader can't decode are described in a topic of their own."""
 
 import base64
 import hashlib
@@ -21,24 +21,24 @@ HEAD_BYTES = 4_096
 MESSAGE_CHARACTERS = 1_000
 
 
-def source_of(entry: Entry) -> Source:
-    """Gives the place of an entry."""
+def position_of(entry: Entry) -> Source:
+    """Returns the position of an entry."""
     return Source(topic=entry.topic, partition=entry.partition, offset=entry.offset)
 
 
-def place_of(source: Source) -> str:
-    """Names a place: `topic-partition-offset`, the same each time, so a repeated letter is one letter."""
+def position_id(source: Source) -> str:
+    """Returns the id `topic-partition-offset`: always the same, so a repeated message counts once."""
     return f"{source.topic}-{source.partition}-{source.offset}"
 
 
 def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDeadLettered:
-    """Describes a record that was passed over, with its first 4 KiB unless they look like a secret."""
+    """Describes a record that was skipped, with its first 4 KiB unless they look like a secret."""
     value = entry.value or b""
     head, message = value[:HEAD_BYTES], str(error)[:MESSAGE_CHARACTERS]
     if looks_secret(value.decode("utf-8", "replace")):
         head, message = b"", f"{message}; its bytes look like a secret and are not kept"
     return RecordDeadLettered(
-        source=source_of(entry),
+        source=position_of(entry),
         code=error.code,
         message=message,
         reader=reader,
@@ -47,12 +47,12 @@ def dead_letter(entry: Entry, error: UndecodableError, reader: str) -> RecordDea
     )
 
 
-async def bury(into: Log, topic: Topic, writer: RecordWriter, letter: RecordDeadLettered) -> None:
-    """Appends a dead letter; tries until the log has it."""
-    key = place_of(letter.source)
+async def write_dead_letter(to: Log, topic: Topic, writer: RecordWriter, letter: RecordDeadLettered) -> None:
+    """Appends a dead letter; retries until the log has it."""
+    key = position_id(letter.source)
     counter("trackside.eventlog.dead_letters.records").labels(letter.source.topic, letter.code).inc()
     record = writer.single(key, letter, message_id=key)
     await retry_until_reachable(
-        partial(into.publish, topic.name, 0, record),
+        partial(to.publish, topic.name, 0, record),
         lambda reason: log.warning("a dead letter waits for the log", reason=reason),
     )

@@ -1,4 +1,4 @@
-"""Reads entries of our own topics, so that every reader passes over the same ones."""
+"""Decodes entries of our own topics, so that every reader skips the same ones."""
 
 import structlog
 
@@ -10,14 +10,14 @@ log = structlog.get_logger("trackside.eventlog")
 
 
 class TombstoneError(Exception):
-    """A record of the log was deleted by key: the log isn't whole, and nobody may go on."""
+    """A record of the log was deleted by key: the log is incomplete, and no service may continue."""
 
 
-def tombstone(entry: Entry) -> TombstoneError:
-    """Gives the error of an entry that has no value."""
+def tombstone_error(entry: Entry) -> TombstoneError:
+    """Returns the error of an entry that has no value."""
     return TombstoneError(
-        f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}: somebody has deleted a record of "
-        "the log, and nobody can go on without it; restore the topic from a copy that is whole"
+        f"tombstone in {entry.topic}-{entry.partition} at {entry.offset}: a record of the log was deleted, "
+        "and no service can continue without it; restore the topic from a complete copy"
     )
 
 
@@ -27,7 +27,7 @@ def decode(entry: Entry) -> Record | None:
     Raises UnknownMessageError for a message of a newer release, and TombstoneError: both stop a service.
     """
     if entry.value is None:
-        raise tombstone(entry)
+        raise tombstone_error(entry)
     envelope = CODEC.envelope(entry.headers)
     try:
         message = CODEC.decode(envelope, entry.value)
@@ -35,17 +35,17 @@ def decode(entry: Entry) -> Record | None:
         if envelope.role:
             place = f"{entry.topic}-{entry.partition} at {entry.offset}"
             raise UnknownMessageError(error.code, f"{place}: {error}") from error
-        _passed_over(entry, error)
+        _log_skipped(entry, error)
         return None
     except UndecodableError as error:
-        _passed_over(entry, error)
+        _log_skipped(entry, error)
         return None
     return Record(entry.topic, entry.partition, entry.offset, entry.append_time_ms, envelope, message)
 
 
-def _passed_over(entry: Entry, error: UndecodableError) -> None:
+def _log_skipped(entry: Entry, error: UndecodableError) -> None:
     log.warning(
-        "record passed over",
+        "record skipped",
         topic=entry.topic,
         partition=entry.partition,
         offset=entry.offset,

@@ -1,8 +1,8 @@
-"""What can go wrong with the log, by what the caller does next."""
+"""Errors of the log, by what the caller does next."""
 
 
 class TransientError(Exception):
-    """The log didn't answer, or not in time: what was written may or may not be there. Read and try again."""
+    """The log didn't answer in time: what was written may or may not be there. Read the log and try again."""
 
 
 class TooLargeError(Exception):
@@ -10,13 +10,13 @@ class TooLargeError(Exception):
 
 
 class PreflightError(Exception):
-    """A topic is missing or forgets too early: the service must not start."""
+    """A topic is missing or its retention is too short: the service must not start."""
 
 
 class OffsetGoneError(Exception):
-    """The log begins behind the position that was asked for: records that are needed are gone."""
+    """The log begins after the position requested: records that are needed are gone."""
 
 
-def said(error: BaseException) -> str:
-    """Gives the text of an error; that of one without a text, such as a timeout, is what it means."""
+def error_text(error: BaseException) -> str:
+    """Returns the text of an error, or what it means if it has none, such as a timeout."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

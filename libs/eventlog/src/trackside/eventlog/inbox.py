@@ -1,4 +1,4 @@
-"""What reaches a loop from beside it: many put, one takes all that is there."""
+"""A queue with many producers and one consumer, which takes all items at once."""
 
 import asyncio
 from collections import deque
@@ -8,9 +8,9 @@ Item = TypeVar("Item")
 
 
 class Inbox(Generic[Item]):
-    """Items in their order; who puts more than `size` waits until they are taken.
+    """Items in order; a producer waits while there are `size` items.
 
-    An asyncio.Queue below an asyncio.timeout does the same, for three times the processor time of a turn.
+    An asyncio.Queue below an asyncio.timeout does the same, at three times the processor time per turn.
     """
 
     def __init__(self, size: int) -> None:
@@ -23,25 +23,25 @@ class Inbox(Generic[Item]):
         return bool(self._items)
 
     async def put(self, item: Item) -> None:
-        """Adds an item, once there is room."""
+        """Adds an item once there is space."""
         while len(self._items) >= self._size:
-            room = asyncio.get_running_loop().create_future()
-            self._putters.append(room)
-            await room
+            space = asyncio.get_running_loop().create_future()
+            self._putters.append(space)
+            await space
         self.add(item)
 
     def add(self, item: Item) -> None:
-        """Adds an item, whether there is room or not."""
+        """Adds an item regardless of `size`."""
         self._items.append(item)
         if self._taker is not None:
-            _settle(self._taker)
+            _wake(self._taker)
 
     async def take(self, max_wait_s: float) -> deque[Item]:
-        """Gives all items, as soon as there is one; none after `max_wait_s`."""
+        """Returns all items as soon as there is one; none after `max_wait_s` seconds."""
         if not self._items:
             loop = asyncio.get_running_loop()
             self._taker = loop.create_future()
-            timer = loop.call_later(max_wait_s, _settle, self._taker)
+            timer = loop.call_later(max_wait_s, _wake, self._taker)
             try:
                 await self._taker
             finally:
@@ -49,10 +49,10 @@ class Inbox(Generic[Item]):
                 self._taker = None
         items, self._items = self._items, deque()
         while self._putters:
-            _settle(self._putters.popleft())
+            _wake(self._putters.popleft())
         return items
 
 
-def _settle(waiting: asyncio.Future[None]) -> None:
+def _wake(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)

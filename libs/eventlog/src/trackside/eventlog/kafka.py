@@ -1,7 +1,7 @@
 """The log on Kafka. The only module that uses aiokafka.
 
-What was measured and decided for this client is in docs/adr: no transactions, no consumer groups, one
-batch per decision, a producer is thrown away after any error whose outcome isn't known.
+The decisions behind this client are in docs/adr: no transactions, no consumer groups, one batch per
+decision, and a producer is dropped after any error with an unknown outcome.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from trackside.contracts.topics import MAX_BATCH_BYTES, MAX_RECORD_BYTES, Topic
+from trackside.eventlog.client_lifecycle import cancel_tasks, start_client
 from trackside.eventlog.clock import monotonic_s
-from trackside.eventlog.connecting import connect, end
-from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError, said
+from trackside.eventlog.errors import OffsetGoneError, TooLargeError, TransientError, error_text
 from trackside.eventlog.log import Appended, Entry, Outgoing
-from trackside.eventlog.log import TopicPartition as Place
+from trackside.eventlog.log import TopicPartition as Partition
 from trackside.eventlog.preflight import check_partitions, check_settings
 
 log = structlog.get_logger("trackside.eventlog")
 
 ANSWER_S = 5.0
-"""How long an append waits for its acknowledgement before its outcome counts as unknown."""
+"""How long an append waits for its acknowledgement, in s, before its outcome counts as unknown."""
 STUCK_S = 5.0
-"""How long a reader may get nothing while the end of the log moves before its consumer is rebuilt."""
+"""How long a reader may get no records, in s, while the log grows, before its consumer is rebuilt."""
 LONG_POLL_MS = 500
 STOP_S = 1.0
-"""How long a client may take to stop before it is torn down."""
+"""How long a client may take to stop, in s, before it is dropped."""
 REPLICAS = 3
 """Copies of a new topic, where the cluster has as many brokers."""
 _RECORD_OVERHEAD = 16_384
@@ -43,7 +43,7 @@ class KafkaLog:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._producer: AIOKafkaProducer | None = None
-        self._asker: AIOKafkaConsumer | None = None
+        self._offset_client: AIOKafkaConsumer | None = None
         self._lock = asyncio.Lock()
         self._readers: set[KafkaReader] = set()
         self._disposals: set[asyncio.Task[None]] = set()
@@ -55,7 +55,7 @@ class KafkaLog:
         await self.close()
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
-        """Appends a batch whole, as one produce request with one record batch."""
+        """Appends a batch atomically, as one produce request with one record batch."""
         producer = await self._connected()
         builder = producer.create_batch()
         for record in batch:
@@ -69,25 +69,25 @@ class KafkaLog:
         return await self._acknowledged(producer, producer.send_batch(builder, topic, partition=partition))
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
-        """Appends one record, in a request that other callers may share."""
+        """Appends one record, in a request shared with concurrent callers."""
         producer = await self._connected()
         sent = producer.send(
             topic, record.value, key=record.key, partition=partition, headers=list(record.headers)
         )
         return await self._acknowledged(producer, sent)
 
-    def reader(self, starts: Mapping[Place, int], gather_s: float = 0.0) -> "KafkaReader":
-        """Opens a reader at the offsets given; records may wait `gather_s` for others."""
+    def reader(self, starts: Mapping[Partition, int], gather_s: float = 0.0) -> "KafkaReader":
+        """Opens a reader at the offsets given; the broker may hold records back for `gather_s` seconds."""
         reader = KafkaReader(self._bootstrap, self._client_id, dict(starts), gather_s)
         self._readers.add(reader)
         return reader
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Asks the broker for the next offset of each partition."""
+        """Requests the next offset of each partition."""
         return await self._offsets(topic, "end_offsets")
 
     async def beginnings(self, topic: str) -> dict[int, int]:
-        """Asks the broker for the first offset of each partition."""
+        """Requests the first offset of each partition."""
         return await self._offsets(topic, "beginning_offsets")
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
@@ -101,14 +101,14 @@ class KafkaLog:
                     continue
                 new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
                 _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
-            await self._until_led(admin, topics)
+            await self._wait_for_leaders(admin, topics)
         except (KafkaError, OSError) as error:
-            raise TransientError(f"creating topics at {self._bootstrap}: {said(error)}") from error
+            raise TransientError(f"creating topics at {self._bootstrap}: {error_text(error)}") from error
         finally:
             await admin.close()
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        """Checks partitions and settings that promises rest on; raises TransientError without an answer."""
+        """Checks topics; raises PreflightError, or TransientError if the broker doesn't respond."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 admin = await self._admin()
@@ -126,17 +126,17 @@ class KafkaLog:
             name = topics[0].name if topics else "none"
             raise TransientError(
                 f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about topics like {name}: "
-                f"{said(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
+                f"{error_text(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
             ) from error
 
     async def close(self) -> None:
-        """Lets go of all connections, waiting at most a second for what is under way."""
+        """Closes all connections, waiting at most a second for requests in flight."""
         for reader in list(self._readers):
             await reader.close()
-        for client in (self._producer, self._asker):
+        for client in (self._producer, self._offset_client):
             if client is not None:
                 await _stopped(client)
-        self._producer = self._asker = None
+        self._producer = self._offset_client = None
         await asyncio.gather(*self._disposals, return_exceptions=True)
 
     async def _connected(self) -> AIOKafkaProducer:
@@ -158,9 +158,9 @@ class KafkaLog:
 
     async def _started(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
         try:
-            await _begun(client, ANSWER_S)
+            await _start(client, ANSWER_S)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise TransientError(f"no Kafka at {self._bootstrap}: {said(error)}") from error
+            raise TransientError(f"no Kafka at {self._bootstrap}: {error_text(error)}") from error
 
     async def _acknowledged(self, producer: AIOKafkaProducer, sending: Any) -> Appended:
         try:
@@ -171,11 +171,11 @@ class KafkaLog:
             raise TooLargeError(str(error)) from error
         except (KafkaError, OSError, TimeoutError) as error:
             self._dispose(producer)
-            raise TransientError(f"no acknowledgement: {said(error)}") from error
+            raise TransientError(f"no acknowledgement: {error_text(error)}") from error
         return Appended(sent.offset, sent.timestamp)
 
     def _dispose(self, producer: AIOKafkaProducer) -> None:
-        """Drops a producer whose last batch has an unknown fate: a new one can't resend it later."""
+        """Drops a producer whose last batch has an unknown outcome, so that it can't resend it later."""
         if self._producer is not producer:
             return
         self._producer = None
@@ -186,35 +186,35 @@ class KafkaLog:
     async def _offsets(self, topic: str, which: str) -> dict[int, int]:
         try:
             async with asyncio.timeout(ANSWER_S), self._lock:
-                if self._asker is None:
-                    asker = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
-                    await self._started(asker)
-                    self._asker = asker
-                await self._asker._client._wait_on_metadata(topic)
-                partitions = sorted(self._asker.partitions_for_topic(topic) or ())
-                asked = [TopicPartition(topic, partition) for partition in partitions]
-                answer = await getattr(self._asker, which)(asked)
+                if self._offset_client is None:
+                    consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, client_id=self._client_id)
+                    await self._started(consumer)
+                    self._offset_client = consumer
+                await self._offset_client._client._wait_on_metadata(topic)
+                partitions = sorted(self._offset_client.partitions_for_topic(topic) or ())
+                requested = [TopicPartition(topic, partition) for partition in partitions]
+                found = await getattr(self._offset_client, which)(requested)
         except (KafkaError, OSError, TimeoutError) as error:
-            asker_now, self._asker = self._asker, None
-            if asker_now is not None:
-                await _stopped(asker_now)
-            raise TransientError(f"offsets of {topic} at {self._bootstrap}: {said(error)}") from error
-        return {place.partition: offset for place, offset in answer.items()}
+            broken, self._offset_client = self._offset_client, None
+            if broken is not None:
+                await _stopped(broken)
+            raise TransientError(f"offsets of {topic} at {self._bootstrap}: {error_text(error)}") from error
+        return {tp.partition: offset for tp, offset in found.items()}
 
     async def _admin(self) -> AIOKafkaAdminClient:
         admin = AIOKafkaAdminClient(
             bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
         )
         try:
-            await connect(admin)
+            await start_client(admin)
         except BaseException as error:
             await admin.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise TransientError(f"no Kafka at {self._bootstrap}: {said(error)}") from error
+            raise TransientError(f"no Kafka at {self._bootstrap}: {error_text(error)}") from error
         return admin
 
-    async def _until_led(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
+    async def _wait_for_leaders(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
         names = [topic.name for topic in topics]
         async with asyncio.timeout(60):
             while True:
@@ -231,7 +231,9 @@ class KafkaLog:
 class KafkaReader:
     """Reads assigned partitions; rebuilds its consumer when that is broken or stuck."""
 
-    def __init__(self, bootstrap: str, client_id: str, positions: dict[Place, int], gather_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, client_id: str, positions: dict[Partition, int], gather_s: float
+    ) -> None:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._positions = positions
@@ -239,15 +241,15 @@ class KafkaReader:
         self._consumer: AIOKafkaConsumer | None = None
         self._changed = True
         self._progress_s = monotonic_s()
-        self._behind_ends: dict[TopicPartition, int] = {}
+        self._last_ends: dict[TopicPartition, int] = {}
 
-    def assign(self, starts: Mapping[Place, int]) -> None:
+    def assign(self, starts: Mapping[Partition, int]) -> None:
         """Adds partitions to read, from the next `read` on."""
         self._positions.update(starts)
         self._changed = True
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Gives the next records; waits out an outage, giving an empty list after `max_wait_s`."""
+        """Returns the next records, or an empty list after `max_wait_s` seconds, also during an outage."""
         try:
             consumer = await self._ready(max_wait_s)
             if consumer is None:
@@ -262,14 +264,14 @@ class KafkaReader:
             await self._check_stuck()
             return []
         self._progress_s = monotonic_s()
-        self._behind_ends = {}
+        self._last_ends = {}
         found: list[Entry] = []
-        for place, messages in batches.items():
+        for tp, messages in batches.items():
             found += [
-                Entry(place.topic, place.partition, at.offset, at.timestamp, at.key, at.value, at.headers)
+                Entry(tp.topic, tp.partition, at.offset, at.timestamp, at.key, at.value, at.headers)
                 for at in messages
             ]
-            self._positions[place.topic, place.partition] = messages[-1].offset + 1
+            self._positions[tp.topic, tp.partition] = messages[-1].offset + 1
         return found
 
     async def close(self) -> None:
@@ -284,13 +286,13 @@ class KafkaReader:
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
-                isolation_level="read_committed",  # what a publisher has aborted was never said
+                isolation_level="read_committed",  # skips what a publisher has aborted
                 max_partition_fetch_bytes=4 * MAX_RECORD_BYTES,
                 fetch_min_bytes=MAX_RECORD_BYTES if self._gather_ms else 1,
                 fetch_max_wait_ms=self._gather_ms or LONG_POLL_MS,
             )
             try:
-                await _begun(consumer, max(max_wait_s, 1.0))
+                await _start(consumer, max(max_wait_s, 1.0))
             except (KafkaError, OSError, TimeoutError):
                 await asyncio.sleep(min(max_wait_s, 0.1))
                 return None
@@ -301,10 +303,10 @@ class KafkaReader:
         return self._consumer
 
     def _assign(self, consumer: AIOKafkaConsumer) -> None:
-        places = {TopicPartition(*place): offset for place, offset in self._positions.items()}
-        consumer.assign(list(places))
-        for place, offset in places.items():
-            consumer.seek(place, offset)
+        partitions = {TopicPartition(*tp): offset for tp, offset in self._positions.items()}
+        consumer.assign(list(partitions))
+        for tp, offset in partitions.items():
+            consumer.seek(tp, offset)
         self._changed = False
 
     async def _check_stuck(self) -> None:
@@ -312,27 +314,25 @@ class KafkaReader:
         if consumer is None or monotonic_s() - self._progress_s < STUCK_S:
             return
         self._progress_s = monotonic_s()
-        places = [TopicPartition(*place) for place in self._positions]
+        partitions = [TopicPartition(*tp) for tp in self._positions]
         try:
             async with asyncio.timeout(ANSWER_S):
-                ends = await consumer.end_offsets(places)
-                starts = await consumer.beginning_offsets(places)
+                ends = await consumer.end_offsets(partitions)
+                starts = await consumer.beginning_offsets(partitions)
                 # The consumer's own, which also passes the markers of foreign transactions.
-                positions = {place: await consumer.position(place) for place in places}
+                positions = {tp: await consumer.position(tp) for tp in partitions}
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("reader got no answer; rebuilt", reason=str(error) or type(error).__name__)
+            log.warning("reader got no response; rebuilt", reason=str(error) or type(error).__name__)
             await self._rebuild()
             return
-        for place, start in starts.items():
-            if positions[place] < start:
-                raise OffsetGoneError(
-                    f"{place.topic}-{place.partition} starts at {start}, need {positions[place]}"
-                )
-        # A record may have come since the last read: stuck is who lacks what was there a check ago.
-        if any(positions[place] < end for place, end in self._behind_ends.items()):
+        for tp, start in starts.items():
+            if positions[tp] < start:
+                raise OffsetGoneError(f"{tp.topic}-{tp.partition} starts at {start}, need {positions[tp]}")
+        # A record may have arrived since the last read; a stuck reader lacks one of the last check.
+        if any(positions[tp] < end for tp, end in self._last_ends.items()):
             log.warning("reader stuck behind the end of the log; rebuilt")
             await self._rebuild()
-        self._behind_ends = ends
+        self._last_ends = ends
 
     async def _rebuild(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -342,14 +342,14 @@ class KafkaReader:
 
 def _raise_if_gone(error: KafkaError) -> None:
     if type(error).__name__ == "OffsetOutOfRangeError":
-        raise OffsetGoneError(f"the log no longer has the offsets asked for: {error}") from error
+        raise OffsetGoneError(f"the log no longer has the offsets requested: {error}") from error
 
 
-async def _begun(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
-    """Starts a client; leaves nothing of it open if it can't, or if the caller's patience is shorter."""
+async def _start(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -> None:
+    """Starts a client; if that fails or takes longer than `within_s` seconds, closes its connections."""
     try:
         async with asyncio.timeout(within_s):
-            await connect(client)
+            await start_client(client)
     except BaseException:
         await _stopped(client)
         raise
@@ -358,14 +358,14 @@ async def _begun(client: AIOKafkaProducer | AIOKafkaConsumer, within_s: float) -
 async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     """Stops a client within a second or two, whatever state it is in.
 
-    In a task of its own: a consumer whose fetch waits to be tried again lets that fetch's cancellation out
-    of `stop`, where it looks like our own. What that leaves is ended here: a sender would try for ever.
+    In a task of its own: a consumer whose fetch waits for a retry raises that fetch's cancellation from
+    `stop`, where it looks like our own. The rest is ended here: a sender would retry without limit.
     """
     stopping = asyncio.create_task(_stop(client))
     await asyncio.wait({stopping}, timeout=STOP_S)
     if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
         return
-    log.debug("a client of Kafka was dropped while it was busy")
+    log.debug("a Kafka client was dropped while it was busy")
     if isinstance(client, AIOKafkaProducer):
         client._closed, connection, left = True, client.client, {client._sender.sender_task}
     else:
@@ -374,19 +374,19 @@ async def _stopped(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     ending = {stopping, *(task for task in left if task is not None)}
     for task in ending:
         task.cancel()
-    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes a turn of the loop, where that has its turns
-    await end({closing, *ending}, STOP_S)
+    await asyncio.wait({closing}, timeout=10 * STOP_S)  # takes one iteration of the event loop
+    await cancel_tasks({closing, *ending}, STOP_S)
 
 
 async def _stop(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
-    if isinstance(client, AIOKafkaProducer):  # whose own `stop` flushes in a task that nobody can cancel
+    if isinstance(client, AIOKafkaProducer):  # its own `stop` flushes in a task that can't be cancelled
         await client._message_accumulator.close()
     await client.stop()
 
 
 def _raise_for(name: str, topic_errors: Sequence[Sequence[Any]]) -> None:
-    for answer in topic_errors:
-        code, text = answer[1], answer[2] if len(answer) > 2 else ""
+    for entry in topic_errors:
+        code, text = entry[1], entry[2] if len(entry) > 2 else ""
         if code and code != TopicAlreadyExistsError.errno:
             raise TransientError(f"topic {name} could not be created: error {code} {text}")
 

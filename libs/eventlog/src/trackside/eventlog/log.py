@@ -1,4 +1,4 @@
-"""The log as everything else sees it: append a batch to a partition, read partitions from positions."""
+"""The interface of the log: append a batch to a partition, read partitions from offsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Protocol
 from trackside.contracts.topics import Topic
 
 TopicPartition = tuple[str, int]
-Headers = Sequence[tuple[str, bytes | None]]
+RecordHeaders = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True)
 class Entry:
-    """A record as read: bytes at their place; `append_time_ms` is ms since 1970 by the log's clock."""
+    """A record as read, not decoded; `append_time_ms` is ms since 1970 by the log's clock."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class Entry:
     append_time_ms: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: RecordHeaders
 
 
 @dataclass(slots=True)
@@ -29,12 +29,12 @@ class Outgoing:
 
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: RecordHeaders
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch landed: the offset of its first record, and the log's time for it in ms."""
+    """The result of an append: the offset of the first record, and its append time in ms since 1970."""
 
     offset: int
     append_time_ms: int
@@ -44,7 +44,7 @@ class Reader(Protocol):
     """Reads assigned partitions in order, each from its own position; belongs to no group."""
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Gives the next records, in order within a partition; an empty list after `max_wait_s`.
+        """Returns the next records, in order within a partition; an empty list after `max_wait_s`.
 
         Raises OffsetGoneError if a position lies before the first record kept.
         """
@@ -60,33 +60,33 @@ class Reader(Protocol):
 
 
 class Log(Protocol):
-    """An append-only log of topics and partitions, Kafka or its twin in memory."""
+    """An append-only log of topics and partitions, in Kafka or in memory."""
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
-        """Appends a batch whole, or not at all, and waits until it is safe.
+        """Appends a batch atomically and waits for the acknowledgement.
 
-        Raises TransientError when the answer isn't known, TooLargeError when it is over the limit.
+        Raises TransientError when the outcome is unknown, TooLargeError when the batch is over the limit.
         """
         ...
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
-        """Appends one record; many callers at once share requests, so it suits streams of small records."""
+        """Appends one record; concurrent callers share requests, so it suits streams of small records."""
         ...
 
     def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> Reader:
         """Opens a reader at the offsets given.
 
-        `gather_s` is for who is in no hurry: records may wait for others for so long, which spares the
-        broker and the reader a round for each.
+        With `gather_s` the broker may hold records back for so many seconds to return more of them at once,
+        which saves requests.
         """
         ...
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Gives, per partition, the offset that the next record will get. Raises TransientError."""
+        """Returns, per partition, the offset that the next record will get. Raises TransientError."""
         ...
 
     async def beginnings(self, topic: str) -> dict[int, int]:
-        """Gives, per partition, the offset of the first record still kept. Raises TransientError."""
+        """Returns, per partition, the offset of the first record still kept. Raises TransientError."""
         ...
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
@@ -101,5 +101,5 @@ class Log(Protocol):
         ...
 
     async def close(self) -> None:
-        """Lets go of connections."""
+        """Closes the connections."""
         ...

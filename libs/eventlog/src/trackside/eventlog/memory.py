@@ -1,4 +1,4 @@
-"""The log in memory: the same promises as Kafka's, for tests and simulations."""
+"""The log in memory: the same guarantees as Kafka's, for tests and simulations."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from trackside.eventlog.preflight import check_partitions, check_settings
 
 
 class MemoryLog:
-    """Topics as lists of entries; `clock` gives append times in ms."""
+    """Topics as lists of entries; `clock` returns append times in ms since 1970."""
 
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self._topics: dict[str, Topic] = {}
@@ -20,7 +20,7 @@ class MemoryLog:
         self._clock = clock
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
-        """Appends a batch whole."""
+        """Appends a batch atomically."""
         entries = self._partition(topic, partition)
         limit = int(self._topics[topic].settings["max.message.bytes"])
         size = sum(len(record.key or b"") + len(record.value or b"") for record in batch)
@@ -45,12 +45,12 @@ class MemoryLog:
         return MemoryReader(self, dict(starts))
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Gives the next offset of each partition."""
+        """Returns the next offset of each partition."""
         count = self._known(topic).partitions
         return {partition: len(self._partition(topic, partition)) for partition in range(count)}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
-        """Gives the first offset of each partition, always 0."""
+        """Returns the first offset of each partition, always 0."""
         return dict.fromkeys(range(self._known(topic).partitions), 0)
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
@@ -69,7 +69,7 @@ class MemoryLog:
         """Does nothing: memory has no connections."""
 
     async def _next_append(self) -> None:
-        """Waits for an append, without a lock: one whose waiter is cancelled in time could stay taken."""
+        """Waits for an append, without a lock: it could stay locked when its waiter is cancelled."""
         appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(appended)
         try:
@@ -101,7 +101,7 @@ class MemoryReader:
         self._positions.update(starts)
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Gives the next records, or an empty list after `max_wait_s`."""
+        """Returns the next records, or an empty list after `max_wait_s`."""
         try:
             async with asyncio.timeout(max_wait_s):
                 while not (found := self._take(max_records)):

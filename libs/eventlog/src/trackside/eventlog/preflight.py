@@ -1,4 +1,4 @@
-"""What a topic must be like before a service may start: pure, the same for every form of the log."""
+"""Checks of topics before a service starts; the same for Kafka and the log in memory."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def check_partitions(topic: Topic, found: int | None) -> None:
 
 
 def check_settings(topic: Topic, found: Mapping[str, str | None]) -> None:
-    """Compares the settings that promises rest on; raises PreflightError."""
+    """Compares the settings that our guarantees rest on; raises PreflightError."""
     for name, wanted in topic.settings.items():
         if found.get(name) != wanted:
             raise PreflightError(

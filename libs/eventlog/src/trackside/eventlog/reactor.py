@@ -1,8 +1,8 @@
-"""The one loop of every service that decides: fold, decide, append, fold what came back, act.
+"""The loop of every service that decides: fold, decide, append, fold what was appended, act.
 
 A service never acts on what it decided, only on what the log says was decided. The pure parts are the
-service's; this module owns order: one batch in flight per partition, nothing decided about a partition
-whose batch isn't folded yet, nothing decided at all before the log was folded to the end it had at start.
+service's; this module owns the order: one batch in flight per partition, no decision about a partition
+whose batch isn't folded yet, no decision at all before the log is folded to the end it had at start.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from trackside.telemetry.metrics import counter, histogram
 log = structlog.get_logger("trackside.eventlog")
 
 IDLE_S = 1.0
-"""The longest wait of the loop when no timer is due: only lag and health are looked at then."""
+"""The longest wait of the loop, in s, when no timer is due; it then only updates lag and health."""
 STANDBY_SILENCE_S = 0.2
-"""How long the log must be silent before a standby decides, so that it doesn't double the log."""
+"""How long no record may arrive, in s, before a standby decides: else both would write the same decisions."""
 _ENTRY_OVERHEAD = 400
 
 
@@ -48,38 +48,38 @@ class Decision:
 
 @dataclass(slots=True)
 class Facts:
-    """What a decision may use besides the state: the time, and where something is on its way into the log."""
+    """What a decision may use besides the state: the time, and which partitions have appends in flight."""
 
     now_ms: int
     busy: Callable[[str, str], bool]
-    """Says whether the partition of (topic, stream) has something in flight: don't decide about it now."""
+    """Returns whether the partition of (topic, stream) has an append in flight: don't decide about it now."""
 
 
 class Decider(Protocol):
     """A service as the reactor drives it. None of these may block or await."""
 
     def fold(self, record: Record) -> None:
-        """Folds a record of a topic of ours into the state."""
+        """Folds a record of one of our own topics into the state."""
         ...
 
     def arrive(self, entry: Entry) -> None:
-        """Takes an entry of a topic that anyone writes to, undecoded."""
+        """Receives an undecoded entry of a topic that others write to."""
         ...
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
-        """Gives what the state lacks. Called again after anything changed."""
+        """Returns the decisions that the state needs. Called again after any change."""
         ...
 
     def reconsider(self, stream: str) -> None:
-        """Looks at a stream again: what was decided about it may not have reached the log."""
+        """Marks a stream to be decided about again: its last decision may not have reached the log."""
         ...
 
     def act(self, facts: Facts) -> None:
-        """Starts what the state says is due; must be harmless when repeated."""
+        """Starts the actions that are due; must be idempotent."""
         ...
 
     def next_due_ms(self) -> int | None:
-        """Gives the next moment, ms since 1970, at which something is due without any record."""
+        """Returns the next time, in ms since 1970, at which something is due without a record."""
         ...
 
 
@@ -89,32 +89,32 @@ class _PartitionWriter:
 
     waiting: deque[Decision] = field(default_factory=deque)
     sent: list[Decision] = field(default_factory=list)
-    flying: bool = False
+    in_flight: bool = False
     fold_to: int = 0
 
 
 @dataclass(slots=True)
-class _Landed:
-    place: TopicPartition
+class _Acknowledged:
+    topic_partition: TopicPartition
     appended: Appended
     records: list[Outgoing]
     messages: list[Message]
 
 
 @dataclass(slots=True)
-class _Unknown:
-    """An append whose fate is unknown: everything up to `end` must be folded before deciding again."""
+class _UnknownOutcome:
+    """An append with an unknown outcome: fold everything up to `end` before deciding again."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     end: int
 
 
 class Reactor:
     """Drives one decider over the log.
 
-    `starts` are the positions to read from, for topics of ours; `raw` those of topics that anyone writes.
-    `partitions` holds the number of partitions of each topic that is written to. `decoded` reads an entry of
-    ours. An error of any background task of the service ends the loop. `ready` is set once it decides.
+    `starts` are the positions to read our own topics from; `raw` those of topics that others write to.
+    `partitions` holds the number of partitions of each topic that is written to. `decoded` decodes an entry
+    of our topics. An error of a background task of the service ends the loop. `ready` is set once it decides.
     """
 
     def __init__(
@@ -133,33 +133,33 @@ class Reactor:
         self._writer = service.writer
         self._decider = decider
         self._positions = {**starts, **raw}
-        self._raw = frozenset(place[0] for place in raw)
+        self._raw = frozenset(topic_partition[0] for topic_partition in raw)
         self._partitions = partitions
         self._health = service.health
         self._standby = standby
         self.ready = asyncio.Event()
-        self._goals: dict[TopicPartition, int] | None = None
+        self._catch_up_ends: dict[TopicPartition, int] | None = None
         self._partition_writers: dict[TopicPartition, _PartitionWriter] = {}
-        self._inbox: Inbox[list[Entry] | _Landed | _Unknown | None] = Inbox(8)
+        self._inbox: Inbox[list[Entry] | _Acknowledged | _UnknownOutcome | None] = Inbox(8)
         self._stop = service.stop
         self._background = service.background
         self._background.alarm = self.wake
         self._last_record_s = monotonic_s()
-        self._time = clock.Moment(now_ms(), self._last_record_s)
+        self._time = clock.ClockReading(now_ms(), self._last_record_s)
 
     def wake(self) -> None:
-        """Makes the loop turn once more: something outside the log is ready to be decided upon."""
+        """Makes the loop run once more: something outside the log is ready for a decision."""
         if not self._inbox:
             self._inbox.add(None)
 
     async def run(self) -> None:
-        """Runs until the service is told to stop; raises what makes it impossible to go on."""
+        """Runs until the service is told to stop; raises the error that makes it impossible to continue."""
         reader = self._log.reader(self._positions)
         self._background.spawn(self._pump(reader))
         self._background.spawn(self._when_stopped())
         started = monotonic_s()
         try:
-            self._goals = await self._ends()
+            self._catch_up_ends = await self._ends()
             self.wake()
             while not self._stop.is_set():
                 await self._turn()
@@ -182,13 +182,13 @@ class Reactor:
             for decision in list(self._decider.decide(facts)):
                 partition = partition_of(decision.stream, self._partitions[decision.topic])
                 self._partition_writer((decision.topic, partition)).waiting.append(decision)
-            for place, partition_writer in self._partition_writers.items():
-                if partition_writer.waiting:
-                    self._send(place, partition_writer)
+            for topic_partition, writer in self._partition_writers.items():
+                if writer.waiting:
+                    self._send(topic_partition, writer)
         self._decider.act(facts)
 
     async def _take_in(self) -> bool:
-        """Waits for something to happen, then takes in all that has; says whether it is anything new."""
+        """Waits for an item of the inbox, then handles all of them; returns whether any of them is new."""
         items = await self._inbox.take(self._wait_s())
         news = not items
         for item in items:
@@ -199,32 +199,32 @@ class Reactor:
         due = self._decider.next_due_ms()
         limit = STANDBY_SILENCE_S if self._standby else IDLE_S
         wait = limit if due is None else min(limit, max(0.001, (due - self._time_ms()) / 1000))
-        if self._standby:  # what is due stays due while it may not decide
+        if self._standby:  # timers stay due while it may not decide
             wait = max(wait, STANDBY_SILENCE_S - (monotonic_s() - self._last_record_s))
         return wait
 
-    def _handle(self, item: list[Entry] | _Landed | _Unknown | None) -> bool:
+    def _handle(self, item: list[Entry] | _Acknowledged | _UnknownOutcome | None) -> bool:
         if isinstance(item, list):
             return self._fold_entries(item)
-        if isinstance(item, _Landed):
+        if isinstance(item, _Acknowledged):
             self._fold_own(item)
-        elif isinstance(item, _Unknown):
-            partition_writer = self._partition_writer(item.place)
-            partition_writer.flying = False
-            partition_writer.fold_to = item.end
-            for decision in partition_writer.sent:
+        elif isinstance(item, _UnknownOutcome):
+            writer = self._partition_writer(item.topic_partition)
+            writer.in_flight = False
+            writer.fold_to = item.end
+            for decision in writer.sent:
                 self._decider.reconsider(decision.stream)
         return True
 
     def _fold_entries(self, entries: list[Entry]) -> bool:
-        """Folds what was not folded yet; False if all was: own batches, once more on their way back."""
+        """Folds entries not folded yet; returns False if there are none: own batches are read back, too."""
         folded: dict[str, int] = {}
         latest_ms = 0
         for entry in entries:
-            place = (entry.topic, entry.partition)
-            if entry.offset < self._positions[place]:
+            topic_partition = (entry.topic, entry.partition)
+            if entry.offset < self._positions[topic_partition]:
                 continue
-            self._positions[place] = entry.offset + 1
+            self._positions[topic_partition] = entry.offset + 1
             folded[entry.topic] = folded.get(entry.topic, 0) + 1
             if entry.topic in self._raw:
                 self._decider.arrive(entry)
@@ -241,65 +241,61 @@ class Reactor:
             self._health.set_lag(last.topic, max(0.0, (now_ms() - last.append_time_ms) / 1000))
         return bool(folded)
 
-    def _fold_own(self, landed: _Landed) -> None:
-        """Folds an acknowledged batch at once, if nobody else's records lie before it."""
-        partition_writer = self._partition_writer(landed.place)
-        partition_writer.flying = False
-        first = landed.appended.offset
-        partition_writer.fold_to = first + len(landed.records)
-        if self._positions[landed.place] != first:
+    def _fold_own(self, acknowledged: _Acknowledged) -> None:
+        """Folds an acknowledged batch at once, unless records of others precede it."""
+        writer = self._partition_writer(acknowledged.topic_partition)
+        writer.in_flight = False
+        first = acknowledged.appended.offset
+        writer.fold_to = first + len(acknowledged.records)
+        if self._positions[acknowledged.topic_partition] != first:
             return
-        topic, partition = landed.place
-        self._positions[landed.place] = partition_writer.fold_to
-        self._time = clock.not_before(self._time, landed.appended.append_time_ms)
-        for at, (record, message) in enumerate(zip(landed.records, landed.messages, strict=True)):
+        topic, partition = acknowledged.topic_partition
+        self._positions[acknowledged.topic_partition] = writer.fold_to
+        self._time = clock.not_before(self._time, acknowledged.appended.append_time_ms)
+        for at, (record, message) in enumerate(zip(acknowledged.records, acknowledged.messages, strict=True)):
             envelope = Envelope({name: octets or b"" for name, octets in record.headers})
-            time = landed.appended.append_time_ms
+            time = acknowledged.appended.append_time_ms
             self._decider.fold(Record(topic, partition, first + at, time, envelope, message))
 
     def _time_ms(self) -> int:
-        """Gives the wall clock, where it neither was put back nor is behind the log's: timers go on.
+        """Returns the wall clock in ms, corrected if it was set back or is behind the log's.
 
-        What is due is due by append times. A host whose clock is half an hour late would wait that long.
+        Timers are due by append times. A host whose clock is half an hour late would wait that long.
         """
-        self._time = clock.forward(self._time)
+        self._time = clock.read_forward(self._time)
         return int(self._time.now_ms)
 
     def _busy(self, topic: str, stream: str) -> bool:
-        place = (topic, partition_of(stream, self._partitions[topic]))
-        partition_writer = self._partition_writers.get(place)
-        return partition_writer is not None and self._is_busy(place, partition_writer)
+        topic_partition = (topic, partition_of(stream, self._partitions[topic]))
+        writer = self._partition_writers.get(topic_partition)
+        return writer is not None and self._is_busy(topic_partition, writer)
 
-    def _is_busy(self, place: TopicPartition, partition_writer: _PartitionWriter) -> bool:
-        return (
-            partition_writer.flying
-            or bool(partition_writer.waiting)
-            or self._positions[place] < partition_writer.fold_to
-        )
+    def _is_busy(self, topic_partition: TopicPartition, writer: _PartitionWriter) -> bool:
+        return writer.in_flight or bool(writer.waiting) or self._positions[topic_partition] < writer.fold_to
 
-    def _partition_writer(self, place: TopicPartition) -> _PartitionWriter:
-        return self._partition_writers.setdefault(place, _PartitionWriter())
+    def _partition_writer(self, topic_partition: TopicPartition) -> _PartitionWriter:
+        return self._partition_writers.setdefault(topic_partition, _PartitionWriter())
 
-    def _send(self, place: TopicPartition, partition_writer: _PartitionWriter) -> None:
-        """Sends as many whole decisions as fit one batch, if nothing of the partition is in flight."""
-        if partition_writer.flying or self._positions[place] < partition_writer.fold_to:
+    def _send(self, topic_partition: TopicPartition, writer: _PartitionWriter) -> None:
+        """Sends as many whole decisions as fit one batch, unless the partition has a batch in flight."""
+        if writer.in_flight or self._positions[topic_partition] < writer.fold_to:
             return
         records: list[Outgoing] = []
         messages: list[Message] = []
-        partition_writer.sent = []
+        writer.sent = []
         size = 0
-        while partition_writer.waiting:
-            made = self._records(partition_writer.waiting[0])
+        while writer.waiting:
+            made = self._records(writer.waiting[0])
             weight = sum(len(record.value or b"") + _ENTRY_OVERHEAD for record in made)
             if records and size + weight > MAX_BATCH_BYTES:
                 break
-            decision = partition_writer.waiting.popleft()
+            decision = writer.waiting.popleft()
             records += made
             messages += decision.proposal.events
-            partition_writer.sent.append(decision)
+            writer.sent.append(decision)
             size += weight
-        partition_writer.flying = True
-        self._background.spawn(self._append(place, records, messages))
+        writer.in_flight = True
+        self._background.spawn(self._append(topic_partition, records, messages))
 
     def _records(self, decision: Decision) -> list[Outgoing]:
         stream, proposal = decision.stream, decision.proposal
@@ -307,59 +303,67 @@ class Reactor:
         with context.start(proposal.span, proposal.traceparent or None, {"stream": stream}) as traceparent:
             return self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
 
-    async def _append(self, place: TopicPartition, records: list[Outgoing], messages: list[Message]) -> None:
-        topic, partition = place
+    async def _append(
+        self, topic_partition: TopicPartition, records: list[Outgoing], messages: list[Message]
+    ) -> None:
+        topic, partition = topic_partition
         began = monotonic_s()
         try:
             appended = await self._log.append(topic, partition, records)
         except TransientError as error:
             counter("trackside.eventlog.append_retries.batches").labels(topic).inc()
-            await self._inbox.put(_Unknown(place, await self._end_of(place, str(error))))
+            await self._inbox.put(
+                _UnknownOutcome(topic_partition, await self._end_of(topic_partition, str(error)))
+            )
             return
         histogram("trackside.eventlog.append.seconds").labels(topic).observe(monotonic_s() - began)
         counter("trackside.eventlog.appended.batches").labels(topic).inc()
         counter("trackside.eventlog.appended.events").labels(topic).inc(len(records))
-        await self._inbox.put(_Landed(place, appended, records, messages))
+        await self._inbox.put(_Acknowledged(topic_partition, appended, records, messages))
 
-    async def _end_of(self, place: TopicPartition, reason: str) -> int:
-        """Asks until the broker answers where the partition ends; health says why we wait."""
-        topic, partition = place
-        log.warning("append has an unknown fate", topic=topic, partition=partition, reason=reason)
-        ends = await retry_until_reachable(partial(self._log.ends, topic), self._silent)
+    async def _end_of(self, topic_partition: TopicPartition, reason: str) -> int:
+        """Requests the end of the partition until the broker responds; health shows why it waits."""
+        topic, partition = topic_partition
+        log.warning("append has an unknown outcome", topic=topic, partition=partition, reason=reason)
+        ends = await retry_until_reachable(partial(self._log.ends, topic), self._on_failure)
         self._health.waiting(None)
         return ends[partition]
 
     async def _ends(self) -> dict[TopicPartition, int]:
-        """Gives where our own topics end now; what others write needn't be read before deciding."""
-        goals: dict[TopicPartition, int] = {}
+        """Returns the current ends of our own topics; topics of others needn't be read before deciding."""
+        ends_at_start: dict[TopicPartition, int] = {}
         for topic in dict.fromkeys(topic for topic, _ in self._positions if topic not in self._raw):
-            ends = await retry_until_reachable(partial(self._log.ends, topic), self._silent)
-            goals.update({(topic, partition): end for partition, end in ends.items()})
+            ends = await retry_until_reachable(partial(self._log.ends, topic), self._on_failure)
+            ends_at_start.update({(topic, partition): end for partition, end in ends.items()})
         self._health.waiting(None)
-        return goals
+        return ends_at_start
 
-    def _silent(self, reason: str) -> None:
+    def _on_failure(self, reason: str) -> None:
         self._health.waiting(f"waiting for the log: {reason}")
 
     def _caught_up(self) -> bool:
-        if not self._goals:
-            return self._goals is not None
-        reached = [place for place, goal in self._goals.items() if self._positions.get(place, goal) >= goal]
-        for place in reached:
-            del self._goals[place]
-        return not self._goals
+        if not self._catch_up_ends:
+            return self._catch_up_ends is not None
+        reached = [
+            topic_partition
+            for topic_partition, goal in self._catch_up_ends.items()
+            if self._positions.get(topic_partition, goal) >= goal
+        ]
+        for topic_partition in reached:
+            del self._catch_up_ends[topic_partition]
+        return not self._catch_up_ends
 
     async def _pump(self, reader: Reader) -> None:
-        """Brings what is read to the loop."""
+        """Passes the entries that are read to the loop."""
         while True:
             entries = await reader.read(IDLE_S)
             if entries:
                 await self._inbox.put(entries)
             else:
-                self._nothing_new()
+                self._reset_lag()
 
-    def _nothing_new(self) -> None:
-        for topic in {place[0] for place in self._positions}:
+    def _reset_lag(self) -> None:
+        for topic in {topic_partition[0] for topic_partition in self._positions}:
             self._health.set_lag(topic, 0.0)
 
     async def _when_stopped(self) -> None:

@@ -1,4 +1,4 @@
-"""Recovery: folded state to start from, so that only the log behind it has to be read."""
+"""Recovery: folded state to start from, so that only the log after it is read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,18 +27,19 @@ class Recovered:
 
 
 class SnapshotStore(Protocol):
-    """Where snapshots of streams are kept."""
+    """Where snapshots of streams are stored."""
 
     async def load(self) -> Recovered | None:
-        """Gives the newest snapshots; None: read the log from its start, there are none to trust."""
+        """Returns the newest snapshots; None if there are none to use: the log is read from its start."""
         ...
 
 
 async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Streams, dict[TopicPartition, int]]:
-    """Gives the streams to begin with and where to go on reading events.
+    """Returns the initial streams and the positions to read events from.
 
-    Without a usable snapshot that is nothing, and the log's beginning. A snapshot from behind the log's end
-    belongs to another log and isn't used. Raises PreflightError if the log no longer begins at 0.
+    Without a usable snapshot these are no streams, and the beginning of the log. A snapshot of an offset
+    beyond the end of the log belongs to another log and isn't used. Raises PreflightError if the log no
+    longer begins at 0.
     """
     starts = await from_start(log, events)
     recovered = await store.load()

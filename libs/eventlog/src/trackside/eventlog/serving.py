@@ -1,4 +1,4 @@
-"""How every service process begins and ends: telemetry, health, signals, exit code."""
+"""How every service process starts and ends: telemetry, health, signals, exit code."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ RETRY_S = 0.2
 
 
 def run_service(role: str, settings: StackSettings, run: Callable[[ServiceContext], Awaitable[None]]) -> None:
-    """Runs a service until SIGTERM or SIGINT; exits with 1, saying why, if it can't go on."""
+    """Runs a service until SIGTERM or SIGINT; logs the reason and exits with 1 if it can't continue."""
     telemetry = configure(role, instance=settings.instance)
     try:
         asyncio.run(_run(role, settings, run))
@@ -58,10 +58,10 @@ async def _run(role: str, settings: StackSettings, run: Callable[[ServiceContext
             await background.close()
 
 
-async def until_fit(service: ServiceContext, topics: list[Topic]) -> bool:
-    """Waits for the broker, then checks the topics; False if the service is to stop before that.
+async def wait_for_topics(service: ServiceContext, topics: list[Topic]) -> bool:
+    """Waits for the broker, then checks the topics; returns False if told to stop before that.
 
-    Raises PreflightError when a topic is missing or forgets too early.
+    Raises PreflightError when a topic is missing or its retention is too short.
     """
     while not service.stop.is_set():
         try:
@@ -78,15 +78,17 @@ async def until_fit(service: ServiceContext, topics: list[Topic]) -> bool:
 
 
 async def from_start(log: Log, topic: Topic) -> dict[TopicPartition, int]:
-    """Gives the position of the first record of each partition; raises PreflightError if some are gone."""
+    """Returns the position of the first record of each partition; raises PreflightError if some are gone."""
     beginnings = await retry_with_timeout(partial(log.beginnings, topic.name), topic.name)
     for partition, offset in beginnings.items():
         if offset and topic.retention_ms < 0:
-            raise PreflightError(f"{topic.name}-{partition} starts at {offset}, need 0: the log was cut")
+            raise PreflightError(
+                f"{topic.name}-{partition} starts at {offset}, need 0: the log was truncated"
+            )
     return {(topic.name, partition): offset for partition, offset in beginnings.items()}
 
 
 async def from_end(log: Log, topic: Topic) -> dict[TopicPartition, int]:
-    """Gives the position behind the last record of each partition."""
+    """Returns the position after the last record of each partition."""
     ends = await retry_with_timeout(partial(log.ends, topic.name), topic.name)
     return {(topic.name, partition): offset for partition, offset in ends.items()}

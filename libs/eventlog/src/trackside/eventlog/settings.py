@@ -41,7 +41,7 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 def read_settings(kind: type[Settings]) -> Settings:
-    """Reads settings from the environment; says which variable is wrong and exits with 2 if one is."""
+    """Reads settings from the environment; if one is invalid, names its variable and exits with 2."""
     try:
         return kind()
     except ValidationError as error:

@@ -13,7 +13,7 @@ async def project(owner: str, service: ServiceContext) -> None:
 
     logged = ""
 
-    def waiting(reason: str | None) -> None:
+    def on_waiting(reason: str | None) -> None:
         nonlocal logged
         if reason is not None and not logged:
             log.warning("read models wait", owner=owner, reason=reason)
@@ -27,5 +27,5 @@ async def project(owner: str, service: ServiceContext) -> None:
         service.topics,
         service.settings.postgres_dsn,
         stop=service.stop,
-        waiting=waiting,
+        on_waiting=on_waiting,
     )

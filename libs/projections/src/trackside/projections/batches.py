@@ -15,16 +15,16 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.batch import OVER, Batch
 from trackside.domain.stream import Stream
 from trackside.domain.task_events import TaskEvent
-from trackside.projections.cells import json_text, moment, plain
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.cells import json_text, time_or_null, without_nul
+from trackside.projections.projection import RowKey, RowValues, Table
 
 _OF_BATCH = (BatchStarted, BatchStopRequested, BatchEnded)
 WAITING, SKIPPED = "WAITING", "SKIPPED"
-"""The states of a group that has not begun: its batch may come to it, or never will."""
+"""The states of a group that has not begun: its batch may still begin it, or never will."""
 
 
-class Batches:
-    """One row a batch; how far it is, is in the rows of its groups: this one changes with them only."""
+class BatchRows:
+    """One row per batch; its progress is in the rows of its groups."""
 
     table = Table(
         "batches",
@@ -44,35 +44,35 @@ class Batches:
         key_width=1,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the batch of an event about it; an event about a task leaves it as it is."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the batch of an event about it; events of tasks don't change its row."""
         return ((stream.stream_id,),) if isinstance(event, _OF_BATCH) else ()
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives the stream's batch, if it has one."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the stream's batch, if it has one."""
         return () if stream.batch is None else ((stream.stream_id,),)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of the batch."""
         batch = stream.batch
         assert batch is not None
         return (
             *key,
-            plain(batch.spec.name),
+            without_nul(batch.spec.name),
             batch.status.value,
             len(batch.spec.groups),
             sum(len(group.tasks) for group in batch.spec.groups),
             batch.spec.concurrency,
             batch.spec.queue,
             batch.started_ms,
-            moment(batch.ended_ms),
-            plain(batch.stop_reason),
+            time_or_null(batch.ended_ms),
+            without_nul(batch.stop_reason),
             json_text(batch.spec),
         )
 
 
-class Groups:
-    """One row a group of a batch, numbered from 1, with its tasks counted by the way they ended."""
+class GroupRows:
+    """One row per group of a batch, numbered from 1, with its tasks counted by how they ended."""
 
     table = Table(
         "groups",
@@ -91,8 +91,8 @@ class Groups:
         key_width=2,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the group of a task, a group that ended with the next one, or all of a batch."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the group of a task, a group that ended and the next one, or all groups of a batch."""
         batch = stream.batch
         if batch is None:
             return ()
@@ -106,12 +106,12 @@ class Groups:
             return ((stream.stream_id, number) for number in range(event.group + 1, last + 1))
         return ()
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives all groups of the stream's batch."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all groups of the stream's batch."""
         groups = () if stream.batch is None else stream.batch.spec.groups
         return ((stream.stream_id, number) for number in range(1, len(groups) + 1))
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a group."""
         batch, at = stream.batch, key[1] - 1
         assert batch is not None
@@ -120,9 +120,9 @@ class Groups:
         ends = batch.ended[at] if at < batch.group else batch.ends if now else {}
         return (
             *key,
-            plain(group_name(group, at)),
+            without_nul(group_name(group, at)),
             _status(batch, at),
-            plain(group.device) or None,
+            without_nul(group.device) or None,
             len(group.tasks),
             len(group.tasks) if at < batch.group else batch.submitted if now else 0,
             len(batch.open) if now else 0,

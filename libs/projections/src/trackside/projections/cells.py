@@ -1,4 +1,4 @@
-"""Turns values of the log into values that Postgres can hold, whatever the log holds."""
+"""Converts values of the log into values that Postgres can store."""
 
 import json
 from collections.abc import Sequence
@@ -6,55 +6,55 @@ from typing import Any
 
 from pydantic_core import to_json
 
-WHOLE_LIMIT = 2**63 - 1
-"""The largest whole number of a bigint."""
+BIGINT_MAX = 2**63 - 1
+"""The largest value of a bigint."""
 
 
-def moment(ms: int) -> int | None:
-    """Gives a time in ms since 1970, or nothing for the 0 that means not yet."""
+def time_or_null(ms: int) -> int | None:
+    """Returns a time in ms since 1970, or None for 0, which means not yet."""
     return ms or None
 
 
-def measured(value: int) -> int | None:
-    """Gives a measured duration in ms, or nothing for the -1 that means not measured."""
-    return None if value < 0 else whole(value)
+def duration_or_null(value: int) -> int | None:
+    """Returns a duration in ms, or None for -1, which means not measured."""
+    return None if value < 0 else bigint(value)
 
 
-def whole(value: int) -> int:
-    """Gives a whole number within the range of a bigint."""
-    return max(-WHOLE_LIMIT, min(value, WHOLE_LIMIT))
+def bigint(value: int) -> int:
+    """Returns a whole number clamped to the range of a bigint."""
+    return max(-BIGINT_MAX, min(value, BIGINT_MAX))
 
 
-def wholes(values: Sequence[int]) -> Sequence[int]:
-    """Gives whole numbers within the range of a bigint; the same list if they are."""
-    if not values or (max(values) <= WHOLE_LIMIT and min(values) >= -WHOLE_LIMIT):
+def bigints(values: Sequence[int]) -> Sequence[int]:
+    """Returns whole numbers clamped to the range of a bigint; the same list if none had to be."""
+    if not values or (max(values) <= BIGINT_MAX and min(values) >= -BIGINT_MAX):
         return values
-    return [whole(value) for value in values]
+    return [bigint(value) for value in values]
 
 
-def plain(text: str) -> str:
-    """Gives a text without the NUL characters that Postgres can't hold."""
+def without_nul(text: str) -> str:
+    """Returns a text with NUL, which Postgres can't store, replaced by U+FFFD."""
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
 
 
 def json_text(value: Any) -> str | None:
     """Writes a value or a model as JSON for a jsonb column; None stays SQL's null.
 
-    What jsonb can't hold is replaced: NUL in a text by U+FFFD, a number that isn't finite by null.
+    Values that jsonb can't store are replaced: NUL in a text by U+FFFD, a number that isn't finite by null.
     """
     if value is None:
         return None
     text = to_json(value, inf_nan_mode="null").decode()
     if "\\u0000" not in text:
         return text
-    return to_json(_holdable(json.loads(text))).decode()
+    return to_json(_storable(json.loads(text))).decode()
 
 
-def _holdable(value: Any) -> Any:
+def _storable(value: Any) -> Any:
     if isinstance(value, str):
-        return plain(value)
+        return without_nul(value)
     if isinstance(value, dict):
-        return {plain(name): _holdable(inner) for name, inner in value.items()}
+        return {without_nul(name): _storable(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_holdable(inner) for inner in value]
+        return [_storable(inner) for inner in value]
     return value

@@ -1,33 +1,33 @@
-"""Rows of streams and of the commands that they received."""
+"""Rows of streams and of the commands they received."""
 
 from collections.abc import Iterable
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Event, Record
 from trackside.domain.stream import Stream
-from trackside.projections.cells import plain
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.cells import without_nul
+from trackside.projections.projection import RowKey, RowValues, Table
 
 
 class StreamRows:
-    """One row a stream: where in the log it is."""
+    """One row per stream: its partition and offsets in the log."""
 
     table = Table(
         "streams",
         ("stream_id", "partition", "rules", "first_offset", "last_offset", "closed"),
         key_width=1,
-        outlives=True,
+        changes_after_close=True,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the stream, whatever happened in it."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the stream: every event changes its row."""
         return ((stream.stream_id,),)
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives the stream."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the stream."""
         return ((stream.stream_id,),)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of the stream."""
         return (
             *key,
@@ -40,7 +40,7 @@ class StreamRows:
 
 
 class CommandRows:
-    """One row a command of a stream, for ever: the state forgets commands, and their times."""
+    """One row per command of a stream, never removed: the state drops commands and their times."""
 
     table = Table(
         "commands",
@@ -59,11 +59,11 @@ class CommandRows:
             "answered_ms",
         ),
         key_width=2,
-        kept=frozenset({"publisher", "received_ms", "answered_ms"}),
+        keeps_first=frozenset({"publisher", "received_ms", "answered_ms"}),
     )
 
-    def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
-        """Gives the row of the command that was received or answered."""
+    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
+        """Returns the row of the command that was received or answered."""
         event = record.message
         if not isinstance(event, CommandReceived | CommandAccepted | CommandRefused):
             return ()
@@ -74,13 +74,13 @@ class CommandRows:
         row = (
             stream.stream_id,
             event.command_id,
-            plain(command.command_type),
+            without_nul(command.command_type),
             status,
             problem and problem.code,
-            problem and plain(problem.path),
-            problem and plain(problem.message),
+            problem and without_nul(problem.path),
+            problem and without_nul(problem.message),
             len(command.publications),
-            plain(event.publisher) if isinstance(event, CommandReceived) else None,
+            without_nul(event.publisher) if isinstance(event, CommandReceived) else None,
             command.offset,
             record.append_time_ms if received else None,
             None if received else record.append_time_ms,

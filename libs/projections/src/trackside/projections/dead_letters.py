@@ -1,9 +1,9 @@
-"""Rows of records that could not be decoded, keyed by their own place in the dead letters."""
+"""Rows of records that could not be decoded, keyed by their offset in the dead-letters topic."""
 
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.message import Record
-from trackside.projections.cells import plain
-from trackside.projections.projection import Row, Table
+from trackside.projections.cells import without_nul
+from trackside.projections.projection import RowValues, Table
 
 DEAD_LETTERS = Table(
     "dead_letters",
@@ -25,20 +25,20 @@ DEAD_LETTERS = Table(
 )
 
 
-def letter_row(record: Record) -> Row | None:
-    """Gives the row of a dead letter; nothing for a record that is none."""
+def letter_row(record: Record) -> RowValues | None:
+    """Returns the row of a dead letter; None for any other record."""
     event = record.message
     if not isinstance(event, RecordDeadLettered):
         return None
     return (
         record.partition,
         record.offset,
-        plain(event.source.topic),
+        without_nul(event.source.topic),
         event.source.partition,
         event.source.offset,
-        plain(event.code),
-        plain(event.message),
-        plain(event.reader),
+        without_nul(event.code),
+        without_nul(event.message),
+        without_nul(event.reader),
         event.sha256,
         event.head_base64,
         record.append_time_ms,

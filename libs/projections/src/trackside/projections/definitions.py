@@ -1,9 +1,9 @@
-"""Tables whose rows come from the log alone: made anew, and filled again, where another release defined them.
+"""Tables whose rows come from the log alone: recreated and refilled when a release changes their definition.
 
 The definitions are `definitions/<owner>.sql`. All that is written into these tables can be folded from offset
-0, so a change needs no migration: tables are dropped with their positions, and the owner's runner, which then
-finds that it has written nothing, folds the log from its start. Tables with rows of topics that may forget
-are not among them: numbered migrations make and change these.
+0, so a change needs no migration: tables are dropped with their positions, and the owner's runner then folds
+the log from its start. Tables with rows of topics with limited retention are different: numbered migrations
+create and change these.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES
 from trackside.telemetry.logs import logger
 
 GENERATIONS: Mapping[str, int] = {DISPATCHER: 1, SCHEDULER: 1}
-"""To be raised with an owner's definitions, with the fold, and when a row is computed otherwise."""
+"""Raise one when its owner's definitions, the fold, or how a row is computed change."""
 READER_WAIT_S, READER_PAUSE_S = 0.1, 0.02
 log = logger("trackside.projections")
 
 
 class NewerSchemaError(Exception):
-    """The read models were made by a newer release."""
+    """The read models were created by a newer release."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What makes an owner's tables: statements, and what tells those of two releases apart."""
+    """The definition of an owner's tables: the statements, and what distinguishes two releases."""
 
     owner: str
     generation: int
@@ -39,13 +39,13 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """Gives a digest of what rows depend on, as far as a release says it: SQL, generation and fold."""
+        """Returns a digest of what the rows depend on: SQL, generation and fold."""
         text = f"{self.generation}.{RULES}.{FOLD_VERSION}\n{self.statements}"
         return sha256(text.encode()).hexdigest()
 
 
 def definitions() -> list[Definition]:
-    """Gives the definitions of this release, by owner."""
+    """Returns the definitions of this release, by owner."""
     found = []
     for name, generation in GENERATIONS.items():
         owner = OWNERS[name]
@@ -56,10 +56,10 @@ def definitions() -> list[Definition]:
 
 
 async def define(connection: Connection, schema: str) -> bool:
-    """Makes the tables that are missing or were defined otherwise; says whether there were any.
+    """Creates the tables that are missing or have another definition; returns whether there were any.
 
-    To be called in a transaction that sees the schema first, by one service at a time. Raises
-    NewerSchemaError, and changes nothing, if a later release has made one of them.
+    To be called in a transaction with the schema as its search path, by one service at a time. Raises
+    NewerSchemaError, and changes nothing, if a later release has created one of them.
     """
     known = {row["owner"]: row for row in await connection.fetch(sql("queries", "definitions"))}
     for wanted in definitions():
@@ -76,24 +76,24 @@ async def define(connection: Connection, schema: str) -> bool:
     ]
     if not changed:
         return False
-    doomed = {name for wanted in changed for name in (*wanted.tables, *_tables_before(known, wanted))}
+    replaced = {name for wanted in changed for name in (*wanted.tables, *_former_tables(known, wanted))}
     # Writers take their positions first, then tables; in another order each could wait for the other.
     await connection.execute("LOCK TABLE positions IN EXCLUSIVE MODE")
-    await _hold_readers(connection, sorted(doomed))
-    await connection.execute(f"DROP TABLE IF EXISTS {', '.join(sorted(doomed))} CASCADE")
+    await _lock_views(connection, sorted(replaced))
+    await connection.execute(f"DROP TABLE IF EXISTS {', '.join(sorted(replaced))} CASCADE")
     for wanted in changed:
-        await _make(connection, wanted)
+        await _create(connection, wanted)
     return True
 
 
-def _tables_before(known: Mapping[str, Any], wanted: Definition) -> list[str]:
+def _former_tables(known: Mapping[str, Any], wanted: Definition) -> list[str]:
     return known[wanted.owner]["tables"] if wanted.owner in known else []
 
 
-async def _hold_readers(connection: Connection, tables: list[str]) -> None:
-    """Takes all that dashboards read, or nothing: a reader that waits for a part of it is soon let go on.
+async def _lock_views(connection: Connection, tables: list[str]) -> None:
+    """Locks all views and tables that dashboards read, or none of them, so that readers wait only briefly.
 
-    So Postgres finds no ring of waiting, which it would cut at either end after a second.
+    Otherwise Postgres could detect a deadlock and cancel a reader.
     """
     names = [row[0] for row in await connection.fetch(sql("queries", "relations"), tables)]
     while names:
@@ -102,14 +102,14 @@ async def _hold_readers(connection: Connection, tables: list[str]) -> None:
         await asyncio.sleep(READER_PAUSE_S)
 
 
-async def _make(connection: Connection, wanted: Definition) -> None:
+async def _create(connection: Connection, wanted: Definition) -> None:
     forgotten = await connection.execute(sql("queries", "forget_positions"), wanted.owner)
     await connection.execute(wanted.statements)
     row = (wanted.owner, wanted.generation, wanted.digest, list(wanted.tables))
     await connection.execute(sql("queries", "put_definition"), *row)
     if forgotten != "DELETE 0":
         log.warning(
-            "another release defined these read models otherwise; making them anew from the log",
+            "the definition of these read models has changed; rebuilding them from the log",
             owner=wanted.owner,
             generation=wanted.generation,
         )

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event
 from trackside.domain.fleet import Fleet
-from trackside.projections.cells import moment, plain, whole
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.cells import bigint, time_or_null, without_nul
+from trackside.projections.projection import RowKey, RowValues, Table
 
 
-class Workers:
-    """One row a worker, in its newest incarnation."""
+class WorkerRows:
+    """One row per worker, in its newest incarnation."""
 
     table = Table(
         "workers",
@@ -29,33 +29,33 @@ class Workers:
         key_width=1,
     )
 
-    def touched(self, fleet: Fleet, event: Event) -> Iterable[Key]:
-        """Gives the worker of any event about it."""
+    def touched(self, fleet: Fleet, event: Event) -> Iterable[RowKey]:
+        """Returns the worker of any event about it."""
         return ((event.worker_id,),) if isinstance(event, WorkerJoined | WorkerLeft | WorkerLost) else ()
 
-    def keys(self, fleet: Fleet) -> Iterable[Key]:
-        """Gives all workers."""
+    def keys(self, fleet: Fleet) -> Iterable[RowKey]:
+        """Returns all workers."""
         return ((worker_id,) for worker_id in fleet.workers)
 
-    def row(self, fleet: Fleet, key: Key) -> Row:
+    def row(self, fleet: Fleet, key: RowKey) -> RowValues:
         """Computes the row of a worker."""
         worker = fleet.workers[key[0]]
         return (
-            plain(worker.worker_id),
-            plain(worker.incarnation),
-            plain(worker.host),
+            without_nul(worker.worker_id),
+            without_nul(worker.incarnation),
+            without_nul(worker.host),
             worker.gone or "here",
-            sorted(plain(name) for name in worker.task_types),
-            sorted(plain(name) for name in worker.queues),
-            whole(worker.memory_bytes),
-            whole(worker.max_tasks),
+            sorted(without_nul(name) for name in worker.task_types),
+            sorted(without_nul(name) for name in worker.queues),
+            bigint(worker.memory_bytes),
+            bigint(worker.max_tasks),
             worker.joined_ms,
-            moment(worker.gone_ms),
+            time_or_null(worker.gone_ms),
         )
 
 
-class Devices:
-    """One row a device of a worker; a join replaces all devices of its worker."""
+class DeviceRows:
+    """One row per device of a worker; a join replaces all devices of its worker."""
 
     table = Table(
         "devices",
@@ -64,27 +64,27 @@ class Devices:
         grouped=True,
     )
 
-    def touched(self, fleet: Fleet, event: Event) -> Iterable[Key]:
-        """Gives the devices of a worker that joined, or one of whose devices has failed."""
+    def touched(self, fleet: Fleet, event: Event) -> Iterable[RowKey]:
+        """Returns the devices of a worker that joined, or one of whose devices has failed."""
         return ((event.worker_id,),) if isinstance(event, WorkerJoined | DeviceUnhealthy) else ()
 
-    def keys(self, fleet: Fleet) -> Iterable[Key]:
-        """Gives the devices of all workers."""
+    def keys(self, fleet: Fleet) -> Iterable[RowKey]:
+        """Returns the devices of all workers."""
         for worker_id, worker in fleet.workers.items():
             for device_id in worker.devices:
                 yield (worker_id, device_id)
 
-    def row(self, fleet: Fleet, key: Key) -> Row:
+    def row(self, fleet: Fleet, key: RowKey) -> RowValues:
         """Computes the row of a device."""
         worker = fleet.workers[key[0]]
         device, failed = worker.devices[key[1]], worker.unhealthy.get(key[1])
         return (
-            plain(key[0]),
-            plain(key[1]),
+            without_nul(key[0]),
+            without_nul(key[1]),
             device.kind,
-            plain(device.name),
-            whole(device.memory_bytes),
-            None if device.index < 0 else whole(device.index),
-            plain(device.uuid) or None,
-            None if failed is None else plain(failed),
+            without_nul(device.name),
+            bigint(device.memory_bytes),
+            None if device.index < 0 else bigint(device.index),
+            without_nul(device.uuid) or None,
+            None if failed is None else without_nul(failed),
         )

@@ -7,8 +7,8 @@ from trackside.contracts.message import Record
 from trackside.contracts.tasks import MetricReported
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
-from trackside.projections.cells import plain, whole
-from trackside.projections.projection import Row, Table
+from trackside.projections.cells import bigint, without_nul
+from trackside.projections.projection import RowValues, Table
 
 Reason = Literal["foreign", "late", "orphan", "stale", "repeat"]
 
@@ -39,7 +39,7 @@ def ignored_reason(stream: Stream, record: Record) -> Reason | None:
     return "repeat" if is_current and task.state is TaskState.ACTIVE else "stale"
 
 
-class IgnoredReports:
+class IgnoredReportRows:
     """One row per report that had no effect, keyed by its partition and offset."""
 
     table = Table(
@@ -62,7 +62,7 @@ class IgnoredReports:
         insert_only=True,
     )
 
-    def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
+    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
         """Returns the row of a record that was not applied, if it is a report."""
         event, reason = record.message, ignored_reason(stream, record)
         if reason is None or not isinstance(event, MetricReported):
@@ -70,12 +70,12 @@ class IgnoredReports:
         row = (
             record.partition,
             record.offset,
-            plain(record.envelope.stream),
-            plain(event.task_id),
-            whole(event.attempt),
-            whole(event.placement),
+            without_nul(record.envelope.stream),
+            without_nul(event.task_id),
+            bigint(event.attempt),
+            bigint(event.placement),
             event.kind,
-            whole(event.step),
+            bigint(event.step),
             event.value,
             event.non_finite,
             reason,

@@ -1,4 +1,4 @@
-"""Creates the read models: kept tables by numbered migrations, the others as defined, and the views."""
+"""Creates the read models: permanent tables by numbered migrations, the others as defined, and the views."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def migrations() -> list[Migration]:
 async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     """Brings the live schema and its views to this release; one service at a time.
 
-    Tables that another release defined otherwise begin anew, empty, at offset 0. To be called in a
+    Tables whose definition has changed are recreated, empty, at offset 0. To be called in a
     transaction. Raises NewerSchemaError for a schema of a later release.
     """
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
@@ -41,7 +41,7 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
 
 
 async def create_tables(connection: Connection, schema: str) -> bool:
-    """Creates a schema and what it lacks; the connection then sees it first. Says whether tables were made.
+    """Creates a schema and its missing tables, and sets the search path; returns whether tables were created.
 
     Raises NewerSchemaError for a schema of a later release.
     """
@@ -60,12 +60,12 @@ async def create_tables(connection: Connection, schema: str) -> bool:
         if migration.number not in done:
             text = sql("migrations", migration.name)
             await connection.execute(text)
-            await _note(connection, migration.number, migration.name, text)
+            await _record(connection, migration.number, migration.name, text)
     return await define(connection, schema)
 
 
 async def create_views(connection: Connection, schema: str) -> None:
-    """Points the views of schema dashboards at a schema, and lets the reader's role see nothing else."""
+    """Points the views of schema dashboards at a schema, and grants the reader's role nothing else."""
     names = _files("views")
     await connection.execute("CREATE SCHEMA IF NOT EXISTS dashboards")
     for name in reversed(names):
@@ -73,15 +73,15 @@ async def create_views(connection: Connection, schema: str) -> None:
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
     for name in names:
         await connection.execute(f"CREATE VIEW dashboards.{name[5:]} AS\n{sql('views', name)}")
-    await _note(connection, 0, "views", "".join(sql("views", name) for name in names))
+    await _record(connection, 0, "views", "".join(sql("views", name) for name in names))
     if await execute_allowed(connection, sql("queries", "create_reader")):
         await connection.execute(sql("queries", "grant_reader"))
 
 
 async def hold_writers(connection: Connection, schema: str, within_s: float) -> bool:
-    """Takes the positions of a schema for this transaction, so that writers wait; says whether it could.
+    """Locks the positions of a schema for this transaction, so that writers wait; returns whether it could.
 
-    The lock of `migrate` comes first: a service that starts has it, and then wants its positions.
+    The lock of `migrate` comes first: a service that starts takes it first, and then its positions.
     """
     if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
         return False
@@ -89,23 +89,23 @@ async def hold_writers(connection: Connection, schema: str, within_s: float) -> 
 
 
 async def readers(connection: Connection) -> set[str]:
-    """Names the transactions of others that look at a moment of this database."""
+    """Returns the virtual ids of other transactions that hold a snapshot of this database."""
     return {row["virtualtransaction"] for row in await connection.fetch(sql("queries", "readers"))}
 
 
 async def drop_schemas(connection: Connection, beginning: str) -> None:
-    """Drops the schemas whose names begin so: what a swap that was killed has left."""
+    """Drops the schemas whose names begin with `beginning`: the remains of swaps that were killed."""
     for row in await connection.fetch(sql("queries", "schemas"), beginning):
         await connection.execute(f"DROP SCHEMA {_checked(row['nspname'])} CASCADE")
 
 
 async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None:
-    """Puts a fresh schema in the place of the live one; nobody waits: only names are changed.
+    """Replaces the live schema by a fresh one; no reader waits, as only names change.
 
-    Whoever reads the old tables and views may finish; they are retired under names that begin with `fresh`,
-    to be dropped. Writers find the positions of the fresh schema: if those are theirs they go on, else they
-    fold again from there. Rows that `fresh` got in this very transaction are not there for a reader whose
-    moment lies before it: commit them, and wait until `readers` of then are gone.
+    Readers of the old tables and views can finish; these are renamed to begin with `fresh`, to be dropped.
+    Writers find the positions of the fresh schema: if those are theirs they continue, else they fold again
+    from there. Rows written to `fresh` in this transaction are invisible to readers with an older snapshot:
+    commit them first, and wait until the `readers` of that time are gone.
     """
     old, new = _checked(live), _checked(fresh)
     await connection.execute(f"ALTER SCHEMA {old} RENAME TO {_checked(f'{fresh}_old')}")
@@ -120,7 +120,7 @@ def _files(folder: str) -> list[str]:
     return sorted(entry.name.removesuffix(".sql") for entry in listed if entry.name.endswith(".sql"))
 
 
-async def _note(connection: Connection, number: int, name: str, text: str) -> None:
+async def _record(connection: Connection, number: int, name: str, text: str) -> None:
     await connection.execute(sql("queries", "put_migration"), number, name, _digest(text))
 
 

@@ -1,4 +1,4 @@
-"""Who owns which read models: the service that decides their events."""
+"""The owners of the read models: each is the service that decides the events shown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from trackside.contracts.topics import Topic, Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
-from trackside.projections.batches import Batches, Groups
+from trackside.projections.batches import BatchRows, GroupRows
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
-from trackside.projections.fleet import Devices, Workers
-from trackside.projections.ignored_reports import IgnoredReports
+from trackside.projections.fleet import DeviceRows, WorkerRows
+from trackside.projections.ignored_reports import IgnoredReportRows
 from trackside.projections.metrics import POINTS, SERIES
 from trackside.projections.projection import Projection, RecordProjection, Table
-from trackside.projections.searches import Searches, Trials
-from trackside.projections.tasks import Attempts, Placements, Tasks
+from trackside.projections.searches import SearchRows, TrialRows
+from trackside.projections.tasks import AttemptRows, PlacementRows, TaskRows
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A service with its read models; `keeps_snapshots`: it also writes the folded streams.
+    """A service with its read models; `keeps_snapshots`: it also writes snapshots of the streams.
 
-    `of_records` are told records that were applied, `of_ignored` those that had no effect.
+    `of_records` get the records that were applied, `of_ignored` those that had no effect.
     """
 
     name: str
@@ -51,13 +51,15 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_streams=(Searches(), Trials(), Batches(), Groups(), StreamRows()),
+        of_streams=(SearchRows(), TrialRows(), BatchRows(), GroupRows(), StreamRows()),
         of_records=(CommandRows(),),
-        of_ignored=(IgnoredReports(),),
+        of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,
     ),
     SCHEDULER: Owner(
-        SCHEDULER, of_streams=(Tasks(), Attempts(), Placements()), of_fleet=(Workers(), Devices())
+        SCHEDULER,
+        of_streams=(TaskRows(), AttemptRows(), PlacementRows()),
+        of_fleet=(WorkerRows(), DeviceRows()),
     ),
     SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, DEAD_LETTERS)),
 }

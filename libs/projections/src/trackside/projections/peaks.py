@@ -1,4 +1,4 @@
-"""What finished attempts used, by the read models: who starts from snapshots didn't see them end."""
+"""Peak memory of finished attempts, from the read models: snapshots don't hold attempts that ended before."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from trackside.projections.postgres import LIVE_SCHEMA, PostgresGoneError, Schem
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most that a finished attempt of a task type used, bytes; 0 if it isn't known."""
+    """The peak memory of a finished attempt of a task type, in bytes; 0 if it isn't known."""
 
     task_type: str
     memory_bytes: int
@@ -15,7 +15,7 @@ class Peak:
 
 
 async def newest_peaks(dsn: str, each: int) -> list[Peak]:
-    """Gives the peaks of the newest attempts, `each` of every task type, oldest first; none without Postgres.
+    """Returns the peaks of the newest attempts, `each` per task type, oldest first; none without Postgres.
 
     It reads all attempts, once at the start of a service.
     """

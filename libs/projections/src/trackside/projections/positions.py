@@ -1,4 +1,4 @@
-"""How far the log is in the rows: read, and moved by compare-and-set within the transaction of the rows."""
+"""Positions of the log that the rows are at: moved by compare-and-set in the transaction of the rows."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,25 +7,25 @@ from trackside.projections.postgres import Connection, sql
 
 
 class RewoundError(Exception):
-    """The read models are older than what was folded for them: fold again from where they are."""
+    """The read models are older than the folded state: fold again from their positions."""
 
 
 class OvertakenError(Exception):
-    """Another writer has moved the position on: nothing was written. `position` is where it is now."""
+    """Another writer has advanced the position: nothing was written. `position` is the new one."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"the position is {position} already")
         self.position = position
 
 
-async def ensure_positions(connection: Connection, owner: str, places: Iterable[TopicPartition]) -> None:
-    """Sets the positions that are missing to 0."""
-    rows = [(owner, topic, partition) for topic, partition in places]
+async def ensure_positions(connection: Connection, owner: str, partitions: Iterable[TopicPartition]) -> None:
+    """Creates the missing positions, at 0."""
+    rows = [(owner, topic, partition) for topic, partition in partitions]
     await connection.executemany(sql("queries", "ensure_position"), rows)
 
 
 async def read_positions(connection: Connection, owner: str) -> dict[TopicPartition, int]:
-    """Gives the next offset to write of every partition of an owner."""
+    """Returns, per partition of an owner, the next offset to write."""
     found = await connection.fetch(sql("queries", "positions"), owner)
     return {(row["topic"], row["partition"]): row["position"] for row in found}
 
@@ -33,13 +33,13 @@ async def read_positions(connection: Connection, owner: str) -> dict[TopicPartit
 async def lock_positions(
     connection: Connection, owner: str, topics: Iterable[str]
 ) -> dict[TopicPartition, int]:
-    """Gives an owner's positions in topics, held until the transaction ends; in one order for all."""
+    """Locks an owner's positions in topics until the transaction ends, always in one order; returns them."""
     found = await connection.fetch(sql("queries", "lock_positions"), owner, list(topics))
     return {(row["topic"], row["partition"]): row["position"] for row in found}
 
 
 async def move_positions(connection: Connection, owner: str, ends: Mapping[TopicPartition, int]) -> None:
-    """Sets positions that `lock_positions` holds."""
+    """Sets positions that `lock_positions` has locked."""
     rows = [(owner, topic, partition, end) for (topic, partition), end in ends.items()]
     await connection.executemany(sql("queries", "move_position"), rows)
 
@@ -51,15 +51,17 @@ async def put_positions(connection: Connection, owner: str, positions: Mapping[T
 
 
 async def move_position(
-    connection: Connection, owner: str, place: TopicPartition, base: int, end: int
+    connection: Connection, owner: str, topic_partition: TopicPartition, base: int, end: int
 ) -> None:
-    """Moves one position from `base` to `end`: the fence of a writer that owns a single partition.
+    """Moves one position from `base` to `end`: the fence for the only writer of a partition.
 
-    Raises OvertakenError if it isn't at `base`, RewoundError if it is behind it or gone.
+    Raises OvertakenError if it is beyond `base`, RewoundError if it is before `base` or missing.
     """
-    found = await connection.fetchval(sql("queries", "lock_position"), owner, *place)
+    found = await connection.fetchval(sql("queries", "lock_position"), owner, *topic_partition)
     if found is None or found < base:
-        raise RewoundError(f"{place[0]}-{place[1]} of {owner}: expected {base}, found {found}")
+        raise RewoundError(
+            f"{topic_partition[0]}-{topic_partition[1]} of {owner}: expected {base}, found {found}"
+        )
     if found > base:
         raise OvertakenError(found)
-    await move_positions(connection, owner, {place: end})
+    await move_positions(connection, owner, {topic_partition: end})

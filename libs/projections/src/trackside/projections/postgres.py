@@ -1,4 +1,4 @@
-"""The only user of asyncpg: connections, transactions tried until they stand, rows in and out."""
+"""Access to Postgres, the only module that uses asyncpg: connections, transactions, rows in and out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias, TypeVar
 
 import asyncpg
 
-from trackside.projections.projection import Row, Table, Write
+from trackside.projections.projection import RowValues, Table, TableWrite
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-Result = TypeVar("Result")
+T = TypeVar("T")
 LIVE_SCHEMA = "trackside"
 CONNECT_LIMIT_S = 5.0
 TRANSACTION_LIMIT_S = 60.0
@@ -27,15 +27,15 @@ _SETTINGS = {
 
 
 class PostgresGoneError(Exception):
-    """Postgres didn't answer, or gave up a transaction: try the whole transaction again."""
+    """Postgres didn't respond, or aborted a transaction: try the whole transaction again."""
 
 
 class SchemaMissingError(Exception):
-    """The read models are not there, or no longer: create them and fold the log from its start."""
+    """The read models don't exist (any more): create them and fold the log from its start."""
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Says whether a transaction that died of this error may stand when it is tried again.
+    """Returns whether a transaction that failed with this error may succeed when it is retried.
 
     When a server dies, asyncpg raises five kinds of errors (asyncpg #1069, #784); DataError is a kind
     of InterfaceError but means that our own values are wrong.
@@ -62,9 +62,9 @@ def _is_missing(error: BaseException) -> bool:
 
 
 async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
-    """Opens a connection that sees `schema` first; `limited` sets time limits for statements and locks.
+    """Opens a connection with `schema` as its search path; `limited` limits the time of statements and locks.
 
-    Raises PostgresGoneError if there is no answer within 5 s or no such database.
+    Raises PostgresGoneError if there is no response within 5 s or no such database.
     """
     settings = {**(_SETTINGS if limited else {"application_name": "trackside"}), "search_path": schema}
     try:
@@ -78,7 +78,7 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
 
 
 class Database:
-    """One connection to the read models, opened when it is needed and again after it broke."""
+    """One connection to the read models, opened on first use and reopened after it broke."""
 
     def __init__(self, dsn: str, schema: str = LIVE_SCHEMA) -> None:
         self.schema = schema
@@ -86,16 +86,16 @@ class Database:
         self._connection: Connection | None = None
 
     async def transaction(
-        self, work: Callable[[Connection], Awaitable[Result]], *, one_moment: bool = False
-    ) -> Result:
-        """Does `work` in one transaction of at most 60 s; `one_moment`: all it reads is of one moment.
+        self, work: Callable[[Connection], Awaitable[T]], *, repeatable_read: bool = False
+    ) -> T:
+        """Runs `work` in one transaction of at most 60 s; `repeatable_read`: all queries see one snapshot.
 
-        Raises PostgresGoneError when it isn't known whether it stands, SchemaMissingError when a table
-        isn't there; after either the next call opens a new connection.
+        Raises PostgresGoneError when it isn't known whether it was committed, SchemaMissingError when a table
+        is missing; after either the next call opens a new connection.
         """
-        isolation: Literal["repeatable_read"] | None = "repeatable_read" if one_moment else None
+        isolation: Literal["repeatable_read"] | None = "repeatable_read" if repeatable_read else None
         try:
-            with _named():
+            with _translated_errors():
                 async with asyncio.timeout(TRANSACTION_LIMIT_S):
                     if self._connection is None:
                         self._connection = await connect(self._dsn, self.schema)
@@ -105,32 +105,32 @@ class Database:
             self.terminate()
             raise
 
-    async def persist(
+    async def commit_with_retries(
         self,
-        work: Callable[[Connection], Awaitable[Result]],
-        waiting: Callable[[str | None], None],
+        work: Callable[[Connection], Awaitable[T]],
+        on_waiting: Callable[[str | None], None],
         *,
-        one_moment: bool = False,
-    ) -> Result:
-        """Does `work` in one transaction, again and again until it stands.
+        repeatable_read: bool = False,
+    ) -> T:
+        """Runs `work` in one transaction, and retries it until it is committed.
 
-        `waiting` is told the reason while it does not, and None when it goes on. `work` must be able to
-        find that it stands already: an answer can be lost behind its commit.
+        Calls `on_waiting` with the reason of each retry, and with None once it is committed. `work` must
+        detect that it was committed already: the response to a commit can be lost.
         """
         pause = FIRST_PAUSE_S
         while True:
             try:
-                result = await self.transaction(work, one_moment=one_moment)
+                result = await self.transaction(work, repeatable_read=repeatable_read)
             except PostgresGoneError as error:
-                waiting(f"waiting for Postgres: {error}")
+                on_waiting(f"on_waiting for Postgres: {error}")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             else:
-                waiting(None)
+                on_waiting(None)
                 return result
 
     def terminate(self) -> None:
-        """Drops the connection without a goodbye: one that hangs can't be closed."""
+        """Drops the connection at once: one that hangs can't be closed."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -138,7 +138,7 @@ class Database:
 
 @asynccontextmanager
 async def database(dsn: str, schema: str = LIVE_SCHEMA) -> AsyncIterator[Database]:
-    """Gives a Database, and drops its connection at the end."""
+    """Yields a Database, and drops its connection at the end."""
     opened = Database(dsn, schema)
     try:
         yield opened
@@ -147,57 +147,57 @@ async def database(dsn: str, schema: str = LIVE_SCHEMA) -> AsyncIterator[Databas
 
 
 @asynccontextmanager
-async def held_cut(dsn: str, schema: str) -> AsyncIterator[Connection]:
-    """Gives a connection that sees one moment of the read models for as long as it is open.
+async def open_repeatable_read(dsn: str, schema: str) -> AsyncIterator[Connection]:
+    """Yields a connection in a read-only, repeatable-read transaction.
 
-    Raises PostgresGoneError or SchemaMissingError for what goes wrong inside.
+    Raises PostgresGoneError or SchemaMissingError for errors of Postgres inside.
     """
     connection = await connect(dsn, schema, limited=False)
     try:
-        with _named():
+        with _translated_errors():
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield connection
     finally:
         connection.terminate()
 
 
-class _Undone(Exception):
-    """Rolls a trial transaction back."""
+class _RollBackError(Exception):
+    """Rolls a tentative transaction back."""
 
 
 @asynccontextmanager
-async def trial(dsn: str, schema: str) -> AsyncIterator["Trial"]:
-    """Gives a transaction without time limits that is undone at the end, unless `keep` was called.
+async def tentative_transaction(dsn: str, schema: str) -> AsyncIterator["TentativeTransaction"]:
+    """Yields a transaction without time limits that is rolled back at the end, unless `keep` was called.
 
-    Raises PostgresGoneError or SchemaMissingError for what goes wrong inside.
+    Raises PostgresGoneError or SchemaMissingError for errors of Postgres inside.
     """
     connection = await connect(dsn, schema, limited=False)
-    attempt = Trial(connection)
+    attempt = TentativeTransaction(connection)
     try:
-        with _named(), suppress(_Undone):
+        with _translated_errors(), suppress(_RollBackError):
             async with connection.transaction():
                 yield attempt
                 if not attempt.kept:
-                    raise _Undone
+                    raise _RollBackError
     finally:
         connection.terminate()
 
 
 @dataclass(slots=True)
-class Trial:
-    """A transaction that only stands if it is kept."""
+class TentativeTransaction:
+    """A transaction that is committed only if `keep` is called."""
 
     connection: Connection
     kept: bool = False
 
     def keep(self) -> None:
-        """Lets it stand when its block ends."""
+        """Has it committed when its block ends."""
         self.kept = True
 
 
 @contextmanager
-def _named() -> Iterator[None]:
-    """Turns errors of asyncpg into ours."""
+def _translated_errors() -> Iterator[None]:
+    """Translates errors of asyncpg into ours."""
     try:
         yield
     except Exception as error:
@@ -210,12 +210,12 @@ def _named() -> Iterator[None]:
 
 @cache
 def sql(folder: str, name: str) -> str:
-    """Reads one of our .sql files, once: some are needed for every transaction."""
+    """Returns one of our .sql files; cached, since some are needed for every transaction."""
     return (resources.files("trackside.projections") / folder / f"{name}.sql").read_text("utf-8")
 
 
 async def execute_allowed(connection: Connection, statement: str) -> bool:
-    """Executes a statement that needs more rights than we may have; says whether it was allowed."""
+    """Executes a statement that may need more privileges than we have; returns whether it was permitted."""
     try:
         async with connection.transaction():
             await connection.execute(statement)
@@ -227,9 +227,9 @@ async def execute_allowed(connection: Connection, statement: str) -> bool:
 async def lock_tables(
     connection: Connection, names: str, within_s: float, mode: Literal["EXCLUSIVE", "ACCESS EXCLUSIVE"]
 ) -> bool:
-    """Keeps writers (access: readers too) away from tables until the transaction ends.
+    """Locks tables against writers (ACCESS EXCLUSIVE: readers too) until the transaction ends.
 
-    Says whether they let it, each within the time: else none of them is held.
+    Returns False, with no table locked, if one can't be locked within `within_s` seconds.
     """
     try:
         async with connection.transaction():
@@ -242,13 +242,13 @@ async def lock_tables(
     return True
 
 
-async def copy(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+async def copy(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[RowValues]) -> None:
     """Copies new rows into a table; raises SchemaMissingError, or UniqueViolationError for a known key."""
     await connection.copy_records_to_table(table, records=rows, columns=list(columns))
 
 
-async def copy_new(connection: Connection, table: Table, rows: Sequence[Row]) -> int:
-    """Copies rows of which some may be there, or be there twice; the first of a key stays. Counts the new.
+async def copy_new(connection: Connection, table: Table, rows: Sequence[RowValues]) -> int:
+    """Copies rows of which some may exist or be repeated; the first of a key stays. Returns how many are new.
 
     Most often all are new, so a plain COPY is tried first, under a savepoint.
     """
@@ -271,18 +271,18 @@ async def copy_new(connection: Connection, table: Table, rows: Sequence[Row]) ->
 async def copy_out(
     connection: Connection, query: str, take: Callable[[bytes], Coroutine[None, None, None]]
 ) -> None:
-    """Hands the rows of a query to `take`, as the bytes of COPY in text form."""
+    """Passes the rows of a query to `take`, as the bytes of COPY in text format."""
     await connection.copy_from_query(query, output=take)
 
 
-async def stream_rows(connection: Connection, query: str) -> AsyncIterator[Row]:
-    """Gives the rows of a query one after another; to be called in a transaction."""
+async def stream_rows(connection: Connection, query: str) -> AsyncIterator[RowValues]:
+    """Yields the rows of a query; to be called in a transaction."""
     async for record in connection.cursor(query, prefetch=1_000):
         yield tuple(record)
 
 
-async def upsert(connection: Connection, write: Write) -> None:
-    """Writes rows over those with the same key, as `Table.merged` says."""
+async def upsert(connection: Connection, write: TableWrite) -> None:
+    """Inserts rows, or updates those with the same key as `Table.merged` does."""
     table = write.table
     if table.grouped:
         statement = f"DELETE FROM {table.name} WHERE {table.key[0]} = ANY($1)"  # noqa: S608 - our names
@@ -292,7 +292,7 @@ async def upsert(connection: Connection, write: Write) -> None:
 
 
 def upsert_sql(table: Table) -> str:
-    """Writes the statement that inserts a row of a table or writes over the one that is there."""
+    """Returns the statement that inserts a row of a table or updates the existing one."""
     names = ", ".join(table.columns)
     values = ", ".join(f"${at}" for at in range(1, len(table.columns) + 1))
     changes = ", ".join(_change(table, name) for name in table.columns[table.key_width :])
@@ -302,7 +302,7 @@ def upsert_sql(table: Table) -> str:
 
 
 def _change(table: Table, name: str) -> str:
-    if name in table.kept:
+    if name in table.keeps_first:
         return f"{name} = coalesce({table.name}.{name}, excluded.{name})"
     return f"{name} = excluded.{name}"
 

@@ -1,4 +1,4 @@
-"""What a read model is: a table, which keys an event touched, and the row of a key computed from state."""
+"""A read model: a table, the keys that an event touches, and the row of a key computed from the state."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,61 +7,61 @@ from typing import Any, Protocol, TypeVar
 from trackside.contracts.message import Event, Record
 from trackside.domain.stream import Stream
 
-Key = tuple[Any, ...]
-Row = tuple[Any, ...]
-State = TypeVar("State", contravariant=True)
+RowKey = tuple[Any, ...]
+RowValues = tuple[Any, ...]
+FoldedState = TypeVar("FoldedState", contravariant=True)
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of read models; rows are tuples in the order of `columns`, the key's columns first.
 
-    `kept`: columns whose first value that isn't null stays. `insert_only`: the first row of a key stays.
-    `outlives`: rows still change when their stream is closed. `grouped`: rows may also vanish, so all
-    rows with one value of the first column are replaced together.
+    `keeps_first`: columns that keep their first non-null value. `insert_only`: a key keeps its first row.
+    `changes_after_close`: rows still change when their stream is closed. `grouped`: rows may also vanish, so
+    all rows with one value of the first column are replaced together.
     """
 
     name: str
     columns: tuple[str, ...]
     key_width: int
-    kept: frozenset[str] = frozenset()
+    keeps_first: frozenset[str] = frozenset()
     grouped: bool = False
-    outlives: bool = False
+    changes_after_close: bool = False
     insert_only: bool = False
-    kept_places: tuple[int, ...] = field(init=False)
+    first_value_indexes: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Finds the places of the columns that are kept."""
-        places = tuple(at for at, name in enumerate(self.columns) if name in self.kept)
-        object.__setattr__(self, "kept_places", places)
+        """Finds the indexes of the columns that keep their first value."""
+        indexes = tuple(at for at, name in enumerate(self.columns) if name in self.keeps_first)
+        object.__setattr__(self, "first_value_indexes", indexes)
 
     @property
     def key(self) -> tuple[str, ...]:
         """The columns of the primary key."""
         return self.columns[: self.key_width]
 
-    def merged(self, old: Row, new: Row) -> Row:
-        """Gives the row that stands when `new` follows `old`, as the upsert does."""
+    def merged(self, old: RowValues, new: RowValues) -> RowValues:
+        """Returns the row that results when `new` follows `old`, as the upsert computes it."""
         if self.insert_only:
             return old
-        if not self.kept_places:
+        if not self.first_value_indexes:
             return new
         cells = list(new)
-        for at in self.kept_places:
+        for at in self.first_value_indexes:
             cells[at] = new[at] if old[at] is None else old[at]
         return tuple(cells)
 
 
 @dataclass(slots=True)
-class Write:
-    """Rows to write into a table; `groups`: first parts of keys whose rows these replace."""
+class TableWrite:
+    """Rows to write into a table; `groups`: values of the first key column whose rows these replace."""
 
     table: Table
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RowValues] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
 
 
-class Projection(Protocol[State]):
+class Projection(Protocol[FoldedState]):
     """Rows that are a pure function of folded state, of a stream or of the fleet."""
 
     @property
@@ -69,30 +69,30 @@ class Projection(Protocol[State]):
         """The table written."""
         ...
 
-    def touched(self, state: State, event: Event) -> Iterable[Key]:
-        """Gives the keys whose row this event, which was applied, may have changed.
+    def touched(self, state: FoldedState, event: Event) -> Iterable[RowKey]:
+        """Returns the keys whose row may have changed by an event that was applied.
 
-        For a grouped table: the first part of the keys, alone.
+        For a grouped table: the first part of the keys only.
         """
         ...
 
-    def keys(self, state: State) -> Iterable[Key]:
-        """Gives the keys of all rows of a state."""
+    def keys(self, state: FoldedState) -> Iterable[RowKey]:
+        """Returns the keys of all rows of a state."""
         ...
 
-    def row(self, state: State, key: Key) -> Row:
+    def row(self, state: FoldedState, key: RowKey) -> RowValues:
         """Computes the row of a key."""
         ...
 
 
 class RecordProjection(Protocol):
-    """Rows that single records add or complete, because the state doesn't keep all that they say."""
+    """Rows that single records add or complete, because the state doesn't keep all of their content."""
 
     @property
     def table(self) -> Table:
         """The table written."""
         ...
 
-    def rows(self, stream: Stream, record: Record) -> Iterable[Row]:
-        """Gives the rows of a folded record; `Table.merged` says what becomes of an older one."""
+    def rows(self, stream: Stream, record: Record) -> Iterable[RowValues]:
+        """Returns the rows of a folded record; `Table.merged` merges them with existing ones."""
         ...

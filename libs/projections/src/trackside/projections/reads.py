@@ -1,4 +1,4 @@
-"""What people ask of the read models: named queries over the views of schema dashboards."""
+"""Named queries over the read models, on the views of schema dashboards."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ from typing import Any
 from trackside.projections.postgres import Connection, Database
 
 SCHEMA = "dashboards"
-LOOK_EVERY_S = 0.05
+POLL_EVERY_S = 0.05
 
-Row = dict[str, Any]
+ViewRow = dict[str, Any]
 _JSON = frozenset({"best_parameters", "spec", "parameters", "others", "result", "ends"})
 _QUERIES = {
     "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
@@ -47,54 +47,54 @@ _QUERIES = {
 }
 
 
-class Reads:
-    """A connection that asks the read models; every row is a dict of JSON-like values and datetimes."""
+class ReadModels:
+    """Queries the read models; every row is a dict of JSON-like values and datetimes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def rows(self, query: str, *values: object) -> list[Row]:
-        """Gives the rows of a named query.
+    async def rows(self, query: str, *values: object) -> list[ViewRow]:
+        """Returns the rows of a named query.
 
-        Raises PostgresGoneError without an answer, SchemaMissingError where the views are not there.
+        Raises PostgresGoneError if Postgres doesn't respond, SchemaMissingError if the views don't exist.
         """
 
-        async def ask(connection: Connection) -> Sequence[Any]:
+        async def fetch(connection: Connection) -> Sequence[Any]:
             return await connection.fetch(_QUERIES[query], *values)
 
-        return [_row(record) for record in await self._database.transaction(ask)]
+        return [_row(record) for record in await self._database.transaction(fetch)]
 
-    async def row(self, query: str, *values: object) -> Row | None:
-        """Gives the first row of a named query, or None."""
+    async def row(self, query: str, *values: object) -> ViewRow | None:
+        """Returns the first row of a named query, or None."""
         found = await self.rows(query, *values)
         return found[0] if found else None
 
     async def until(self, owner: str, topic: str, partition: int, position: int, timeout_s: float) -> None:
-        """Waits until an owner's rows hold the log up to, but without, `position`; raises TimeoutError."""
+        """Waits until an owner's rows include the log up to `position`, exclusive; raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             while True:
                 found = await self.row("position", owner, topic, partition)
                 if found is not None and found["position"] >= position:
                     return
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_EVERY_S)
 
 
 @asynccontextmanager
-async def reads(dsn: str) -> AsyncIterator[Reads]:
-    """Opens the read models of an address for as long as the block runs."""
+async def open_read_models(dsn: str) -> AsyncIterator[ReadModels]:
+    """Opens the read models at a DSN for the duration of the block."""
     database = Database(dsn, SCHEMA)
     try:
-        yield Reads(database)
+        yield ReadModels(database)
     finally:
         database.terminate()
 
 
-def plain(row: Row) -> Row:
-    """Gives a row as JSON can hold it: times in RFC 3339."""
+def json_row(row: ViewRow) -> ViewRow:
+    """Returns a row with its times in RFC 3339, to be written as JSON."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _row(record: Any) -> Row:
+def _row(record: Any) -> ViewRow:
     return {name: _read(name, value) for name, value in record.items()}
 
 

@@ -7,12 +7,12 @@ from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
 from trackside.domain.search import Search, SearchEvent, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
-from trackside.projections.cells import json_text, moment, plain, whole, wholes
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.cells import bigint, bigints, json_text, time_or_null, without_nul
+from trackside.projections.projection import RowKey, RowValues, Table
 
 
-class Searches:
-    """One row a search."""
+class SearchRows:
+    """One row per search."""
 
     table = Table(
         "searches",
@@ -43,31 +43,31 @@ class Searches:
         key_width=1,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the search of any event about it."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the search of any event about it."""
         return ((stream.stream_id,),) if isinstance(event, SearchEvent) else ()
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives the stream's search, if it has one."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the stream's search, if it has one."""
         return () if stream.search is None else ((stream.stream_id,),)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of the search."""
         search = stream.search
         assert search is not None
         spec, best = search.spec, _best(search)
         return (
             *key,
-            plain(spec.name),
+            without_nul(spec.name),
             search.status.value,
-            plain(spec.task_type),
-            plain(spec.tuner.name),
-            None if spec.assessor is None else plain(spec.assessor.name),
+            without_nul(spec.task_type),
+            without_nul(spec.tuner.name),
+            None if spec.assessor is None else without_nul(spec.assessor.name),
             spec.direction,
             spec.max_trials,
             spec.concurrency,
             spec.queue,
-            whole(search.seed),
+            bigint(search.seed),
             len(search.trials),
             len(search.ends),
             None if best is None else best.number,
@@ -75,15 +75,15 @@ class Searches:
             None if best is None else json_text(best.parameters),
             [number for number in search.front if number < len(search.trials)],
             search.started_ms,
-            moment(search.ended_ms),
-            plain(search.stop_reason),
-            plain(search.failure),
+            time_or_null(search.ended_ms),
+            without_nul(search.stop_reason),
+            without_nul(search.failure),
             json_text(spec),
         )
 
 
-class Trials:
-    """One row a trial; its reports are those of its task's newest attempt."""
+class TrialRows:
+    """One row per trial; its reports are those of the newest attempt of its task."""
 
     table = Table(
         "trials",
@@ -110,20 +110,20 @@ class Trials:
         key_width=2,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the trial of an event about it or about its task."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the trial of an event about it or about its task."""
         if isinstance(event, TrialSuggested | TrialEnded):
             return ((stream.stream_id, event.trial),)
         task = stream.tasks.get(getattr(event, "task_id", ""))
         known = task is not None and task.trial is not None and _trial_of(stream, task.trial) is not None
         return ((stream.stream_id, task.trial),) if task is not None and known else ()
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives all trials of the stream's search."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all trials of the stream's search."""
         search = stream.search
         return () if search is None else ((stream.stream_id, trial.number) for trial in search.trials)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a trial."""
         trial = _trial_of(stream, key[1])
         assert trial is not None
@@ -142,13 +142,13 @@ class Trials:
             trial.non_finite or None,
             [value if isinstance(value, float) else None for value in trial.values] or None,
             json_text(others) if others else None,
-            [plain(name) for name in trial.missing],
+            [without_nul(name) for name in trial.missing],
             json_text(trial.parameters),
             trial.suggested_ms,
-            moment(trial.ended_ms),
-            None if last_step is None else whole(last_step),
+            time_or_null(trial.ended_ms),
+            None if last_step is None else bigint(last_step),
             last_value,
-            wholes([step for step, _ in reports]),
+            bigints([step for step, _ in reports]),
             [value for _, value in reports],
         )
 

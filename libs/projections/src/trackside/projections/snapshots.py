@@ -1,4 +1,4 @@
-"""Snapshots of streams: written with the rows, so that they never say more or less than the rows do."""
+"""Snapshots of streams: written in the transaction of the rows, so that both are at the same position."""
 
 import gc
 import json
@@ -24,16 +24,16 @@ from trackside.projections.postgres import (
 from trackside.telemetry.logs import logger
 
 FOLD_VERSION = 2
-"""To be raised, and `definitions.GENERATIONS` with it, when the fold gives another state of the same log."""
+"""Raise it, and `definitions.GENERATIONS` with it, when the fold computes another state from the same log."""
 SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
 WORTH_FREEZING = 1_000_000
-"""From so many characters of states on they are kept from the collector of cycles."""
+"""With at least so many characters of states, they are frozen: hidden from the garbage collector."""
 log = logger("trackside.projections")
 
 
 @cache
 def fold_name() -> str:
-    """Names the fold that a snapshot is of: rules, version and the shape of the state."""
+    """Returns the name of the fold of this release: rules, version and a digest of the state's schema."""
     shape = sha256(json.dumps(STATE.json_schema(), sort_keys=True).encode()).hexdigest()
     return f"{RULES}.{FOLD_VERSION}.{shape[:12]}"
 
@@ -48,28 +48,26 @@ class Checkpoint:
 
 
 def checkpoint(partition: int, position: int, streams: Iterable[Stream]) -> Checkpoint:
-    """Dumps streams as they are at a position of their partition."""
-    taken = Checkpoint(partition, position)
+    """Serialises streams as they are at a position of their partition."""
+    made = Checkpoint(partition, position)
     for stream in streams:
         state = pack(stream).decode()
-        taken.rows.append(
-            (stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state)
-        )
-    return taken
+        made.rows.append((stream.stream_id, partition, stream.last_offset, fold_name(), stream.closed, state))
+    return made
 
 
-async def write_checkpoint(connection: Connection, taken: Checkpoint) -> None:
-    """Writes a checkpoint; belongs in the transaction of the rows up to its position."""
-    await connection.executemany(sql("queries", "put_snapshot"), taken.rows)
+async def write_checkpoint(connection: Connection, made: Checkpoint) -> None:
+    """Writes a checkpoint, in the transaction of the rows up to its position."""
+    await connection.executemany(sql("queries", "put_snapshot"), made.rows)
     await connection.execute(
-        sql("queries", "put_snapshot_position"), taken.partition, taken.position, fold_name()
+        sql("queries", "put_snapshot_position"), made.partition, made.position, fold_name()
     )
 
 
 async def load_snapshots(connection: Connection) -> Recovered | None:
-    """Gives all snapshots; None if one is of another fold, unreadable or missing.
+    """Returns all snapshots; None if one is of another fold, unreadable or missing.
 
-    To be called in a transaction that sees one moment.
+    To be called in a repeatable-read transaction.
     """
     positions = await connection.fetch(sql("queries", "snapshot_positions"))
     snapshots = await connection.fetch(sql("queries", "snapshots"))
@@ -86,9 +84,9 @@ async def load_snapshots(connection: Connection) -> Recovered | None:
 
 
 def _loaded(states: list[str]) -> list[Stream]:
-    """Reads states with the collector of cycles at rest, and keeps it from going through them ever after.
+    """Reads states while the garbage collector is off, and hides them from it afterwards.
 
-    There are no cycles in them; it would take as long as the reading, again and again.
+    They hold no cycles; each collection would take as long as reading them.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -109,10 +107,10 @@ class PostgresSnapshots:
         self._dsn = dsn
 
     async def load(self) -> Recovered | None:
-        """Gives the newest snapshots, None if there are none to trust or no Postgres."""
+        """Returns the newest snapshots; None if they are missing or unusable, or if Postgres is down."""
         async with database(self._dsn, LIVE_SCHEMA) as opened:
             try:
-                return await opened.transaction(load_snapshots, one_moment=True)
+                return await opened.transaction(load_snapshots, repeatable_read=True)
             except (PostgresGoneError, SchemaMissingError) as error:
                 log.info("no snapshots, folding the whole log", reason=str(error))
                 return None

@@ -8,12 +8,12 @@ from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
-from trackside.projections.cells import json_text, measured, moment, plain, whole
-from trackside.projections.projection import Key, Row, Table
+from trackside.projections.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
+from trackside.projections.projection import RowKey, RowValues, Table
 
 
-class Tasks:
-    """One row a task; worker and device are those of its newest attempt."""
+class TaskRows:
+    """One row per task; worker and devices are those of its newest attempt."""
 
     table = Table(
         "tasks",
@@ -52,25 +52,25 @@ class Tasks:
         key_width=2,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the task of any event about it, and one that goes on with another trial."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the task of any event about it, also of one that reuses it for another trial."""
         if isinstance(event, TrialSuggested) and event.within:
             return ((event.within, stream.stream_id),)
         if isinstance(event, TrialEnded) and stream.search is not None and stream.search.idle:
             return ((stream.search.task_of(event.trial), stream.stream_id),)
         return ((event.task_id, stream.stream_id),) if isinstance(event, TaskEvent) else ()
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives all tasks of the stream."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all tasks of the stream."""
         return ((task_id, stream.stream_id) for task_id in stream.tasks)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a task."""
         task = stream.tasks[key[0]]
         attempt = _placed_last(task)
         return (
             *key,
-            plain(task.task_type),
+            without_nul(task.task_type),
             task.needs.queue,
             task.trial,
             None if task.group is None else task.group + 1,
@@ -84,14 +84,14 @@ class Tasks:
             json_text(task.result),
             task.stop_reason,
             *_needs(task.needs),
-            plain(task.unschedulable) or None,
+            without_nul(task.unschedulable) or None,
             task.queued_at[0],
-            moment(task.not_before_ms),
-            moment(task.ended_ms),
+            time_or_null(task.not_before_ms),
+            time_or_null(task.ended_ms),
         )
 
 
-class Attempts:
+class AttemptRows:
     """One row an attempt that a task has had, the one that still waits for a device included."""
 
     table = Table(
@@ -127,20 +127,20 @@ class Attempts:
         key_width=3,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the newest attempt of the task, and the one before it when that has just ended."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the newest attempt of the task and the one before it, which may have just ended."""
         if not isinstance(event, TaskEvent):
             return ()
         attempts = stream.tasks[event.task_id].attempts
         return [(event.task_id, stream.stream_id, attempt.number) for attempt in attempts[-2:]]
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives all attempts of all tasks of the stream."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all attempts of all tasks of the stream."""
         for task_id, task in stream.tasks.items():
             for attempt in task.attempts:
                 yield (task_id, stream.stream_id, attempt.number)
 
-    def row(self, stream: Stream, key: Key) -> Row:
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of an attempt."""
         attempt = stream.tasks[key[0]].attempts[key[2] - 1]
         return (
@@ -151,25 +151,25 @@ class Attempts:
             attempt.behind,
             attempt.status.name,
             None if attempt.end is None else attempt.end.value,
-            moment(attempt.assigned_ms),
-            moment(attempt.accepted_ms),
-            moment(attempt.ended_ms),
-            measured(attempt.load_time_ms),
-            measured(attempt.train_time_ms),
-            whole(attempt.reserved.memory_bytes),
-            whole(attempt.reserved.cuda_memory_bytes),
+            time_or_null(attempt.assigned_ms),
+            time_or_null(attempt.accepted_ms),
+            time_or_null(attempt.ended_ms),
+            duration_or_null(attempt.load_time_ms),
+            duration_or_null(attempt.train_time_ms),
+            bigint(attempt.reserved.memory_bytes),
+            bigint(attempt.reserved.cuda_memory_bytes),
             attempt.reserved.estimated_by if attempt.assigned_ms else None,
-            whole(attempt.peak_memory_bytes) or None,
-            whole(attempt.peak_cuda_memory_bytes) or None,
+            bigint(attempt.peak_memory_bytes) or None,
+            bigint(attempt.peak_cuda_memory_bytes) or None,
             attempt.interrupted,
-            [plain(name) for name in attempt.leftovers],
-            attempt.exit_code if attempt.exit_code is None else whole(attempt.exit_code),
+            [without_nul(name) for name in attempt.leftovers],
+            attempt.exit_code if attempt.exit_code is None else bigint(attempt.exit_code),
             *_error(attempt),
         )
 
 
-class Placements:
-    """One row a placement: an assignment of an attempt, also one that was refused, returned or preempted."""
+class PlacementRows:
+    """One row per placement: an assignment of an attempt, even if it was refused, returned or preempted."""
 
     table = Table(
         "placements",
@@ -190,8 +190,8 @@ class Placements:
         key_width=4,
     )
 
-    def touched(self, stream: Stream, event: Event) -> Iterable[Key]:
-        """Gives the last placement of the newest attempt, and that of the one before it."""
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the last placement of the newest attempt, and that of the one before it."""
         if not isinstance(event, TaskEvent):
             return ()
         attempts = stream.tasks[event.task_id].attempts
@@ -201,15 +201,15 @@ class Placements:
             if attempt.placement
         ]
 
-    def keys(self, stream: Stream) -> Iterable[Key]:
-        """Gives all placements of all attempts of all tasks of the stream."""
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all placements of all attempts of all tasks of the stream."""
         for task_id, task in stream.tasks.items():
             for attempt in task.attempts:
                 for placement in range(1, attempt.placement + 1):
                     yield (task_id, stream.stream_id, attempt.number, placement)
 
-    def row(self, stream: Stream, key: Key) -> Row:
-        """Computes the row of a placement: those that came to nothing are in the attempt's past."""
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
+        """Computes the row of a placement; former placements are in the attempt's past."""
         attempt = stream.tasks[key[0]].attempts[key[2] - 1]
         if key[3] <= len(attempt.past):
             past = attempt.past[key[3] - 1]
@@ -218,26 +218,26 @@ class Placements:
                 past.worker_id,
                 past.device_ids,
                 past.assigned_ms,
-                moment(past.accepted_ms),
-                moment(past.ended_ms),
+                time_or_null(past.accepted_ms),
+                time_or_null(past.ended_ms),
                 past.end,
                 past.code or None,
-                plain(past.message) or None,
+                without_nul(past.message) or None,
             )
         return (
             *key,
             attempt.worker_id,
             attempt.device_ids,
             attempt.assigned_ms,
-            moment(attempt.accepted_ms),
-            moment(attempt.ended_ms),
+            time_or_null(attempt.accepted_ms),
+            time_or_null(attempt.ended_ms),
             None if attempt.end is None else attempt.end.value,
             None,
             None,
         )
 
 
-def _needs(needs: Needs) -> Row:
+def _needs(needs: Needs) -> RowValues:
     wanted = needs.resources
     return (
         needs.priority,
@@ -245,7 +245,7 @@ def _needs(needs: Needs) -> Row:
         needs.exclusive,
         wanted.kind,
         wanted.devices,
-        plain(wanted.device) or None,
+        without_nul(wanted.device) or None,
         wanted.whole_device,
         wanted.estimate_memory,
         wanted.estimate_cuda_memory,
@@ -255,20 +255,20 @@ def _needs(needs: Needs) -> Row:
 
 
 def _objective(task: Task) -> float | None:
-    """The value that a task is judged by: its FINAL one, else its last one."""
+    """Returns the objective value of a task: the FINAL one, else the last one."""
     if task.has_final:
         return task.final
     return task.reports[-1][1] if task.reports else None
 
 
-def _error(attempt: Attempt) -> Row:
+def _error(attempt: Attempt) -> RowValues:
     error = attempt.error
     if error is None:
         return (None, None, None, None)
-    return (error.stage, plain(error.type), plain(error.message), plain(error.traceback))
+    return (error.stage, without_nul(error.type), without_nul(error.message), without_nul(error.traceback))
 
 
 def _placed_last(task: Task) -> Attempt:
-    """The attempt whose device counts: the newest, or the one before while a retry waits."""
+    """Returns the attempt whose devices are shown: the newest, or the one before while a retry waits."""
     waits = task.state is TaskState.QUEUED and len(task.attempts) > 1 and not task.attempt.worker_id
     return task.attempts[-2] if waits else task.attempt

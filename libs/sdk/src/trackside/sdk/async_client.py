@@ -128,7 +128,7 @@ class AsyncClient:
     async def submit_tasks(
         self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = ANSWER_S
     ) -> str:
-        """Submits tasks in groups, waits until they are accepted, and gives the id of the batch.
+        """Submits tasks in groups, waits until they are accepted, and returns the id of the batch.
 
         A mapping has the fields of SubmitTasks. Follow the batch with `wait` or `follow`. Raises
         UnsendableError for what can't be right, RefusedError for what the platform doesn't have, and what
@@ -161,7 +161,7 @@ class AsyncClient:
         return Pong(answer.source, published_ms, answer.time_ms - publication.time_ms, whole_ms)
 
     async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
-        """Says what a stream is, from its first events; None for one that is nothing yet."""
+        """Returns what a stream is, from its first events; None for one that is nothing yet."""
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
                 if isinstance(record.message, SearchStarted):
@@ -173,7 +173,7 @@ class AsyncClient:
     async def answers(
         self, publications: Sequence[Publication], timeout_s: float = ANSWER_S
     ) -> AsyncGenerator[tuple[Publication, Accepted | Refused], None]:
-        """Gives the answers to publications as they come; ends with the last, or `timeout_s` after one."""
+        """Returns the answers to publications as they come; ends with the last, or `timeout_s` after one."""
         waiting = {publication.source: publication for publication in publications}
         topic, starts = self._topics.events, dict[tuple[str, int], int]()
         for publication in publications:
@@ -196,7 +196,7 @@ class AsyncClient:
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> AsyncGenerator[Record, None]:
-        """Gives the records of a stream in log order from an offset on; with `follow` also those to come.
+        """Returns the records of a stream in log order from an offset on; with `follow` also those to come.
 
         Raises UnknownMessageError for a record that only a newer release understands.
         """
@@ -218,7 +218,7 @@ class AsyncClient:
                     return
 
     async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
-        """Gives each event that counts, with the state it led to, until the stream's root is over.
+        """Returns each event that counts, with the state it led to, until the stream's root is over.
 
         The state is one object that goes on changing.
         """
@@ -232,7 +232,7 @@ class AsyncClient:
                         return
 
     async def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until the root of a stream is over and gives its state; raises TimeoutError."""
+        """Waits until the root of a stream is over and returns its state; raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             async with aclosing(self.follow(stream_id)) as changes:
                 async for _, stream in changes:
@@ -241,7 +241,7 @@ class AsyncClient:
         raise AssertionError("a log has no end")
 
     async def state(self, stream_id: str) -> Stream | None:
-        """Gives the state of a stream as the log has it now, or None if there is no such stream."""
+        """Returns the state of a stream as the log has it now, or None if there is no such stream."""
         streams = Streams()
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
@@ -249,7 +249,7 @@ class AsyncClient:
         return streams.by_id.get(stream_id)
 
     async def fleet(self) -> fleet.Fleet:
-        """Gives the workers and devices as the log has them now."""
+        """Returns the workers and devices as the log has them now."""
         folded, topic = fleet.Fleet(), self._topics.fleet.name
         ends = await self._patiently(lambda log: log.ends(topic), PUBLISH_S, "the fleet")
         starts = await self._patiently(lambda log: log.beginnings(topic), PUBLISH_S, "the fleet")
@@ -324,7 +324,7 @@ def _read(fields: Mapping[str, object]) -> SubmitTasks:
 def _answer(
     entry: Entry, waiting: Mapping[Source, Publication]
 ) -> tuple[Publication, Accepted | Refused] | None:
-    """Gives an entry as the answer to one of these publications, if it is that."""
+    """Returns an entry as the answer to one of these publications, if it is that."""
     if CODEC.envelope(entry.headers).type not in _ANSWERS:
         return None
     record = _record(entry)

@@ -59,7 +59,7 @@ class BlockingClient:
     def submit_tasks(
         self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = 30.0
     ) -> str:
-        """Submits tasks in groups and gives the id of the batch, as Client.submit_tasks does."""
+        """Submits tasks in groups and returns the id of the batch, as Client.submit_tasks does."""
         return self._run(self._client.submit_tasks(batch, batch_id, timeout_s))
 
     def send(
@@ -75,7 +75,7 @@ class BlockingClient:
     def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> Generator[Record, None, None]:
-        """Gives the records of a stream, as Client.events does; close it before the client."""
+        """Returns the records of a stream, as Client.events does; close it before the client."""
         return self._iterate(self._client.events(stream_id, follow, from_offset))
 
     def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
@@ -83,11 +83,11 @@ class BlockingClient:
         return self._run(self._client.wait(stream_id, timeout_s))
 
     def state(self, stream_id: str) -> Stream | None:
-        """Gives the state of a stream, as Client.state does."""
+        """Returns the state of a stream, as Client.state does."""
         return self._run(self._client.state(stream_id))
 
     def fleet(self) -> Fleet:
-        """Gives the workers and devices, as Client.fleet does."""
+        """Returns the workers and devices, as Client.fleet does."""
         return self._run(self._client.fleet())
 
     def _iterate(self, records: AsyncGenerator[Record, None]) -> Generator[Record, None, None]:

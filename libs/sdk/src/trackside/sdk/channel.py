@@ -30,7 +30,7 @@ class Channel(Protocol):
     """Takes what a trial says."""
 
     def parameters(self) -> dict[str, Any]:
-        """Gives the parameters of this trial."""
+        """Returns the parameters of this trial."""
         ...
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
@@ -46,7 +46,7 @@ class Channel(Protocol):
         ...
 
     def should_stop(self) -> bool:
-        """Says whether the trial was asked to end."""
+        """Returns whether the trial was asked to end."""
         ...
 
     def next_parameters(self) -> dict[str, Any] | None:
@@ -58,7 +58,7 @@ class ScreenChannel:
     """Prints what a trial says; parameters are the JSON object in TRACKSIDE_PARAMETERS, or none."""
 
     def parameters(self) -> dict[str, Any]:
-        """Gives the parameters of TRACKSIDE_PARAMETERS; raises ValueError if that is no JSON object."""
+        """Returns the parameters of TRACKSIDE_PARAMETERS; raises ValueError if that is no JSON object."""
         given = os.environ.get("TRACKSIDE_PARAMETERS", "{}")
         found = json.loads(given)
         if not isinstance(found, dict):
@@ -83,17 +83,17 @@ class ScreenChannel:
         return False
 
     def next_parameters(self) -> None:
-        """Gives none: there is no search."""
+        """Returns none: there is no search."""
 
 
 class StopRequest:
-    """Says whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once."""
+    """Returns whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once."""
 
     def __init__(self) -> None:
         self._seen: threading.Event | None = None
 
     def seen(self) -> bool:
-        """Says it; the first call must come from the main thread."""
+        """Returns it; the first call must come from the main thread."""
         if self._seen is None:
             seen = self._seen = threading.Event()
             signal.signal(signal.SIGTERM, lambda *_: seen.set())
@@ -125,7 +125,7 @@ class WorkerChannel:
         self.final_value: Spoken | None = None
 
     def parameters(self) -> dict[str, Any]:
-        """Gives a copy of the parameters that the task was submitted with."""
+        """Returns a copy of the parameters that the task was submitted with."""
         found: dict[str, Any] = json.loads(json.dumps(self._parameters))
         return found
 
@@ -188,7 +188,7 @@ class WorkerChannel:
             self._sender.join()
 
     def should_stop(self) -> bool:
-        """Says whether SIGTERM came; see StopRequest."""
+        """Returns whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
 
     def next_parameters(self) -> dict[str, Any] | None:
@@ -220,7 +220,7 @@ class WorkerChannel:
         self.final_value = None
 
     def said_of_this(self) -> dict[str, Any]:
-        """Gives what was said of the trial that it has now, for the file that outlives the worker."""
+        """Returns what was said of the trial that it has now, for the file that outlives the worker."""
         return {"reports": self.said, "final": self.final_value, "requests": self.requests}
 
     def _send_or_wait(self) -> None:

@@ -23,7 +23,7 @@ PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
 
 
 def channel_of(environment: Mapping[str, str]) -> Channel:
-    """Gives the channel that a process's environment names, or the screen."""
+    """Returns the channel that a process's environment names, or the screen."""
     descriptor = environment.get(DESCRIPTOR, "")
     path = environment.get(PARAMETERS_FILE, "")
     if path and descriptor.isdecimal() and _is_pipe(int(descriptor)):
@@ -34,7 +34,7 @@ def channel_of(environment: Mapping[str, str]) -> Channel:
 
 
 def _is_pipe(descriptor: int) -> bool:
-    """Tells whether the descriptor is there: a program's own subprocess may not have been given it."""
+    """Returns whether the descriptor is there: a program's own subprocess may not have been given it."""
     try:
         return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
     except OSError:
@@ -51,7 +51,7 @@ class DescriptorChannel:
         self._stop = StopRequest()
 
     def parameters(self) -> dict[str, Any]:
-        """Gives the parameters that the task was submitted with."""
+        """Returns the parameters that the task was submitted with."""
         found: dict[str, Any] = json.loads(self._parameters.read_text("utf-8"))
         return found
 
@@ -69,7 +69,7 @@ class DescriptorChannel:
             self._write({"metric": tag, "value": wire(value), "step": step})
 
     def should_stop(self) -> bool:
-        """Says whether SIGTERM came; see StopRequest."""
+        """Returns whether SIGTERM came; see StopRequest."""
         return self._stop.seen()
 
     def next_parameters(self) -> dict[str, Any] | None:

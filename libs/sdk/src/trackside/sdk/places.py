@@ -17,7 +17,7 @@ CATALOGUE = "catalogue.yaml"
 
 
 def bootstrap() -> str:
-    """Gives Kafka's address: of the environment, else of the nearest stack that `trackside up` started.
+    """Returns Kafka's address: of the environment, else of the nearest stack that `trackside up` started.
 
     Raises ClientError if neither says it.
     """
@@ -34,12 +34,12 @@ def bootstrap() -> str:
 
 
 def prefix() -> str:
-    """Gives what topic names begin with, most often nothing."""
+    """Returns what topic names begin with, most often nothing."""
     return os.environ.get(PREFIX, "")
 
 
 def task_type_of(task: type[Task]) -> str:
-    """Gives the name that the nearest catalogue has for a class; raises SpecError if it has none.
+    """Returns the name that the nearest catalogue has for a class; raises SpecError if it has none.
 
     A class of the script that runs is looked for under the name of its file.
     """
@@ -76,5 +76,5 @@ def _unknown(file: str, message: str) -> SpecError:
 
 
 def options(given: str | dict[str, Any] | None) -> dict[str, Any] | None:
-    """Gives a tuner or an assessor as a spec has it: a name alone becomes an object."""
+    """Returns a tuner or an assessor as a spec has it: a name alone becomes an object."""
     return {"name": given} if isinstance(given, str) else given

@@ -78,7 +78,7 @@ class Refused:
 
 
 def answered(publication: Publication, record: Record) -> Accepted | Refused | None:
-    """Gives the answer to a publication if this record is it.
+    """Returns the answer to a publication if this record is it.
 
     The first answer in the log with the publication's place is the one that counts for every reader.
     """
@@ -95,7 +95,7 @@ def answered(publication: Publication, record: Record) -> Accepted | Refused | N
 def outgoing(
     command: Command | Mapping[str, object], stream_id: str, command_id: str, source: str, traceparent: str
 ) -> Outgoing:
-    """Gives the record of a command, or raises UnsendableError.
+    """Returns the record of a command, or raises UnsendableError.
 
     A mapping is a CloudEvent in structured form: its attributes are kept, missing ones are filled in.
     """
@@ -120,7 +120,7 @@ def _identified(path: str, text: str) -> None:
 
 
 def within_limit(record: Outgoing) -> Outgoing:
-    """Gives a record that the commands topic takes, or raises UnsendableError."""
+    """Returns a record that the commands topic takes, or raises UnsendableError."""
     headers = sum(len(name) + len(octets or b"") + 4 for name, octets in record.headers)
     size = len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
     if size > MAX_COMMAND_BYTES:

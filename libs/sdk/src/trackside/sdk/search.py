@@ -94,25 +94,25 @@ class Search:
 
     @classmethod
     def open(cls, search_id: str, connect: Connect | None = None) -> "Search":
-        """Gives a search that somebody has submitted."""
+        """Returns a search that somebody has submitted."""
         found = cls.__new__(cls)
         found.command, found.id, found._connect = None, search_id, connect or _connected
         return found
 
     def submit(self, timeout_s: float = 30.0) -> str:
-        """Submits it, waits for the answer and gives its id; raises what Client.send raises."""
+        """Submits it, waits for the answer and returns its id; raises what Client.send raises."""
         if self.command is None:
             raise ClientError(f"search {self.id} was opened, so it has been submitted")
         self._send(self.command, timeout_s)
         return self.id
 
     def run(self, timeout_s: float | None = None) -> TrialView | None:
-        """Submits it, waits for its end and gives the best trial, None if none has a value."""
+        """Submits it, waits for its end and returns the best trial, None if none has a value."""
         self.submit()
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> TrialView | None:
-        """Waits for its end and gives the best trial; raises TimeoutError, or SearchFailedError."""
+        """Waits for its end and returns the best trial; raises TimeoutError, or SearchFailedError."""
         with self._connect() as client:
             stream = client.wait(self.id, timeout_s)
         search = stream.search
@@ -121,7 +121,7 @@ class Search:
         return _best(stream)
 
     def watch(self) -> Iterator[TrialView]:
-        """Gives each trial when it ends, from the first on, until the search is over."""
+        """Returns each trial when it ends, from the first on, until the search is over."""
         streams = Streams()
         with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
             for record in records:
@@ -132,30 +132,30 @@ class Search:
                     return
 
     def status(self) -> SearchStatus:
-        """Gives its state now."""
+        """Returns its state now."""
         search = self.state().search
         assert search is not None
         return search.status
 
     def trials(self) -> list[TrialView]:
-        """Gives its trials, also those that have not ended."""
+        """Returns its trials, also those that have not ended."""
         stream = self.state()
         assert stream.search is not None
         return [_view(stream, trial.number) for trial in stream.search.trials]
 
     def best(self) -> TrialView | None:
-        """Gives the best trial so far, None if none has a value."""
+        """Returns the best trial so far, None if none has a value."""
         return _best(self.state())
 
     def front(self) -> list[TrialView]:
-        """Gives the trials so far that no other beats in all objectives; without several the best one."""
+        """Returns the trials so far that no other beats in all objectives; without several the best one."""
         stream = self.state()
         assert stream.search is not None
         best = [] if stream.search.best is None else [stream.search.best]
         return [_view(stream, number) for number in stream.search.front or best]
 
     def state(self) -> Stream:
-        """Gives all that the log says of it now; raises ClientError if it isn't there."""
+        """Returns all that the log says of it now; raises ClientError if it isn't there."""
         with self._connect() as client:
             found = client.state(self.id)
         if found is None or found.search is None:
@@ -163,7 +163,7 @@ class Search:
         return found
 
     def export_trials(self, path: Path | None = None, *, every: bool = False) -> list[Json]:
-        """Gives the trials that succeeded, or all, and writes them to a file, .csv or else JSON."""
+        """Returns the trials that succeeded, or all, and writes them to a file, .csv or else JSON."""
         rows = trial_lists.exported(self.state(), every)
         if path is not None:
             is_csv = path.suffix.lower() == ".csv"
@@ -171,7 +171,7 @@ class Search:
         return rows
 
     def import_trials(self, trials: Path | Sequence[Mapping[str, Any]]) -> int:
-        """Tells the tuner results from elsewhere, of a file or a list; gives how many were sent."""
+        """Tells the tuner results from elsewhere, of a file or a list; returns how many were sent."""
         found = trial_lists.read_trials(trials) if isinstance(trials, Path) else trials
         for command in trial_lists.imports([trial_lists.past_trial(dict(past)) for past in found]):
             self._send(command)
@@ -190,7 +190,7 @@ class Search:
         self._send(_read(UpdateSearch, limits))
 
     def update_space(self, space: Mapping[str, Any]) -> None:
-        """Gives it another space, from the next suggestion on."""
+        """Returns it another space, from the next suggestion on."""
         self._send(_read(UpdateSearchSpace, {"space": dict(space)}))
 
     def request_trials(self, count: int) -> None:

@@ -26,7 +26,7 @@ class Signer:
     private: Ed25519PrivateKey
 
     def signed(self, record: Outgoing, topic: str) -> Outgoing:
-        """Gives the record with its signature for a topic of commands in two headers."""
+        """Returns the record with its signature for a topic of commands in two headers."""
         headers = {name.lower(): octets for name, octets in record.headers if octets is not None}
         value = record.value or b""
         arrival = read_command(headers, record.key, value)

@@ -119,7 +119,7 @@ def timed(kind: str, body: Json) -> Problem | None:
 
 
 def _places(kind: str, body: Json) -> Iterator[Place]:
-    """Gives every place of a file that has names of ours."""
+    """Returns every place of a file that has names of ours."""
     if kind == TASK:
         yield "$", body, sorted({*TaskSpec.model_fields, *_OF_GROUP, *_OF_BATCH})
     else:

@@ -17,7 +17,7 @@ Parts = list[list[int]]
 
 
 def dirichlet(labels: Iterable[Any], parts: int, *, alpha: float, seed: int, min_size: int = 1) -> Parts:
-    """Gives parts of equal size (one more or less), each with a mix of labels of its own.
+    """Returns parts of equal size (one more or less), each with a mix of labels of its own.
 
     A part's mix is drawn from Dirichlet(alpha * p), p being the mix of the whole: a small `alpha` gives each
     part few labels, a large one nearly the mix of the whole. A label that is used up is drawn no more, so
@@ -42,7 +42,7 @@ def dirichlet(labels: Iterable[Any], parts: int, *, alpha: float, seed: int, min
 def dirichlet_uneven(
     labels: Iterable[Any], parts: int, *, alpha: float, seed: int, min_size: int = 1
 ) -> Parts:
-    """Gives parts of different sizes: each label is shared out in proportions drawn from Dirichlet(alpha).
+    """Returns parts of different sizes: each label is shared out in proportions drawn from Dirichlet(alpha).
 
     Draws again until every part has `min_size` indices. Raises ValueError if there are too few of them, or
     if 200 draws gave none that was good enough: `alpha` is too small for so many parts then.
@@ -70,7 +70,7 @@ def dirichlet_uneven(
 def by_label(
     labels: Iterable[Any], parts: int, *, shards_per_part: int = 2, seed: int, min_size: int = 1
 ) -> Parts:
-    """Gives each part `shards_per_part` shards of the indices sorted by label, so that it has few labels.
+    """Returns each part `shards_per_part` shards of the indices sorted by label, so that it has few labels.
 
     Shards are of equal size (one more or less) and dealt at random. Raises ValueError if parts would have
     fewer than `min_size` indices, or if there are fewer indices than shards.
@@ -106,7 +106,7 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _check_sizes(piles: Sequence[Sequence[int]], parts: int, min_size: int) -> int:
-    """Gives how many indices there are; raises ValueError if no split of them could do."""
+    """Returns how many indices there are; raises ValueError if no split of them could do."""
     if parts < 1:
         raise ValueError(f"parts: expected 1 or more, got {parts}")
     if min_size < 0:
@@ -120,7 +120,7 @@ def _check_sizes(piles: Sequence[Sequence[int]], parts: int, min_size: int) -> i
 
 
 def _shuffled_piles(labels: Iterable[Any], draw: random.Random) -> Parts:
-    """Gives the indices of each label, in the order in which labels first come, each pile shuffled.
+    """Returns the indices of each label, in the order in which labels first come, each pile shuffled.
 
     An array or tensor is made a list first: the elements of a tensor are all different keys.
     """

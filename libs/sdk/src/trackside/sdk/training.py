@@ -32,7 +32,7 @@ class Stateful(Protocol):
     """What has a state to keep: a torch module, optimizer, scheduler or scaler."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Gives its state as tensors, numbers, texts, lists and dicts."""
+        """Returns its state as tensors, numbers, texts, lists and dicts."""
         ...
 
     def load_state_dict(self, state: dict[str, Any], /) -> Any:
@@ -77,7 +77,7 @@ class Training:
         self.history: list[dict[str, float]] = []
 
     def resume(self) -> int:
-        """Puts everything back as the last whole checkpoint has it; gives the number of epochs done, or 0.
+        """Puts everything back as the last whole checkpoint has it; returns the number of epochs done, or 0.
 
         A checkpoint that is damaged is passed over with a warning. Raises what `load_state_dict` raises for
         a model that is not the one of the checkpoint.
@@ -108,7 +108,7 @@ class Training:
             self.checkpoint()
 
     def checkpoint(self) -> Path:
-        """Writes a checkpoint of this moment and gives its path.
+        """Writes a checkpoint of this moment and returns its path.
 
         Raises OSError if the disk is full: the checkpoint before is whole then. Raises TypeError, naming the
         place, for a state that isn't plain.
@@ -260,7 +260,7 @@ def _report(epoch: int, metrics: Mapping[str, float], objective: str) -> None:
 
 
 def _random_state() -> dict[str, Any]:
-    """Gives torch's random states, so that a resumed training draws what it would have drawn."""
+    """Returns torch's random states, so that a resumed training draws what it would have drawn."""
     import torch
 
     on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []

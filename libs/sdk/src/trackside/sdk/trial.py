@@ -26,7 +26,7 @@ def connect(channel: Channel) -> None:
 
 
 def parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Gives the parameters of this trial, and the defaults of those that it was not given.
+    """Returns the parameters of this trial, and the defaults of those that it was not given.
 
     Outside of a search these are all, unless TRACKSIDE_PARAMETERS holds some as JSON.
     """
@@ -50,12 +50,12 @@ def next_parameters(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]
 
 
 def task_id() -> str:
-    """Gives the id of the task that runs, such as `digits-1.7`; `alone` where no worker runs it."""
+    """Returns the id of the task that runs, such as `digits-1.7`; `alone` where no worker runs it."""
     return os.environ.get("TRACKSIDE_TASK_ID") or "alone"
 
 
 def attempt() -> int:
-    """Gives which attempt of the task this is, from 1 on."""
+    """Returns which attempt of the task this is, from 1 on."""
     return int(os.environ.get("TRACKSIDE_ATTEMPT") or 1)
 
 
@@ -76,7 +76,7 @@ def report(value: float | Mapping[str, float], step: int | None = None) -> None:
 
 
 def result(value: float | Mapping[str, float]) -> None:
-    """Says the value that this trial is judged by in the end. Only the first call counts.
+    """Returns the value that this trial is judged by in the end. Only the first call counts.
 
     Without it the last value of `report` is taken. A dict is read as there.
     """
@@ -98,7 +98,7 @@ def metric(tag: str, value: float, step: int | None = None) -> None:
 
 
 def should_stop() -> bool:
-    """Says whether this trial was asked to end; who asks now and then may tidy up before it does.
+    """Returns whether this trial was asked to end; who asks now and then may tidy up before it does.
 
     After the request a task that asks has the worker's grace time, 5 s by default, one that never asks none.
     """
@@ -106,7 +106,7 @@ def should_stop() -> bool:
 
 
 def _connected() -> Channel:
-    """Gives the channel of this process: the one it was connected to, or that of its environment."""
+    """Returns the channel of this process: the one it was connected to, or that of its environment."""
     global _channel
     if _channel is None:
         _channel = channel_of(os.environ)
@@ -114,7 +114,7 @@ def _connected() -> Channel:
 
 
 def _apart(name: str, value: float | Mapping[str, float]) -> tuple[float | None, dict[str, float]]:
-    """Gives the number that decides, None where only names say which it is, and the others."""
+    """Returns the number that decides, None where only names say which it is, and the others."""
     if not isinstance(value, Mapping):
         return _number(name, value), {}
     if not 0 < len(value) <= MAX_NUMBERS:

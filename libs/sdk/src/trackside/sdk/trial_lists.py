@@ -36,7 +36,7 @@ _ORIGIN = ("source", "space_version")
 
 
 def exported(stream: Stream, every: bool = False) -> list[Json]:
-    """Gives a search's trials that succeeded and have a value; with `every` all, with what they have.
+    """Returns a search's trials that succeeded and have a value; with `every` all, with what they have.
 
     Where there are several objectives, `values` are those of all of them, by their names.
     """
@@ -47,7 +47,7 @@ def exported(stream: Stream, every: bool = False) -> list[Json]:
 
 
 def status_of(stream: Stream, trial: Trial) -> TrialStatus:
-    """Gives the state of a trial, also of one that has not ended."""
+    """Returns the state of a trial, also of one that has not ended."""
     if trial.status is not None:
         return trial.status
     task = stream.tasks.get(trial.task_of(stream.stream_id))
@@ -56,7 +56,7 @@ def status_of(stream: Stream, trial: Trial) -> TrialStatus:
 
 
 def values_of(search: Search, trial: Trial) -> dict[str, Figure | None]:
-    """Gives a trial's value for each objective of its search, by name; None where it has none."""
+    """Returns a trial's value for each objective of its search, by name; None where it has none."""
     names = names_of(search.spec)
     only = trial.value if trial.value is not None else cast("NonFinite | None", trial.non_finite or None)
     told: Sequence[Figure | None] = trial.values or [only, *[None] * (len(names) - 1)]
@@ -196,7 +196,7 @@ def _check_head(path: Path, head: Sequence[str]) -> None:
 
 
 def _parameters(head: Sequence[str]) -> dict[str, str]:
-    """Gives the columns of parameters, and their names."""
+    """Returns the columns of parameters, and their names."""
     marked = {column: column.removeprefix(MARK) for column in head if column.startswith(MARK)}
     return marked or {column: column for column in head if column not in _ABOUT}
 

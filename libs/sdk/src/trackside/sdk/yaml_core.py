@@ -30,7 +30,7 @@ class Document:
     lines: dict[str, int]
 
     def line_of(self, path: str) -> int:
-        """Gives the line of a JSON path, or of the nearest thing around it; 1 for the whole."""
+        """Returns the line of a JSON path, or of the nearest thing around it; 1 for the whole."""
         while path and path not in self.lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.lines.get(path, 1)

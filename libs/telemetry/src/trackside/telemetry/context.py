@@ -37,8 +37,8 @@ class SpanRecorder(Protocol):
 _recorder: SpanRecorder | None = None
 
 
-def record_with(recorder: SpanRecorder | None) -> None:
-    """Sets what records spans in this process; with none, spans are only ids."""
+def set_recorder(recorder: SpanRecorder | None) -> None:
+    """Sets the recorder of spans in this process; with None, spans are only ids."""
     global _recorder
     _recorder = recorder
 
@@ -65,8 +65,8 @@ def start(
     """Opens a span and yields its `traceparent`.
 
     The parent is `parent_traceparent`, else the span open here, else none: a new trace. A malformed parent
-    starts a new trace too, as W3C Trace Context section 3.2.4 asks for: what a foreign publisher wrote never
-    raises here. An exception that leaves the block is recorded on the span and goes on.
+    starts a new trace too, as W3C Trace Context section 3.2.4 asks for: the headers of foreign publishers
+    never raise an error here. An exception that leaves the block is recorded on the span and propagates.
     """
     parent = _current.get() if parent_traceparent is None else parent_traceparent
     if _recorder is None:

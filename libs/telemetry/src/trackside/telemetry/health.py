@@ -1,4 +1,4 @@
-"""What a service says of itself over HTTP: `/health`, `/ready`, `/metrics`.
+"""The HTTP endpoints of a service: `/health`, `/ready`, `/metrics`.
 
 Hand-rolled because three GETs need no framework: bounded requests, one answer a connection.
 """
@@ -24,12 +24,12 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def _utc_now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 - said to people, decides nothing
+    return datetime.now(UTC)  # noqa: TID251 - shown to people only
 
 
 @dataclass(slots=True)
 class Health:
-    """What a service knows of its own state; written by the service, read by the HTTP server below.
+    """The health of a service; written by the service, read by the HTTP server below.
 
     `ready` is set once the log is folded to where it ended at start.
     """
@@ -47,9 +47,9 @@ class Health:
         metrics.gauge("trackside.health.log_lag.seconds").labels(topic=topic).set(seconds)
 
     def waiting(self, reason: str | None) -> None:
-        """Records what the service waits for, such as `waiting for the log`; none when it goes on.
+        """Records what the service waits for, such as `waiting for the log`; None when it continues.
 
-        While it waits it isn't ready. The same reason again keeps the time of the first.
+        While it waits it isn't ready. Repeating a reason keeps the time of the first call.
         """
         if reason is None:
             self._waiting = None
@@ -63,7 +63,7 @@ class Health:
 
     @property
     def waiting_text(self) -> str | None:
-        """Returns what is waited for and since when, or none."""
+        """Returns what the service waits for and since when, or None."""
         if self._waiting is None:
             return None
         reason, since = self._waiting
@@ -76,15 +76,15 @@ async def serve(health: Health, port: int, *, host: str = "127.0.0.1") -> AsyncI
 
     Raises OSError if the port is taken. Measures the loop's lag meanwhile.
     """
-    answering = _Answering(health)
-    server = await asyncio.start_server(answering.connection, host, port, limit=REQUEST_LIMIT_BYTES)
+    connections = _Connections(health)
+    server = await asyncio.start_server(connections.connection, host, port, limit=REQUEST_LIMIT_BYTES)
     measuring = asyncio.create_task(measure_loop_lag(health), name="loop-lag")
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         measuring.cancel()
         server.close()
-        await answering.stop()
+        await connections.stop()
         with suppress(asyncio.CancelledError):
             await measuring
 
@@ -100,14 +100,14 @@ async def measure_loop_lag(health: Health, every_s: float = LOOP_LAG_EVERY_S) ->
         lag.set(health.loop_lag_s)
 
 
-def answer(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
+def respond(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
     """Returns status, content type and body for the first line of a request."""
     parts = request_line.split()
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         return _error(HTTPStatus.BAD_REQUEST, "expected: GET /path HTTP/1.1")
     method, target, _ = parts
     if method != "GET":
-        return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:16]} is not answered here, only GET")
+        return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:16]} is not supported, only GET")
     match target.partition("?")[0]:
         case "/health":
             return _json(HTTPStatus.OK, _health(health))
@@ -117,11 +117,11 @@ def answer(health: Health, request_line: str) -> tuple[HTTPStatus, str, bytes]:
             metrics.gauge("trackside.health.ready.services").set(health.is_ready)
             return HTTPStatus.OK, _PROMETHEUS, metrics.exposition()
         case _:
-            return _error(HTTPStatus.NOT_FOUND, "here are /health, /ready and /metrics")
+            return _error(HTTPStatus.NOT_FOUND, "available: /health, /ready and /metrics")
 
 
-class _Answering:
-    """Answers connections, at most CONNECTIONS_LIMIT at a time, and can end them all."""
+class _Connections:
+    """Serves connections, at most CONNECTIONS_LIMIT at a time, and can close them all."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -166,7 +166,7 @@ class _Answering:
             return _error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"over {REQUEST_LIMIT_BYTES} bytes")
         except asyncio.IncompleteReadError:
             return _error(HTTPStatus.BAD_REQUEST, "the request ended before its empty line")
-        return answer(self._health, head.split(b"\r\n", 1)[0].decode("latin-1"))
+        return respond(self._health, head.split(b"\r\n", 1)[0].decode("latin-1"))
 
 
 def _health(health: Health) -> dict[str, object]:

@@ -37,12 +37,12 @@ def configure_logs(*, json_logs: bool | None = None, level: str = "info", out: T
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     _replace_handler(_handler(out, as_json), number)
-    # While a broker is away aiokafka writes ten lines a second; what that means, our own lines say once.
+    # While a broker is down aiokafka writes ten lines a second; our own log reports an outage once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 def _shared() -> list[Processor]:
-    """What is added to every line, wherever it was written."""
+    """Returns the processors of every line, whichever library wrote it."""
     return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -76,7 +76,7 @@ def _handler(out: TextIO, as_json: bool) -> logging.Handler:
 
 
 def _replace_handler(handler: logging.Handler, level: int) -> None:
-    """Installs our handler, once: a second call replaces the first one's and leaves those of others alone."""
+    """Installs our handler, once: a second call replaces it and leaves other handlers in place."""
     root = logging.getLogger()
     for old in [h for h in root.handlers if h.get_name() == _HANDLER]:
         root.removeHandler(old)

@@ -1,6 +1,6 @@
 """Prometheus metrics of this process, made on first use and only under the names of `names.py`.
 
-The cached makers are apart because `functools.cache` would hide the literals from mypy.
+The cached functions are separate because `functools.cache` would hide the literals from mypy.
 """
 
 import difflib
@@ -10,17 +10,17 @@ from typing import Any, Final, Self
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
-from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName, Kind, Metric
+from trackside.telemetry.names import METRICS, CounterName, GaugeName, HistogramName, Metric, MetricKind
 
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 MUTED: ContextVar[bool] = ContextVar("trackside_muted", default=False)
-"""Set where nothing shall be counted: a simulated service is none of this process."""
+"""Set where nothing is counted, as in simulated services."""
 
 
-class _Mute:
-    """Takes the place of any metric where nothing is counted."""
+class _NoMetric:
+    """Stands in for any metric where nothing is counted."""
 
     def labels(self, *_: object, **__: object) -> Self:
         return self
@@ -31,10 +31,10 @@ class _Mute:
     set = dec = observe = inc
 
     def remove(self, *_: object) -> None:
-        """Forgets nothing."""
+        """Removes nothing."""
 
 
-_MUTE: Final[Any] = _Mute()
+_NO_METRIC: Final[Any] = _NoMetric()
 
 
 class UnknownMetric(LookupError):
@@ -43,17 +43,17 @@ class UnknownMetric(LookupError):
 
 def counter(name: CounterName) -> Counter:
     """Returns the counter of this name; raises UnknownMetric. Add with `.labels(...).inc(n)`."""
-    return _MUTE if MUTED.get() else _counter(name)
+    return _NO_METRIC if MUTED.get() else _counter(name)
 
 
 def gauge(name: GaugeName) -> Gauge:
     """Returns the gauge of this name; raises UnknownMetric. Set with `.labels(...).set(value)`."""
-    return _MUTE if MUTED.get() else _gauge(name)
+    return _NO_METRIC if MUTED.get() else _gauge(name)
 
 
 def histogram(name: HistogramName) -> Histogram:
-    """Returns the histogram of this name; raises UnknownMetric. Feed with `.labels(...).observe(value)`."""
-    return _MUTE if MUTED.get() else _histogram(name)
+    """Returns the histogram of this name; raises UnknownMetric. Use `.labels(...).observe(value)`."""
+    return _NO_METRIC if MUTED.get() else _histogram(name)
 
 
 def exposition() -> bytes:
@@ -61,7 +61,7 @@ def exposition() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def _find(name: str, kind: Kind) -> Metric:
+def _find(name: str, kind: MetricKind) -> Metric:
     metric = _BY_NAME.get(name)
     if metric is None:
         near = difflib.get_close_matches(name, _BY_NAME, n=1)

@@ -59,7 +59,7 @@ HistogramName = Literal[
     "trackside.projections.transaction.seconds",
     "trackside.summary_indexer.index.seconds",
 ]
-Kind = Literal["counter", "gauge", "histogram"]
+MetricKind = Literal["counter", "gauge", "histogram"]
 
 _FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _SLOW: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
@@ -70,7 +70,7 @@ class Metric:
     """One metric: `buckets` are the upper bounds of a histogram, in the unit that the name ends with."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()

@@ -15,23 +15,25 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What `configure` switched on, to be shut down when the service ends."""
+    """What `configure` started, to be shut down when the service ends."""
 
     close: Callable[[], None] | None = None
 
     def shutdown(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
         """Sends the spans that wait; returns whether it was done within `limit_s` seconds.
 
-        A collector that doesn't answer must not hold back a service that ends, so what takes longer is lost.
+        A collector that doesn't respond must not delay the end of a service, so slower spans are lost.
         """
-        context.record_with(None)
+        context.set_recorder(None)
         if self.close is None:
             return True
         closing = threading.Thread(target=self.close, name="trackside-telemetry-flush", daemon=True)
         closing.start()
         closing.join(limit_s)
         if closing.is_alive():
-            logger("trackside.telemetry").warning("spans lost: the collector did not answer", limit_s=limit_s)
+            logger("trackside.telemetry").warning(
+                "spans lost: no response from the collector", limit_s=limit_s
+            )
         return not closing.is_alive()
 
 
@@ -44,7 +46,7 @@ def configure(service: str, *, instance: str) -> Telemetry:
     """
     configure_logs()
     if not any(os.environ.get(name) for name in _ENDPOINTS):
-        context.record_with(None)
+        context.set_recorder(None)
         return Telemetry()
     return Telemetry(_export(service, instance))
 
@@ -57,5 +59,5 @@ def _export(service: str, instance: str) -> Callable[[], None]:
     from trackside.telemetry import spans
 
     tracers = spans.provider(service, instance, BatchSpanProcessor(OTLPSpanExporter()))
-    context.record_with(spans.recorder(tracers))
+    context.set_recorder(spans.recorder(tracers))
     return tracers.shutdown

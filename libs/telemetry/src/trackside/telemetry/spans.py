@@ -12,7 +12,7 @@ from trackside.telemetry.context import Attributes, SpanRecorder
 
 
 def provider(service: str, instance: str, processor: SpanProcessor) -> TracerProvider:
-    """Returns a tracer provider for one service instance; who makes it shuts it down."""
+    """Returns a tracer provider for one service instance; the caller shuts it down."""
     resource = Resource.create({"service.name": f"trackside.{service}", "service.instance.id": instance})
     made = TracerProvider(resource=resource, shutdown_on_exit=False)
     made.add_span_processor(processor)

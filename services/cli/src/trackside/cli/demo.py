@@ -22,7 +22,7 @@ from trackside.contracts.searches import SearchStatus
 from trackside.contracts.topics import Topics
 from trackside.domain.search import Search
 from trackside.embedded.stack import Stack
-from trackside.projections.reads import reads
+from trackside.projections.reads import open_read_models
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Refused
 from trackside.sdk.specs import read_spec
@@ -93,7 +93,7 @@ async def _search(used: Stack, command: Command) -> None:
 async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int) -> None:
     """Shows the best trials as Postgres has them, once its rows hold the end of the search."""
     await following.written(dsn, Topics(), stream_id, last_offset, ROWS_S)
-    async with reads(dsn) as models:
+    async with open_read_models(dsn) as models:
         trials = await models.rows("trials", stream_id)
     best = reading.best_trials(trials, search.spec.direction, BEST)
     stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)

@@ -16,7 +16,7 @@ from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, run_service, until_fit
+from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.snapshots import PostgresSnapshots
@@ -51,7 +51,7 @@ async def _run(service: ServiceContext, settings: DispatcherSettings, signatures
     topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     asked = [topics.suggestion_requests, topics.assessment_requests]
-    if not await until_fit(service, [*needed, *asked, topics.suggestions, topics.assessments]):
+    if not await wait_for_topics(service, [*needed, *asked, topics.suggestions, topics.assessments]):
         return
     limit_s = settings.tuner_time_limit_s
     lanes = [

@@ -27,7 +27,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
-from trackside.eventlog.dead_letters import bury, dead_letter
+from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.log import Entry
 from trackside.eventlog.reactor import Decision, Facts
 from trackside.eventlog.service_context import ServiceContext
@@ -152,7 +152,9 @@ class Dispatcher:
         self._streams.spill_idle()
         letters = self._topics.dead_letters
         while self._intake.dead:
-            self._background.spawn(bury(self._log, letters, self._writer, self._intake.dead.pop()))
+            self._background.spawn(
+                write_dead_letter(self._log, letters, self._writer, self._intake.dead.pop())
+            )
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
     def next_due_ms(self) -> int | None:

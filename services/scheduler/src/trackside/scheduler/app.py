@@ -3,7 +3,7 @@
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import from_end, from_start, run_service, until_fit
+from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.peaks import newest_peaks
@@ -21,7 +21,7 @@ def main() -> None:
 
 async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
     topics = service.topics
-    if not await until_fit(service, [topics.events, topics.fleet, topics.heartbeats]):
+    if not await wait_for_topics(service, [topics.events, topics.fleet, topics.heartbeats]):
         return
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)

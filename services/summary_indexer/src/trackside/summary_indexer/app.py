@@ -1,7 +1,7 @@
 """The summary-indexer's wiring: settings, log, Postgres, the stream of metrics, the dead letters."""
 
 from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import run_service, until_fit
+from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
@@ -22,7 +22,7 @@ def main() -> None:
 
 async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> None:
     topics, dsn = service.topics, service.settings.postgres_dsn
-    if not await until_fit(service, [topics.metrics, topics.dead_letters]):
+    if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
         return
     waits = Waits(service.health)
     source = Source(service.log, topics, service.writer)
@@ -43,7 +43,7 @@ async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> Non
                 topics,
                 dsn,
                 stop=service.stop,
-                waiting=waits.teller("dead letters"),
+                on_waiting=waits.teller("dead letters"),
             ),
             watch(service.log, topics.metrics, indexer, service.health, waits, settings.stuck_s),
         ):

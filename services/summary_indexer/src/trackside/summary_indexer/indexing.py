@@ -55,7 +55,7 @@ class Records(Protocol):
         """Says whether the log has nothing from `start` to before `end`."""
         ...
 
-    async def bury(self, letter: RecordDeadLettered) -> None:
+    async def write_dead_letter(self, letter: RecordDeadLettered) -> None:
         """Appends a dead letter."""
         ...
 
@@ -155,8 +155,8 @@ class Indexer:
         try:
             return points_of(entry)
         except UndecodableError as error:
-            log.warning("record passed over", partition=entry.partition, offset=entry.offset, code=error.code)
-            await self._source.bury(dead_letter(entry, error, "summary-indexer"))
+            log.warning("record skipped", partition=entry.partition, offset=entry.offset, code=error.code)
+            await self._source.write_dead_letter(dead_letter(entry, error, "summary-indexer"))
             return None
 
     def _taken(self) -> Batch:

@@ -7,7 +7,7 @@ import structlog
 
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.topics import Topics
-from trackside.eventlog.dead_letters import bury
+from trackside.eventlog.dead_letters import write_dead_letter
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
@@ -51,6 +51,6 @@ class Source:
             await reader.close()
         return bool(entries) and entries[0].offset >= end
 
-    async def bury(self, letter: RecordDeadLettered) -> None:
+    async def write_dead_letter(self, letter: RecordDeadLettered) -> None:
         """Appends a dead letter; tries until the log has it."""
-        await bury(self._log, self._topics.dead_letters, self._writer, letter)
+        await write_dead_letter(self._log, self._topics.dead_letters, self._writer, letter)

@@ -10,7 +10,7 @@ from trackside.projections.migrate import migrate
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
 from trackside.projections.postgres import Connection, Database, copy_new, upsert
-from trackside.projections.projection import Row, Write
+from trackside.projections.projection import RowValues, TableWrite
 
 KNOWN_SERIES = 100_000
 """How many series are remembered as written, to leave them out; beyond, all are forgotten."""
@@ -41,7 +41,7 @@ class PointsStore:
             await ensure_positions(connection, SUMMARY_INDEXER, places)
             return await self._positions(connection)
 
-        return await self._database.persist(prepared, self._waiting)
+        return await self._database.commit_with_retries(prepared, self._waiting)
 
     async def write_points(self, messages: Sequence[MetricPointsReported], moves: Mapping[int, Move]) -> int:
         """Writes points and positions; gives how many points they were.
@@ -57,7 +57,7 @@ class PointsStore:
                 return  # an earlier try stands, its answer was lost
             await self._write(connection, new, points, moves)
 
-        await self._database.persist(work, self._waiting)
+        await self._database.commit_with_retries(work, self._waiting)
         if len(self._known) > KNOWN_SERIES:
             self._known.clear()
         self._known.update(row[0] for row in new)
@@ -66,8 +66,8 @@ class PointsStore:
     async def _write(
         self,
         connection: Connection,
-        series: Sequence[Row],
-        points: Sequence[Row],
+        series: Sequence[RowValues],
+        points: Sequence[RowValues],
         moves: Mapping[int, Move],
     ) -> None:
         for partition, move in sorted(
@@ -76,7 +76,7 @@ class PointsStore:
             place = (self._topic.name, partition)
             await move_position(connection, SUMMARY_INDEXER, place, move.start, move.end)
         if series:
-            await upsert(connection, Write(SERIES, list(series)))
+            await upsert(connection, TableWrite(SERIES, list(series)))
         if points:
             await copy_new(connection, POINTS, points)
 

@@ -9,8 +9,8 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import dump, load
 from trackside.eventlog.log import Log
-from trackside.projections.postgres import LIVE_SCHEMA, held_cut, stream_rows
-from trackside.projections.projection import Row
+from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
+from trackside.projections.projection import RowValues
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.findings import Finding
@@ -32,7 +32,7 @@ class Snapshots:
     compared: int = 0
     others: int = 0
 
-    async def read(self, rows: AsyncIterator[Row], stream: str) -> None:
+    async def read(self, rows: AsyncIterator[RowValues], stream: str) -> None:
         """Takes in the rows of all streams, or of one."""
         async for stream_id, _, offset, fold, state in rows:
             if stream not in ("", stream_id):
@@ -94,7 +94,7 @@ async def examine_all(
     The read models are compared for the whole log alone. Raises as `examine` and `rebuild` do.
     """
     snapshots = Snapshots(topics)
-    async with held_cut(dsn, schema) as connection:
+    async with open_repeatable_read(dsn, schema) as connection:
         await snapshots.read(stream_rows(connection, _SNAPSHOTS), stream)
     verdict = await examine(log, topics, stream=stream, told=told, seen=snapshots.see)
     verdict.findings += snapshots.finish()

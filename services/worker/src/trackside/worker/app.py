@@ -17,7 +17,7 @@ from trackside.eventlog.log import Appended, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
-from trackside.eventlog.serving import run_service, until_fit
+from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
 from trackside.worker.attempts.attempt import AttemptContext
@@ -61,7 +61,7 @@ def main() -> None:
 
 async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: TaskCatalogue) -> None:
     topics = service.topics
-    if await until_fit(
+    if await wait_for_topics(
         service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):
         worker = WorkerRunner(service.log, topics, settings, catalogue, service.health)

@@ -6,7 +6,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.options import AsJson
 from trackside.cli.runtime.run import run
 from trackside.contracts.memory import shown
-from trackside.projections.reads import Row, plain, reads
+from trackside.projections.reads import ViewRow, json_row, open_read_models
 
 
 def estimates(
@@ -26,10 +26,10 @@ def estimates(
 
 
 async def _estimates(as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         rows = await models.rows("task_types")
     if as_json:
-        screen.emit([plain(row) for row in rows])
+        screen.emit([json_row(row) for row in rows])
         return
     columns = [
         Column("task type", keep=True),
@@ -52,17 +52,17 @@ async def _estimates(as_json: bool) -> None:
         screen.complain("no task has been submitted yet")
 
 
-def _cells(row: Row, what: str) -> list[object]:
+def _cells(row: ViewRow, what: str) -> list[object]:
     return [row["task_type"], row["finished"], row["out_of_memory"] or None, *_sizes(row, what)]
 
 
-def _sizes(row: Row, what: str) -> list[object]:
+def _sizes(row: ViewRow, what: str) -> list[object]:
     """Gives what was asked for, the most that was used, and what is learned."""
     names = (f"estimate_{what}_bytes", f"peak_{what}_max_bytes", f"learned_{what}_bytes")
     return [shown(row[name]) if row[name] else None for name in names]
 
 
-def learned_of(row: Row | None) -> str:
+def learned_of(row: ViewRow | None) -> str:
     """Writes what is learned of a task type, empty for nothing: `590 MiB memory, 2 GiB CUDA memory`."""
     if row is None:
         return ""

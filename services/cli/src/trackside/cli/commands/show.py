@@ -12,7 +12,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import Failure
 from trackside.cli.runtime.options import AsJson, Limit
 from trackside.cli.runtime.run import run
-from trackside.projections.reads import Reads, Row, plain, reads
+from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read_models
 
 PARAMETER_COLUMNS = 5
 FRONT = 20
@@ -59,18 +59,18 @@ def dead_letters(limit: Limit = 30, as_json: AsJson = False) -> None:
     run(_dead_letters(limit, as_json))
 
 
-def best_trials(trials: list[Row], direction: str, count: int) -> list[Row]:
+def best_trials(trials: list[ViewRow], direction: str, count: int) -> list[ViewRow]:
     """Gives the best trials that succeeded, the best first."""
     done = [trial for trial in trials if trial["status"] == "SUCCEEDED" and trial["value"] is not None]
     return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
 
 
-def objectives_of(search: Row) -> list[str]:
+def objectives_of(search: ViewRow) -> list[str]:
     """Names a search's objectives in their order; none where it has only the plain value."""
     return [objective["name"] for objective in search["spec"].get("objectives", [])]
 
 
-def show_trials(trials: list[Row], title: str = "", objectives: Sequence[str] = ()) -> None:
+def show_trials(trials: list[ViewRow], title: str = "", objectives: Sequence[str] = ()) -> None:
     """Prints trials, with a column for each parameter where there are few.
 
     Of several objectives each has a column. Who suggested a trial, and of which version of the space, is said
@@ -98,14 +98,14 @@ def show_trials(trials: list[Row], title: str = "", objectives: Sequence[str] = 
 
 
 async def _ls(limit: int, as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         searches = await models.rows("searches", limit)
         batches = await models.rows("batches", limit)
     rows = [{"kind": "search", "id": row["search_id"], **row} for row in searches]
     rows += [{"kind": "batch", "id": row["batch_id"], **row} for row in batches]
     rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
     if as_json:
-        screen.emit([plain(row) for row in rows])
+        screen.emit([json_row(row) for row in rows])
         return
     columns = [
         Column("id", keep=True),
@@ -123,7 +123,7 @@ async def _ls(limit: int, as_json: bool) -> None:
         screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
 
 
-def _listed(row: Row) -> list[object]:
+def _listed(row: ViewRow) -> list[object]:
     if row["kind"] == "batch":
         ended = row["finished_tasks"] + row["unfinished_tasks"]
         own = [f"{ended}/{row['tasks']}", None, None, row["name"] or f"{row['groups']} groups"]
@@ -135,7 +135,7 @@ def _listed(row: Row) -> list[object]:
 
 
 async def _show(stream_id: str, as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         search = await models.row("search", stream_id)
         if search is not None:
             await _show_search(models, search, as_json)
@@ -154,17 +154,17 @@ async def _show(stream_id: str, as_json: bool) -> None:
     _show_commands(stream_id, commands, as_json)
 
 
-async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
+async def _show_search(models: ReadModels, search: ViewRow, as_json: bool) -> None:
     trials = await models.rows("trials", search["search_id"])
     front = await models.rows("front", search["search_id"])
     commands = await models.rows("commands", search["search_id"])
     if as_json:
         listed: dict[str, Any] = {
-            "trials": [plain(row) for row in trials],
-            "front": [plain(row) for row in front],
-            "commands": [plain(row) for row in commands],
+            "trials": [json_row(row) for row in trials],
+            "front": [json_row(row) for row in front],
+            "commands": [json_row(row) for row in commands],
         }
-        screen.emit(plain(search) | listed)
+        screen.emit(json_row(search) | listed)
         return
     facts = [
         ("search", search["search_id"]),
@@ -184,10 +184,10 @@ async def _show_search(models: Reads, search: Row, as_json: bool) -> None:
     show_trials(trials, objectives=objectives_of(search))
 
 
-def _show_commands(stream_id: str, commands: list[Row], as_json: bool) -> None:
+def _show_commands(stream_id: str, commands: list[ViewRow], as_json: bool) -> None:
     """Shows a stream that nothing was begun on: only its commands are known."""
     if as_json:
-        screen.emit({"stream_id": stream_id, "commands": [plain(row) for row in commands]})
+        screen.emit({"stream_id": stream_id, "commands": [json_row(row) for row in commands]})
         return
     columns = [Column("command", keep=True), Column("status"), Column("code"), Column("message", keep=True)]
     cells = [[row["command_type"], row["status"], row["code"], row["message"]] for row in commands]
@@ -195,10 +195,10 @@ def _show_commands(stream_id: str, commands: list[Row], as_json: bool) -> None:
 
 
 async def _dead_letters(limit: int, as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         rows = await models.rows("dead_letters", limit)
     if as_json:
-        screen.emit([plain(row) for row in rows])
+        screen.emit([json_row(row) for row in rows])
         return
     columns = [
         Column("when"),
@@ -217,7 +217,7 @@ async def _dead_letters(limit: int, as_json: bool) -> None:
         screen.complain("no dead letters")
 
 
-def _trial_cells(trial: Row, objectives: int) -> list[object]:
+def _trial_cells(trial: ViewRow, objectives: int) -> list[object]:
     """Gives the cells of a trial but its parameters; one without a final value shows its last one."""
     value = trial["value"] if trial["value"] is not None else trial["last_value"]
     values = [value] if objectives == 1 else trial["objective_values"] or [value, *[None] * (objectives - 1)]
@@ -225,7 +225,7 @@ def _trial_cells(trial: Row, objectives: int) -> list[object]:
     return [trial["trial"], trial["status"], *values, trial["reports"], took]
 
 
-def limits(spec: Row) -> str:
+def limits(spec: ViewRow) -> str:
     """Says in a line what a search may take, as it holds now."""
     found = [f"{spec['max_trials']} trials", f"{spec['concurrency']} at once"]
     if spec.get("max_duration_s") is not None:
@@ -237,12 +237,12 @@ def limits(spec: Row) -> str:
     return ", ".join(found)
 
 
-def _status(search: Row) -> str:
+def _status(search: ViewRow) -> str:
     reason = search["failure"] or search["stop_reason"]
     return f"{search['status']} ({reason})" if reason else str(search["status"])
 
 
-def _best(search: Row, front: list[Row]) -> list[tuple[str, str | None]]:
+def _best(search: ViewRow, front: list[ViewRow]) -> list[tuple[str, str | None]]:
     """Says which trial is the best; of several objectives which no other beats, and the best for each."""
     names = objectives_of(search)
     if len(names) < 2:

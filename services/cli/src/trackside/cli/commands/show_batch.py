@@ -7,10 +7,10 @@ from trackside.cli.commands import estimates as estimating
 from trackside.cli.render import batch_board, screen
 from trackside.cli.render.screen import Column
 from trackside.contracts.memory import shown
-from trackside.projections.reads import Reads, Row, plain
+from trackside.projections.reads import ReadModels, ViewRow, json_row
 
 
-async def show_batch(models: Reads, batch: Row, as_json: bool) -> None:
+async def show_batch(models: ReadModels, batch: ViewRow, as_json: bool) -> None:
     """Prints a batch: its groups, each task with its device and its end, and what went wrong."""
     batch_id = batch["batch_id"]
     groups = await models.rows("groups", batch_id)
@@ -19,11 +19,11 @@ async def show_batch(models: Reads, batch: Row, as_json: bool) -> None:
     if as_json:
         commands = await models.rows("commands", batch_id)
         listed: dict[str, Any] = {
-            "groups": [plain(row) for row in groups],
-            "tasks": [plain(row | _newest(attempts.get(row["task_id"]))) for row in tasks],
-            "commands": [plain(row) for row in commands],
+            "groups": [json_row(row) for row in groups],
+            "tasks": [json_row(row | _newest(attempts.get(row["task_id"]))) for row in tasks],
+            "commands": [json_row(row) for row in commands],
         }
-        screen.emit(plain(batch) | listed)
+        screen.emit(json_row(batch) | listed)
         return
     screen.show_table([Column(""), Column("", keep=True)], _facts(batch))
     screen.say("")
@@ -32,16 +32,16 @@ async def show_batch(models: Reads, batch: Row, as_json: bool) -> None:
     _show_tasks(tasks, attempts, batch_id)
 
 
-async def show_task(models: Reads, task: Row, as_json: bool) -> None:
+async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
     """Prints a task: what it asks for, its attempts with what they died of, its placements."""
     attempts = await models.rows("attempts", task["task_id"])
     placements = await models.rows("placements", task["task_id"])
     if as_json:
         listed = {
-            "attempts": [plain(row) for row in attempts],
-            "placements": [plain(row) for row in placements],
+            "attempts": [json_row(row) for row in attempts],
+            "placements": [json_row(row) for row in placements],
         }
-        screen.emit(plain(task) | listed)
+        screen.emit(json_row(task) | listed)
         return
     named = ("task_id", "stream_id", "task_type", "state", "ending", "objective", "result", "unschedulable")
     facts = [(name, task[name]) for name in named if name != "unschedulable" or task[name]]
@@ -62,7 +62,7 @@ async def show_task(models: Reads, task: Row, as_json: bool) -> None:
             screen.say(row["error_traceback"] or "")
 
 
-def in_order(batch: Row, tasks: list[Row]) -> list[Row]:
+def in_order(batch: ViewRow, tasks: list[ViewRow]) -> list[ViewRow]:
     """Gives the tasks of a batch in the order in which it lists them; retries have other times."""
     places = {
         (number, task.get("name") or str(at)): at
@@ -72,19 +72,19 @@ def in_order(batch: Row, tasks: list[Row]) -> list[Row]:
     return sorted(tasks, key=lambda row: (row["group_number"], places[row["group_number"], row["name"]]))
 
 
-def device_of(row: Row) -> str:
+def device_of(row: ViewRow) -> str:
     """Writes the devices of a row with their worker's id: `w1/gpu-0,gpu-1`."""
     return "/".join(part for part in (row["worker_id"], ",".join(row["device_ids"])) if part)
 
 
-def state_of(task: Row, attempt: Row | None) -> str:
+def state_of(task: ViewRow, attempt: ViewRow | None) -> str:
     """Gives the state of a task as people see it: its phase while it runs, why it waits otherwise."""
     if task["state"] == "active" and attempt is not None:
         return str(attempt["status"])
     return "unschedulable" if task["state"] == "queued" and task["unschedulable"] else str(task["state"])
 
 
-def error_of(attempt: Row | None) -> str:
+def error_of(attempt: ViewRow | None) -> str:
     """Writes what an attempt died of in one line, empty for nothing."""
     if attempt is None or not attempt["error_type"]:
         return ""
@@ -92,7 +92,7 @@ def error_of(attempt: Row | None) -> str:
     return f"{attempt['error_stage']}: {text.splitlines()[0]}"
 
 
-def _newest(attempt: Row | None) -> Row:
+def _newest(attempt: ViewRow | None) -> ViewRow:
     names = (
         "status",
         "load_time_ms",
@@ -105,7 +105,7 @@ def _newest(attempt: Row | None) -> Row:
     return {name: None if attempt is None else attempt[name] for name in names}
 
 
-def _facts(batch: Row) -> list[tuple[str, object]]:
+def _facts(batch: ViewRow) -> list[tuple[str, object]]:
     ended = batch["finished_tasks"] + batch["unfinished_tasks"]
     reason = f" ({batch['stop_reason']})" if batch["stop_reason"] else ""
     tasks = f"{ended} ended of {batch['tasks']}, {batch['open_tasks']} open"
@@ -123,7 +123,7 @@ def _facts(batch: Row) -> list[tuple[str, object]]:
     ]
 
 
-def _show_groups(groups: list[Row]) -> None:
+def _show_groups(groups: list[ViewRow]) -> None:
     columns = [
         Column("group", right=True),
         Column("name"),
@@ -136,7 +136,7 @@ def _show_groups(groups: list[Row]) -> None:
     screen.show_table(columns, [_group_cells(row) for row in groups])
 
 
-def _group_cells(row: Row) -> list[object]:
+def _group_cells(row: ViewRow) -> list[object]:
     ends: Mapping[str, int] = row["ends"]
     over = row["started_at"] is not None and row["ended_at"] is not None
     took = (row["ended_at"] - row["started_at"]).total_seconds() if over else None
@@ -151,7 +151,7 @@ def _group_cells(row: Row) -> list[object]:
     ]
 
 
-def _show_tasks(tasks: list[Row], attempts: Mapping[str, Row], batch_id: str) -> None:
+def _show_tasks(tasks: list[ViewRow], attempts: Mapping[str, ViewRow], batch_id: str) -> None:
     columns = [
         Column("task", keep=True),
         Column("type", optional=True),
@@ -180,7 +180,7 @@ def _show_tasks(tasks: list[Row], attempts: Mapping[str, Row], batch_id: str) ->
     screen.show_table(columns, cells)
 
 
-def _asked(task: Row) -> str:
+def _asked(task: ViewRow) -> str:
     parts = [f"{task['devices']} x {task['kind']}" if task["devices"] > 1 else str(task["kind"])]
     parts += [f"device {task['fixed_device']}"] if task["fixed_device"] else []
     parts += ["the whole device"] if task["whole_device"] else []
@@ -192,7 +192,7 @@ def _asked(task: Row) -> str:
     return ", ".join(parts)
 
 
-def _show_attempts(attempts: list[Row]) -> None:
+def _show_attempts(attempts: list[ViewRow]) -> None:
     columns = [
         Column("attempt", right=True),
         Column("device", keep=True),
@@ -223,12 +223,12 @@ def _show_attempts(attempts: list[Row]) -> None:
     screen.show_table(columns, [_memory_cells(row) for row in measured])
 
 
-def _has_memory(row: Row) -> bool:
+def _has_memory(row: ViewRow) -> bool:
     names = ("reserved_memory_bytes", "reserved_cuda_memory_bytes", "peak_memory_bytes", "interrupts")
     return any(row[name] for name in names)
 
 
-def _memory_cells(row: Row) -> list[object]:
+def _memory_cells(row: ViewRow) -> list[object]:
     names = (
         "peak_memory_bytes",
         "reserved_memory_bytes",
@@ -239,7 +239,7 @@ def _memory_cells(row: Row) -> list[object]:
     return [row["attempt"], *sizes, row["estimated_by"], row["interrupts"]]
 
 
-def _show_placements(placements: list[Row]) -> None:
+def _show_placements(placements: list[ViewRow]) -> None:
     columns = [
         Column("placement"),
         Column("device", keep=True),

@@ -20,7 +20,7 @@ from trackside.embedded.folder import ProcessStatus, StackStatus
 from trackside.embedded.ports import HOST
 from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.reads import Row, plain, reads
+from trackside.projections.reads import ViewRow, json_row, open_read_models
 
 Catalogue = Annotated[
     Path | None,
@@ -100,7 +100,7 @@ def status(as_json: AsJson = False) -> None:
     devices, queue = run(_fleet(found))
     ready = state.state == "running" and all(row["state"] in ("ready", "ended") for row in processes)
     if as_json:
-        listed = [plain(row) for row in devices]
+        listed = [json_row(row) for row in devices]
         screen.emit(
             {"folder": str(found.folder), "state": state.state, "ready": ready, "processes": processes}
             | {"kafka": found.bootstrap_servers, "devices": listed, "queue": queue}
@@ -157,9 +157,9 @@ def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, An
     }
 
 
-async def _fleet(found: Stack) -> tuple[list[Row], list[Row]]:
+async def _fleet(found: Stack) -> tuple[list[ViewRow], list[ViewRow]]:
     try:
-        async with reads(found.postgres_dsn) as models:
+        async with open_read_models(found.postgres_dsn) as models:
             return await models.rows("devices"), await models.rows("queue")
     except (PostgresGoneError, SchemaMissingError) as error:
         screen.complain(f"devices and queue are not known: {error}")
@@ -167,7 +167,11 @@ async def _fleet(found: Stack) -> tuple[list[Row], list[Row]]:
 
 
 def _show(
-    found: Stack, state: StackStatus, processes: list[dict[str, Any]], devices: list[Row], queue: list[Row]
+    found: Stack,
+    state: StackStatus,
+    processes: list[dict[str, Any]],
+    devices: list[ViewRow],
+    queue: list[ViewRow],
 ) -> None:
     screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}\n")
     columns = [

@@ -20,7 +20,7 @@ from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.memory import shown
 from trackside.contracts.refusals import nearest
 from trackside.domain.task import TaskState
-from trackside.projections.reads import Reads, Row, plain, reads
+from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read_models
 
 STATES = tuple(state.value for state in TaskState)
 COLUMNS = 6
@@ -88,10 +88,10 @@ def report(
 
 
 async def _tasks(stream: str, state: str, limit: int, as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         rows = await models.rows("some_tasks", stream or None, state or None, limit)
     if as_json:
-        screen.emit([plain(row) for row in rows])
+        screen.emit([json_row(row) for row in rows])
         return
     columns = [
         Column("task", keep=True),
@@ -108,7 +108,7 @@ async def _tasks(stream: str, state: str, limit: int, as_json: bool) -> None:
         screen.complain("no such tasks")
 
 
-def _task_cells(row: Row) -> list[object]:
+def _task_cells(row: ViewRow) -> list[object]:
     attempt = {"status": row["attempt_status"]}
     return [
         row["task_id"],
@@ -123,12 +123,12 @@ def _task_cells(row: Row) -> list[object]:
 
 
 async def _devices(as_json: bool) -> None:
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         rows = await models.rows("devices")
     beats = await pulses.newest_beats(len({row["worker_id"] for row in rows})) if rows else {}
     rows = [pulses.with_use(row, beats) for row in rows]
     if as_json:
-        screen.emit([plain(row) for row in rows])
+        screen.emit([json_row(row) for row in rows])
         return
     columns = [
         Column("device", keep=True),
@@ -151,7 +151,7 @@ async def _devices(as_json: bool) -> None:
         screen.complain("no worker has joined yet; see `trackside status`")
 
 
-def _device_cells(row: Row) -> list[object]:
+def _device_cells(row: ViewRow) -> list[object]:
     return [
         f"{row['worker_id']}/{row['device_id']}",
         row["kind"],
@@ -175,11 +175,11 @@ def _say_host(worker_id: str, beat: WorkerHeartbeat) -> None:
 
 async def reported(stream_id: str) -> Report:
     """Gives the report of a batch or a search as Postgres has it now; raises Failure if there is none."""
-    async with reads(Addresses().dsn) as models:
+    async with open_read_models(Addresses().dsn) as models:
         return await _found(models, stream_id)
 
 
-async def _found(models: Reads, stream_id: str) -> Report:
+async def _found(models: ReadModels, stream_id: str) -> Report:
     attempts = {row["task_id"]: row for row in await models.rows("last_attempts", stream_id)}
     batch = await models.row("batch", stream_id)
     if batch is not None:

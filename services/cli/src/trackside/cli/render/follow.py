@@ -19,7 +19,7 @@ from trackside.domain.stream import Stream
 from trackside.eventlog.clock import now_ms
 from trackside.projections.owners import DISPATCHER, SCHEDULER
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.reads import reads
+from trackside.projections.reads import open_read_models
 from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8
@@ -80,7 +80,7 @@ async def written(dsn: str, topics: Topics, stream_id: str, last_offset: int, ti
     events = topics.events
     place = (events.name, partition_of(stream_id, events.partitions))
     try:
-        async with reads(dsn) as models:
+        async with open_read_models(dsn) as models:
             for owner in (DISPATCHER, SCHEDULER):
                 await models.until(owner, *place, last_offset + 1, timeout_s)
     except TimeoutError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trackside.projections.reads import Row
+from trackside.projections.reads import ViewRow
 
 Scalar = str | float | int | bool | None
 OBJECTIVE = "value"
@@ -60,9 +60,11 @@ class Report:
     sections: list[Section]
 
 
-def of_batch(batch: Row, groups: Sequence[Row], tasks: Sequence[Row], attempts: Mapping[str, Row]) -> Report:
+def of_batch(
+    batch: ViewRow, groups: Sequence[ViewRow], tasks: Sequence[ViewRow], attempts: Mapping[str, ViewRow]
+) -> Report:
     """Makes the report of a batch: a section for each group."""
-    by_group: dict[int, list[Row]] = {row["group_number"]: [] for row in groups}
+    by_group: dict[int, list[ViewRow]] = {row["group_number"]: [] for row in groups}
     for task in tasks:
         by_group[task["group_number"]].append(task)
     sections = []
@@ -75,7 +77,7 @@ def of_batch(batch: Row, groups: Sequence[Row], tasks: Sequence[Row], attempts: 
 
 
 def of_search(
-    search: Row, trials: Sequence[Row], tasks: Sequence[Row], attempts: Mapping[str, Row]
+    search: ViewRow, trials: Sequence[ViewRow], tasks: Sequence[ViewRow], attempts: Mapping[str, ViewRow]
 ) -> Report:
     """Makes the report of a search: one section, whose rows have the trials' values and parameters too."""
     by_task = {trial["task_id"]: trial for trial in trials}
@@ -85,7 +87,7 @@ def of_search(
     return _report("search", search["search_id"], search, [only])
 
 
-def section(name: str, status: str, tasks: Iterable[Row], attempts: Mapping[str, Row]) -> Section:
+def section(name: str, status: str, tasks: Iterable[ViewRow], attempts: Mapping[str, ViewRow]) -> Section:
     """Makes a section; its columns are all scalar results that any of its finished tasks has."""
     made = Section(name, status, [])
     for task in tasks:
@@ -102,16 +104,16 @@ def section(name: str, status: str, tasks: Iterable[Row], attempts: Mapping[str,
     return made
 
 
-def _report(kind: str, stream_id: str, row: Row, sections: list[Section]) -> Report:
+def _report(kind: str, stream_id: str, row: ViewRow, sections: list[Section]) -> Report:
     return Report(kind, stream_id, row["name"], row["status"], row["started_at"], row["ended_at"], sections)
 
 
-def _as_trial(task: Row, trial: Row) -> Row:
+def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
     own = {"name": f"trial {trial['trial']}", "objective": trial["value"], "trial": trial["trial"]}
     return {**task, **own, "result": {**trial["parameters"], **(task["result"] or {})}}
 
 
-def _finished(task: Row, attempt: Row | None) -> Finished:
+def _finished(task: ViewRow, attempt: ViewRow | None) -> Finished:
     result = task["result"] if isinstance(task["result"], dict) else {}
     cells = {name: value for name, value in result.items() if _is_scalar(value)}
     return Finished(
@@ -124,7 +126,7 @@ def _finished(task: Row, attempt: Row | None) -> Finished:
     )
 
 
-def _failed(task: Row, attempt: Row | None) -> Failed:
+def _failed(task: ViewRow, attempt: ViewRow | None) -> Failed:
     stage, message = None, task["unschedulable"] or ""
     if task["stop_reason"]:
         message = f"stopped: {task['stop_reason']}"

@@ -11,7 +11,7 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.projections.reads import Row
+from trackside.projections.reads import ViewRow
 
 LIMIT_S = 3.0
 """How long Kafka is waited for: who lists devices wants the list, with or without their use."""
@@ -51,7 +51,7 @@ async def read_beats(log: Log, topics: Topics, workers: int) -> dict[str, Worker
     return found
 
 
-def with_use(row: Row, beats: Mapping[str, WorkerHeartbeat]) -> Row:
+def with_use(row: ViewRow, beats: Mapping[str, WorkerHeartbeat]) -> ViewRow:
     """Gives a device's row with its use as its worker told it last; None where it isn't known."""
     beat = beats.get(row["worker_id"]) if row["state"] in ("busy", "free") else None
     readings = {reading.device_id: reading for reading in beat.devices} if beat is not None else {}

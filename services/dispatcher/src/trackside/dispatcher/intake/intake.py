@@ -10,7 +10,7 @@ from trackside.contracts.refusals import Problem
 from trackside.dispatcher.intake.receipts import CommandPosition, ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.domain.streams import Streams
-from trackside.eventlog.dead_letters import dead_letter, place_of, source_of
+from trackside.eventlog.dead_letters import dead_letter, position_id, position_of
 from trackside.eventlog.log import Entry, TopicPartition
 
 
@@ -31,7 +31,7 @@ class Intake:
 
     def take(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
-        source = source_of(entry)
+        source = position_of(entry)
         try:
             arrival, seal = self._signatures.read(entry)
         except UndecodableError as error:
@@ -42,7 +42,7 @@ class Intake:
             # Under an id of its own: who can't sign must not be able to use up the id of who can.
             arrival = replace(arrival, command_id="", body=None, problem=seal.problem)
         elif arrival.receipt_to in self._receipt_topics:
-            command_id = arrival.command_id or place_of(source)
+            command_id = arrival.command_id or position_id(source)
             self.wanted.append(
                 ReceiptRequest(arrival.receipt_to, stream, command_id, source, arrival.traceparent)
             )
@@ -83,12 +83,12 @@ def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
 
 def _stream(arrival: Arrival, source: Source) -> str:
     """Gives the stream that a command is answered on: its own, else its command's, else its place's."""
-    return arrival.stream or arrival.command_id or f"commands/{place_of(source)}"
+    return arrival.stream or arrival.command_id or f"commands/{position_id(source)}"
 
 
 def _received(arrival: Arrival, source: Source, key_id: str) -> CommandReceived:
     return CommandReceived(
-        command_id=arrival.command_id or place_of(source),
+        command_id=arrival.command_id or position_id(source),
         command_type=arrival.command_type,
         body=arrival.body,
         digest=arrival.digest,

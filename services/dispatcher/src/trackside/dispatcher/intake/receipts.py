@@ -17,7 +17,7 @@ from trackside.contracts.topics import partition_of
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.streams import Streams
 from trackside.eventlog.background import Background
-from trackside.eventlog.dead_letters import place_of
+from trackside.eventlog.dead_letters import position_id
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
@@ -126,7 +126,7 @@ class Receipts:
 
     async def _sent(self, topic: str, wanted: ReceiptRequest, answer: CommandAnswer) -> bool:
         record = self._writer.single(
-            wanted.stream, answer, traceparent=wanted.traceparent, message_id=place_of(wanted.source)
+            wanted.stream, answer, traceparent=wanted.traceparent, message_id=position_id(wanted.source)
         )
         try:
             partitions = len(await self._log.ends(topic))

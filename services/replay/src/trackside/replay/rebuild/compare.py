@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from trackside.projections.postgres import Connection, copy_out, stream_rows
-from trackside.projections.projection import Row, Table
+from trackside.projections.projection import RowValues, Table
 
 MISSING = "no such row"
 
@@ -16,7 +16,7 @@ class Difference:
     """The first cell that differs; `column` is empty if the whole row is on one side only."""
 
     table: str
-    key: Row
+    key: RowValues
     column: str
     live: Any
     rebuilt: Any
@@ -71,11 +71,11 @@ async def _first_difference(table: Table, live: Side, rebuilt: Side) -> Differen
         return _named(table, ours, theirs)
 
 
-async def _next(rows: AsyncIterator[Row]) -> Row | None:
+async def _next(rows: AsyncIterator[RowValues]) -> RowValues | None:
     return await anext(rows, None)
 
 
-def _named(table: Table, live: Row | None, rebuilt: Row | None) -> Difference:
+def _named(table: Table, live: RowValues | None, rebuilt: RowValues | None) -> Difference:
     width = table.key_width
     if live is None or (rebuilt is not None and _before(rebuilt[:width], live[:width])):
         assert rebuilt is not None
@@ -91,5 +91,5 @@ def _before(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return tuple(left) < tuple(right)
 
 
-def _shown(table: Table, row: Row) -> dict[str, Any]:
+def _shown(table: Table, row: RowValues) -> dict[str, Any]:
     return {name: value for name, value in zip(table.columns, row, strict=True) if value is not None}

@@ -15,7 +15,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.projections.owners import OWNERS
-from trackside.projections.projection import Row
+from trackside.projections.projection import RowValues
 from trackside.replay.history.errors import SILENCE_LIMIT_S, PartLostError
 from trackside.replay.rebuild.fold import LogFold, States
 from trackside.telemetry.logs import configure_logs
@@ -24,7 +24,7 @@ COPY_ROWS = 20_000
 READ_RECORDS = 20_000
 TOLD_EVERY = 5_000
 OpenLog = Callable[[], AbstractAsyncContextManager[Log]]
-Waiting = Mapping[str, list[Row]]
+Waiting = Mapping[str, list[RowValues]]
 """Rows to be copied, by the name of their table."""
 Take = Callable[[Waiting], Awaitable[None]]
 

@@ -21,7 +21,7 @@ from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.metrics import POINTS, SERIES, metric_rows
 from trackside.projections.owners import Owner
-from trackside.projections.projection import Key, Projection, Row, Table
+from trackside.projections.projection import Projection, RowKey, RowValues, Table
 from trackside.summary_indexer.poison import points_of
 
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
@@ -35,14 +35,14 @@ _CLOSING = frozenset({SearchEnded, BatchEnded})
 class Rows:
     """Rows that wait to be copied, table by table; `known` are the series that were given."""
 
-    tables: dict[str, tuple[Table, list[Row]]] = field(default_factory=dict)
+    tables: dict[str, tuple[Table, list[RowValues]]] = field(default_factory=dict)
     known: set[int] = field(default_factory=set)
 
-    def of(self, table: Table) -> list[Row]:
+    def of(self, table: Table) -> list[RowValues]:
         """Gives the list of a table's rows, to be added to."""
         return self.tables.setdefault(table.name, (table, []))[1]
 
-    def taken(self) -> dict[str, list[Row]]:
+    def taken(self) -> dict[str, list[RowValues]]:
         """Hands over what waits, by the name of its table; from here on nothing does."""
         tables, self.tables = self.tables, {}
         return {name: rows for name, (_, rows) in tables.items() if rows}
@@ -70,7 +70,9 @@ class LogFold:
     keeps_states: bool = False
     states: States = field(default_factory=dict)
     """Filled with `keeps_states`."""
-    _facts: dict[TopicPartition, dict[tuple[str, Key], tuple[Table, Row]]] = field(default_factory=dict)
+    _facts: dict[TopicPartition, dict[tuple[str, RowKey], tuple[Table, RowValues]]] = field(
+        default_factory=dict
+    )
 
     def places(self) -> dict[TopicPartition, int]:
         """Gives every partition to read, with the highest cut of any owner."""
@@ -129,7 +131,7 @@ class LogFold:
                 self._note(place, stream, record, present)
             elif kind in _CLOSING and stream.closed:
                 for owner in present:
-                    self._give(owner.of_streams, stream, outlives=False)
+                    self._give(owner.of_streams, stream, after_close=False)
                 shrink(stream)
 
     def _note(self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]) -> None:
@@ -163,17 +165,17 @@ class LogFold:
                     self.states.setdefault(owner.name, {})[place[1]] = [dump(stream) for stream in streams]
                 for stream in streams:
                     if not stream.closed:
-                        self._give(owner.of_streams, stream, outlives=False)
-                    self._give(owner.of_streams, stream, outlives=True)
+                        self._give(owner.of_streams, stream, after_close=False)
+                    self._give(owner.of_streams, stream, after_close=True)
                 if owner.of_records:
                     for table, row in self._facts.pop(place, {}).values():
                         self.rows.of(table).append(row)
         elif place[0] == self.topics.fleet.name:
             for owner in leaving:
-                self._give(owner.of_fleet, self.fleet, outlives=False)
+                self._give(owner.of_fleet, self.fleet, after_close=False)
 
-    def _give(self, projections: Iterable[Projection[Any]], state: Any, *, outlives: bool) -> None:
+    def _give(self, projections: Iterable[Projection[Any]], state: Any, *, after_close: bool) -> None:
         for projection in projections:
-            if projection.table.outlives is outlives:
+            if projection.table.changes_after_close is after_close:
                 rows, row = self.rows.of(projection.table), projection.row
                 rows += [row(state, key) for key in projection.keys(state)]

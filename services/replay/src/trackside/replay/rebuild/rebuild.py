@@ -12,7 +12,14 @@ from trackside.projections.metrics import POINTS
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
 from trackside.projections.positions import put_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy, copy_new, held_cut, trial
+from trackside.projections.postgres import (
+    LIVE_SCHEMA,
+    Connection,
+    copy,
+    copy_new,
+    open_repeatable_read,
+    tentative_transaction,
+)
 from trackside.replay.rebuild.compare import Difference, Side, difference
 from trackside.replay.rebuild.fill import LogTooShortError, Processes, Share, Waiting, fill, fill_in_processes
 from trackside.replay.rebuild.fold import States
@@ -85,10 +92,10 @@ async def rebuild(
     """
     report, name = Report(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
     async with swapping(dsn) if swap else nullcontext():
-        async with trial(dsn, schema) as attempt:
+        async with tentative_transaction(dsn, schema) as attempt:
             fresh = attempt.connection
             await create_tables(fresh, name)
-            async with held_cut(dsn, schema) as live:
+            async with open_repeatable_read(dsn, schema) as live:
                 share = await _share(log, topics, live, report, keeps_states=swap)
                 states = await _filled(log, share, fresh, report, progress, processes)
                 began = monotonic_s()

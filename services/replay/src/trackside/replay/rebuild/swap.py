@@ -16,13 +16,13 @@ from trackside.domain.streams import load
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, Reader, TopicPartition
 from trackside.eventlog.recovery import Recovered
-from trackside.projections.folding import Folding
 from trackside.projections.metrics import POINTS, SERIES, rows_of
 from trackside.projections.migrate import drop_schemas, hold_writers, readers, swap_schemas
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
-from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, trial, upsert
-from trackside.projections.projection import Write
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, tentative_transaction, upsert
+from trackside.projections.projection import TableWrite
+from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.rebuild.fold import States
@@ -44,7 +44,7 @@ async def swapping(dsn: str) -> AsyncIterator[None]:
 
     Raises BusyError if there is another one.
     """
-    async with trial(dsn, LIVE_SCHEMA) as attempt:
+    async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
         connection = attempt.connection
         if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
             raise BusyError("somebody swaps the read models now; try again when that is done")
@@ -58,7 +58,7 @@ async def swapping(dsn: str) -> AsyncIterator[None]:
 
 
 async def _clear(dsn: str) -> None:
-    async with trial(dsn, LIVE_SCHEMA) as attempt:
+    async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
         await drop_schemas(attempt.connection, SWAP_PREFIX)
         attempt.keep()
 
@@ -93,7 +93,7 @@ class Swapping:
         total = 0
         try:
             for _ in range(ROUNDS):
-                async with trial(self._dsn, live) as reading:
+                async with tentative_transaction(self._dsn, live) as reading:
                     goals = await self._goals(reading.connection)
                 found = await self._catch_up(fresh, goals)
                 total += found
@@ -111,7 +111,7 @@ class Swapping:
 
     async def _try(self, live: str, fresh: str) -> tuple[bool, int]:
         """Lets writers wait, folds the last records and swaps, if no reader is in the way for long."""
-        async with asyncio.timeout(HELD_LIMIT_S), trial(self._dsn, live) as attempt:
+        async with asyncio.timeout(HELD_LIMIT_S), tentative_transaction(self._dsn, live) as attempt:
             connection = attempt.connection
             if not await hold_writers(connection, live, WAIT_S):
                 return False, 0
@@ -127,7 +127,7 @@ class Swapping:
 
     async def _catch_up(self, fresh: str, goals: Mapping[str, Places]) -> int:
         """Brings the fresh rows to the positions given, and commits them."""
-        async with trial(self._dsn, fresh) as attempt:
+        async with tentative_transaction(self._dsn, fresh) as attempt:
             found = [await tail.to(attempt.connection, goals[tail.owner]) for tail in self._tails]
             attempt.keep()
         return sum(found)
@@ -154,12 +154,12 @@ class _Tail:
         self._log, self._cuts = log, cuts
         self._metrics = topics.metrics.name
         places = {place: cut for place, cut in cuts.items() if place[0] != self._metrics}
-        self._folding = Folding(OWNERS[owner], topics, places)
+        self._state = ProjectionState(OWNERS[owner], topics, places)
         events = {place[1]: cut for place, cut in cuts.items() if place[0] == topics.events.name}
         streams = [load(state) for partition in states.values() for state in partition]
-        self._folding.adopt(Recovered(streams, events))
+        self._state.adopt(Recovered(streams, events))
         self._next = {place: cut for place, cut in cuts.items() if place[0] == self._metrics}
-        self._next |= self._folding.starts()
+        self._next |= self._state.starts()
         self._held: list[Entry] = []
         self._reader: Reader | None = None
 
@@ -195,16 +195,16 @@ class _Tail:
         return await self._reader.read(1.0)
 
     async def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
-        self._folding.fold(entry for entry in entries if entry.topic != self._metrics)
-        pending = self._folding.pending
+        self._state.fold(entry for entry in entries if entry.topic != self._metrics)
+        pending = self._state.pending
         for write in [write for of_place in pending.values() for write in of_place.writes()]:
             await upsert(connection, write)
-        self._folding.shrink_closed()
+        self._state.shrink_closed()
         await self._write_points(connection, [entry for entry in entries if entry.topic == self._metrics])
         ends = {place: of_place.end for place, of_place in pending.items()}
         ends |= {(e.topic, e.partition): e.offset + 1 for e in entries if e.topic == self._metrics}
         await move_positions(connection, self.owner, ends)
-        self._folding.moved({}, list(pending))
+        self._state.mark_written({}, list(pending))
 
     async def _write_points(self, connection: Connection, entries: Sequence[Entry]) -> None:
         messages = []
@@ -215,7 +215,7 @@ class _Tail:
                 continue
         if messages:
             series, points = rows_of(messages)
-            await upsert(connection, Write(SERIES, list(series)))
+            await upsert(connection, TableWrite(SERIES, list(series)))
             await copy_new(connection, POINTS, points)
 
     async def close(self) -> None:

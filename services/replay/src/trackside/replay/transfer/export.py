@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from trackside.domain.stream import Stream, fold
-from trackside.eventlog.decode import tombstone
+from trackside.eventlog.decode import tombstone_error
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.history import History
 from trackside.replay.transfer.file_format import Head, Line, LineWriter, Tail, tail_of
@@ -36,7 +36,7 @@ async def export(history: History, write: Write) -> Exported:
             if record.offset > head.last_offset:
                 break
             if entry.value is None:
-                raise tombstone(entry)
+                raise tombstone_error(entry)
             line = Line(record.offset, record.append_time_ms, entry.key, original_headers(entry), entry.value)
             write(lines.line(line.as_json()))
             records += 1

@@ -15,7 +15,7 @@ from typing import Any
 from trackside.domain.stream import Stream
 from trackside.domain.streams import STATE
 from trackside.domain.task import TaskState
-from trackside.eventlog.log import Headers
+from trackside.eventlog.log import RecordHeaders
 from trackside.projections.snapshots import fold_name
 from trackside.replay.history.errors import DamagedFileError, UnsupportedFileError
 
@@ -58,7 +58,7 @@ class Line:
     offset: int
     time_ms: int
     key: bytes | None
-    headers: Headers
+    headers: RecordHeaders
     value: bytes
 
     def as_json(self) -> Json:
@@ -284,6 +284,6 @@ class Renaming:
         return f"{self.new}{text[len(self.old) :]}" if text.startswith(f"{self.old}.") else text
 
 
-def without(headers: Headers, names: Sequence[str]) -> Headers:
+def without(headers: RecordHeaders, names: Sequence[str]) -> RecordHeaders:
     """Gives headers without some."""
     return [(name, octets) for name, octets in headers if name not in names]

@@ -14,7 +14,7 @@ from trackside.contracts.message import Envelope, Record
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
-from trackside.eventlog.log import Entry, Headers, Log
+from trackside.eventlog.log import Entry, Log, RecordHeaders
 from trackside.replay.history.history import History, entries, speaks_of
 from trackside.replay.transfer.file_format import Line, without
 
@@ -23,7 +23,7 @@ IMPORT, PLACE, TIME = "ce_importid", "ce_originalplace", "ce_originaltime"
 ADDED = (IMPORT, PLACE, TIME)
 
 
-def added_headers(import_id: str, partition: int, line: Line) -> Headers:
+def added_headers(import_id: str, partition: int, line: Line) -> RecordHeaders:
     """Gives the headers that keep a record's origin."""
     return [
         (IMPORT, import_id.encode()),
@@ -32,7 +32,7 @@ def added_headers(import_id: str, partition: int, line: Line) -> Headers:
     ]
 
 
-def original_headers(entry: Entry) -> Headers:
+def original_headers(entry: Entry) -> RecordHeaders:
     """Gives the headers that a record was exported with."""
     return without(entry.headers, ADDED)
 
