@@ -14,7 +14,7 @@ from trackside.projections.postgres import copy_new
 from trackside.projections.postgres import database as opened_database
 from trackside.replay.rebuild.fill import LogTooShortError
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.summary_indexer.poison import points_of
+from trackside.summary_indexer.validation import decode_points
 
 
 async def index_points(log: MemoryLog, dsn: str) -> None:
@@ -25,7 +25,7 @@ async def index_points(log: MemoryLog, dsn: str) -> None:
             if not end:
                 continue
             place = (topic.name, partition)
-            messages = [points_of(e) for e in await log.reader({place: 0}).read(1.0)]
+            messages = [decode_points(e) for e in await log.reader({place: 0}).read(1.0)]
 
             async def work(connection, place=place, end=end, messages=messages):  # type: ignore[no-untyped-def]
                 series, points = rows_of(messages)

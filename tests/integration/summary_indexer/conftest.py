@@ -5,27 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.summary_indexer.process import Place, placed
+from tests.integration.summary_indexer.harness import Sandbox, open_sandbox
 from tests.stack import Servers
 from trackside.eventlog.kafka import KafkaLog
 
 
 @pytest.fixture
-async def placed_log(
+async def sandbox_and_log(
     stack: Servers, topic_prefix: str, database: str, tmp_path: Path
-) -> AsyncIterator[tuple[Place, KafkaLog]]:
-    """Gives this test's place and the log there."""
-    async with placed(stack.kafka_bootstrap, database, topic_prefix, tmp_path) as found:
+) -> AsyncIterator[tuple[Sandbox, KafkaLog]]:
+    """Yields the sandbox of this test and its log."""
+    async with open_sandbox(stack.kafka_bootstrap, database, topic_prefix, tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-def place(placed_log: tuple[Place, KafkaLog]) -> Place:
-    """Gives this test's place."""
-    return placed_log[0]
+def sandbox(sandbox_and_log: tuple[Sandbox, KafkaLog]) -> Sandbox:
+    """Returns the sandbox of this test."""
+    return sandbox_and_log[0]
 
 
 @pytest.fixture
-def log(placed_log: tuple[Place, KafkaLog]) -> KafkaLog:
-    """Gives the log of this test's place."""
-    return placed_log[1]
+def log(sandbox_and_log: tuple[Sandbox, KafkaLog]) -> KafkaLog:
+    """Returns the log of the sandbox."""
+    return sandbox_and_log[1]

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.unit.summary_indexer.points import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
+from tests.unit.summary_indexer.given import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
 from trackside.contracts.codec import CODEC
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.eventlog.errors import OffsetGoneError
@@ -13,12 +13,12 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.positions import OvertakenError
 from trackside.summary_indexer.indexing import GapError, Indexer
-from trackside.summary_indexer.source import Source
+from trackside.summary_indexer.metrics_log import MetricsLog
 
 PARTITION = 0
 
 
-async def filled(records: Sequence[Outgoing]) -> MemoryLog:
+async def log_of(records: Sequence[Outgoing]) -> MemoryLog:
     log = MemoryLog()
     await log.ensure([TOPICS.metrics, TOPICS.dead_letters])
     for record in records:
@@ -27,13 +27,13 @@ async def filled(records: Sequence[Outgoing]) -> MemoryLog:
 
 
 def indexer_of(log: MemoryLog, store: PointsInMemory, batch_points: int = 100) -> Indexer:
-    source = Source(log, TOPICS, RecordWriter("summary-indexer", "1"))
+    source = MetricsLog(log, TOPICS, RecordWriter("summary-indexer", "1"))
     return Indexer(store, source, batch_points=batch_points, buffer_points=30)
 
 
 @asynccontextmanager
-async def writing(indexer: Indexer) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(indexer.write_on())
+async def running_writer(indexer: Indexer) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(indexer.run_writer())
     try:
         yield task
     finally:
@@ -41,7 +41,7 @@ async def writing(indexer: Indexer) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def letters(log: MemoryLog) -> list[RecordDeadLettered]:
+async def dead_letters(log: MemoryLog) -> list[RecordDeadLettered]:
     reader = log.reader({(TOPICS.dead_letters.name, 0): 0})
     read = await reader.read(0.05)
     found = [CODEC.decode(CODEC.envelope(letter.headers), letter.value) for letter in read]
@@ -56,11 +56,11 @@ async def feed(indexer: Indexer, entries: Sequence[Entry]) -> None:
 async def test_batches_become_points_and_the_position_behind_them() -> None:
     records = [outgoing(batch(first=0)), outgoing(batch(first=3))]
     store = PointsInMemory()
-    indexer = indexer_of(await filled(records), store)
-    assert await indexer.begin({0, 1}) == {0: 0, 1: 0}
-    async with writing(indexer):
+    indexer = indexer_of(await log_of(records), store)
+    assert await indexer.assign({0, 1}) == {0: 0, 1: 0}
+    async with running_writer(indexer):
         await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
-        await store.reached(PARTITION, 2)
+        await store.until_position(PARTITION, 2)
     assert len(store.points) == 6
     assert store.stored[PARTITION] == 2
 
@@ -68,38 +68,38 @@ async def test_batches_become_points_and_the_position_behind_them() -> None:
 async def test_what_arrives_while_a_transaction_runs_shares_the_next_one() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(8)]
     store = PointsInMemory()
-    indexer = indexer_of(await filled(records), store, batch_points=12)
-    await indexer.begin({PARTITION})
+    indexer = indexer_of(await log_of(records), store, batch_points=12)
+    await indexer.assign({PARTITION})
     await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
-    async with writing(indexer):
-        await store.reached(PARTITION, 8)
+    async with running_writer(indexer):
+        await store.until_position(PARTITION, 8)
     assert store.transactions == [12, 12]
 
 
 async def test_records_behind_the_stored_position_are_passed_over() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(4)]
     store = PointsInMemory({PARTITION: 2})
-    indexer = indexer_of(await filled(records), store)
-    assert await indexer.begin({PARTITION}) == {PARTITION: 2}
-    async with writing(indexer):
+    indexer = indexer_of(await log_of(records), store)
+    assert await indexer.assign({PARTITION}) == {PARTITION: 2}
+    async with running_writer(indexer):
         await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
-        await store.reached(PARTITION, 4)
+        await store.until_position(PARTITION, 4)
     assert sorted(step for _, step in store.points) == list(range(6, 12))
 
 
 async def test_a_record_of_a_partition_not_assigned_is_passed_over() -> None:
     record = outgoing(batch())
     store = PointsInMemory()
-    indexer = indexer_of(await filled([record]), store)
-    await indexer.begin({PARTITION})
+    indexer = indexer_of(await log_of([record]), store)
+    await indexer.assign({PARTITION})
     await indexer.accept(entry(0, record, partition=3))
     assert indexer.positions == {PARTITION: 0}
 
 
 async def test_a_record_that_was_skipped_stops_the_indexer() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(3)]
-    indexer = indexer_of(await filled(records), PointsInMemory())
-    await indexer.begin({PARTITION})
+    indexer = indexer_of(await log_of(records), PointsInMemory())
+    await indexer.assign({PARTITION})
     await indexer.accept(entry(0, records[0]))
     with pytest.raises(GapError, match="expected offset 1, got 2"):
         await indexer.accept(entry(2, records[2]))
@@ -108,13 +108,13 @@ async def test_a_record_that_was_skipped_stops_the_indexer() -> None:
 async def test_beginning_anew_forgets_what_is_not_written() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(3)]
     store = PointsInMemory()
-    indexer = indexer_of(await filled(records), store)
-    await indexer.begin({PARTITION})
+    indexer = indexer_of(await log_of(records), store)
+    await indexer.assign({PARTITION})
     await feed(indexer, [entry(0, records[0]), entry(1, records[1])])
-    assert await indexer.begin({PARTITION}) == {PARTITION: 0}
-    async with writing(indexer):
+    assert await indexer.assign({PARTITION}) == {PARTITION: 0}
+    async with running_writer(indexer):
         await feed(indexer, [entry(at, record) for at, record in enumerate(records)])
-        await store.reached(PARTITION, 3)
+        await store.until_position(PARTITION, 3)
     assert len(store.points) == 9
 
 
@@ -131,25 +131,25 @@ async def test_an_undecodable_record_is_dead_lettered_and_the_next_one_indexed(
 ) -> None:
     good = outgoing(batch())
     bad = Outgoing(good.key, value, good.headers)
-    log = await filled([bad, good])
+    log = await log_of([bad, good])
     store = PointsInMemory()
     indexer = indexer_of(log, store)
-    await indexer.begin({PARTITION})
-    async with writing(indexer):
+    await indexer.assign({PARTITION})
+    async with running_writer(indexer):
         await feed(indexer, [entry(0, bad), entry(1, good)])
-        await store.reached(PARTITION, 2)
-    [letter] = await letters(log)
+        await store.until_position(PARTITION, 2)
+    [letter] = await dead_letters(log)
     assert (letter.code, letter.source.offset, letter.reader) == (code, 0, "summary-indexer")
     assert len(store.points) == 3
 
 
 async def test_a_message_of_another_kind_is_dead_lettered() -> None:
-    stray = WRITER.single("s", (await _letter()))
-    log = await filled([stray])
+    stray = WRITER.single("s", (await dead_letter_message()))
+    log = await log_of([stray])
     indexer = indexer_of(log, PointsInMemory())
-    await indexer.begin({PARTITION})
+    await indexer.assign({PARTITION})
     await indexer.accept(entry(0, stray))
-    [letter] = await letters(log)
+    [letter] = await dead_letters(log)
     assert letter.code == "unexpected_type"
     assert "trackside.record-dead-lettered.v1" in letter.message
 
@@ -157,54 +157,54 @@ async def test_a_message_of_another_kind_is_dead_lettered() -> None:
 async def test_columns_of_different_length_are_dead_lettered() -> None:
     whole = batch()
     torn = whole.model_copy(update={"series": [whole.series[0].model_copy(update={"values": [1.0]})]})
-    log = await filled([outgoing(torn)])
+    log = await log_of([outgoing(torn)])
     indexer = indexer_of(log, PointsInMemory())
-    await indexer.begin({PARTITION})
+    await indexer.assign({PARTITION})
     await indexer.accept(entry(0, outgoing(torn)))
-    [letter] = await letters(log)
+    [letter] = await dead_letters(log)
     assert letter.code == "not_valid"
     assert "'loss'" in letter.message
 
 
 async def test_a_second_writer_stops_the_first() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(2)]
-    log, store = await filled(records), PointsInMemory()
+    log, store = await log_of(records), PointsInMemory()
     slow, fast = indexer_of(log, store), indexer_of(log, store)
-    await slow.begin({PARTITION})
-    await fast.begin({PARTITION})
+    await slow.assign({PARTITION})
+    await fast.assign({PARTITION})
     for indexer in (slow, fast):
         await indexer.accept(entry(0, records[0]))
-    async with writing(fast):
-        await store.reached(PARTITION, 1)
+    async with running_writer(fast):
+        await store.until_position(PARTITION, 1)
     with pytest.raises(OvertakenError):
-        await slow.write_on()
+        await slow.run_writer()
     assert len(store.points) == 3
 
 
 async def test_a_position_that_the_log_does_not_reach_is_refused() -> None:
-    indexer = indexer_of(await filled([outgoing(batch())]), PointsInMemory({PARTITION: 7}))
+    indexer = indexer_of(await log_of([outgoing(batch())]), PointsInMemory({PARTITION: 7}))
     with pytest.raises(OffsetGoneError, match="reaches from 0 to 1, the rows in Postgres to 7"):
-        await indexer.begin({PARTITION})
+        await indexer.assign({PARTITION})
 
 
 async def test_reading_waits_while_the_buffer_is_full() -> None:
     records = [outgoing(batch(first=at * 3)) for at in range(11)]
     store = PointsInMemory()
-    indexer = indexer_of(await filled(records), store)
-    await indexer.begin({PARTITION})
+    indexer = indexer_of(await log_of(records), store)
+    await indexer.assign({PARTITION})
     feeding = asyncio.create_task(feed(indexer, [entry(at, record) for at, record in enumerate(records)]))
     done, _ = await asyncio.wait({feeding}, timeout=0.05)
     assert not done
-    async with writing(indexer):
-        await store.reached(PARTITION, 11)
+    async with running_writer(indexer):
+        await store.until_position(PARTITION, 11)
     await feeding
 
 
-async def _letter() -> RecordDeadLettered:
+async def dead_letter_message() -> RecordDeadLettered:
     bad = Outgoing(b"k", None, [])
-    log = await filled([bad])
+    log = await log_of([bad])
     indexer = indexer_of(log, PointsInMemory())
-    await indexer.begin({PARTITION})
+    await indexer.assign({PARTITION})
     await indexer.accept(entry(0, bad))
-    [letter] = await letters(log)
+    [letter] = await dead_letters(log)
     return letter

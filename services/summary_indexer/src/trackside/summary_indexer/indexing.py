@@ -1,7 +1,7 @@
-"""Batches of points on their way into Postgres: read ahead, decoded, written as soon as Postgres is free.
+"""Writes metric points into Postgres: records are read ahead, decoded, and written in batches.
 
-No timer gathers a batch: while one transaction runs the next batch grows, so a lone point is visible after
-one commit and a flood is written in large batches.
+No timer collects a batch: while one transaction runs, the next batch grows. So a single point is visible
+after one commit, and many points are written in large batches.
 """
 
 import asyncio
@@ -18,41 +18,43 @@ from trackside.contracts.summaries import MetricPointsReported
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.dead_letters import dead_letter
 from trackside.eventlog.log import Entry
-from trackside.summary_indexer.poison import points_of
-from trackside.summary_indexer.store import Move
+from trackside.summary_indexer.store import PositionAdvance
+from trackside.summary_indexer.validation import decode_points
 from trackside.telemetry.metrics import counter, histogram
 
 log = structlog.get_logger("trackside.summary_indexer")
 
-BEGIN_S = 25.0
-"""How long positions may take to come from Postgres; shorter than faust's own limit for a seek."""
+ASSIGN_TIMEOUT_S = 25.0
+"""How long reading the positions from Postgres may take; less than faust's own limit for a seek."""
 
 
 class GapError(Exception):
-    """Records are missing between what was read and what came next."""
+    """Records between the last one read and the next were not delivered, although the log has them."""
 
 
-class Points(Protocol):
-    """Where points go."""
+class PointsSink(Protocol):
+    """Stores points and positions."""
 
     async def positions(self) -> dict[int, int]:
-        """Gives the next offset to index of every partition."""
+        """Returns the next offset to index of every partition."""
         ...
 
-    async def write_points(self, messages: Sequence[MetricPointsReported], moves: Mapping[int, Move]) -> int:
-        """Writes points and positions as one; gives how many points."""
+    async def write_points(
+        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
+    ) -> int:
+        """Writes points and positions in one transaction; returns the number of points."""
         ...
 
 
-class Records(Protocol):
-    """Where records come from, beside the stream of them."""
+class SourceLog(Protocol):
+    """The log that the records come from."""
 
-    async def check(self, positions: Mapping[int, int]) -> None:
-        """Raises OffsetGoneError if the log doesn't reach these positions."""
+    async def check_positions(self, positions: Mapping[int, int]) -> None:
+        """Raises OffsetGoneError if a position is outside the log."""
         ...
 
-    async def is_hole(self, partition: int, start: int, end: int) -> bool:
-        """Says whether the log has nothing from `start` to before `end`."""
+    async def is_empty_range(self, partition: int, start: int, end: int) -> bool:
+        """Returns whether the log has no record from `start` to before `end`."""
         ...
 
     async def write_dead_letter(self, letter: RecordDeadLettered) -> None:
@@ -61,7 +63,7 @@ class Records(Protocol):
 
 
 @dataclass(slots=True)
-class _Read:
+class _BufferedRecord:
     partition: int
     offset: int
     points: int
@@ -69,117 +71,122 @@ class _Read:
 
 
 @dataclass(slots=True)
-class Batch:
-    """What one transaction writes."""
+class WriteBatch:
+    """What one transaction writes: messages, and how far it advances each partition."""
 
     messages: list[MetricPointsReported] = field(default_factory=list)
-    moves: dict[int, Move] = field(default_factory=dict)
+    advances: dict[int, PositionAdvance] = field(default_factory=dict)
 
 
 class Indexer:
-    """Takes records in order, and writes them; a record behind the stored position changes nothing."""
+    """Accepts records in order and writes them; a record before the stored position is skipped."""
 
     def __init__(
         self,
-        store: Points,
-        source: Records,
+        store: PointsSink,
+        source_log: SourceLog,
         *,
         batch_points: int,
         buffer_points: int,
     ) -> None:
-        self._store, self._source = store, source
+        self._store, self._log = store, source_log
         self._batch_points, self._buffer_points = batch_points, buffer_points
         self._buffered = 0
-        self._reached: dict[int, int] = {}
-        self._written: dict[int, int] = {}
-        self._waiting: deque[_Read] = deque()
+        self._next_read: dict[int, int] = {}
+        self._next_write: dict[int, int] = {}
+        self._buffer: deque[_BufferedRecord] = deque()
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._transaction = asyncio.Lock()
 
     @property
     def positions(self) -> dict[int, int]:
-        """The next offset to write of each partition that is read here; empty until reading has begun."""
-        return self._written
+        """The next offset to write of each assigned partition; empty until partitions are assigned."""
+        return self._next_write
 
-    async def begin(self, partitions: set[int]) -> Mapping[int, int]:
-        """Forgets what isn't written and gives the stored positions, 0 if there are none.
+    async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        """Discards what is not written and returns the stored positions, 0 if there are none.
 
-        Waits for the transaction under way, since that moves them. Raises TimeoutError after 25 s.
+        Waits for the running transaction, which advances them. Raises TimeoutError after 25 s.
         """
-        async with asyncio.timeout(BEGIN_S), self._turn:
-            self._waiting.clear()
+        async with asyncio.timeout(ASSIGN_TIMEOUT_S), self._transaction:
+            self._buffer.clear()
             self._buffered = 0
             stored = await self._store.positions()
             starts = {partition: stored.get(partition, 0) for partition in partitions}
-            await self._source.check(starts)
-            self._reached = starts
-            self._written = dict(self._reached)
+            await self._log.check_positions(starts)
+            self._next_read = starts
+            self._next_write = dict(self._next_read)
             self._room.set()
-            log.info("reading from the stored positions", positions=self._reached)
+            log.info("reading from the stored positions", positions=self._next_read)
             return dict(starts)
 
     async def accept(self, entry: Entry) -> None:
-        """Takes a record; waits while there is no room. Raises GapError if records before it are missing."""
+        """Buffers a record; waits while the buffer is full. Raises GapError if any is missing before it."""
         while self._buffered >= self._buffer_points:
             self._room.clear()
             await self._room.wait()
-        expected = self._reached.get(entry.partition)
+        expected = self._next_read.get(entry.partition)
         if expected is None or entry.offset < expected:
             return
-        if entry.offset > expected and not await self._source.is_hole(
+        if entry.offset > expected and not await self._log.is_empty_range(
             entry.partition, expected, entry.offset
         ):
             raise GapError(
                 f"{entry.topic}-{entry.partition}: expected offset {expected}, got {entry.offset}, "
-                "and the log has what is between; the process starts again from the stored position"
+                "but the log has the records between; the process restarts from the stored position"
             )
-        message = await self._decoded(entry)
-        if self._reached.get(entry.partition) != expected:
-            return  # reading began anew meanwhile
+        message = await self._decode(entry)
+        if self._next_read.get(entry.partition) != expected:
+            return  # partitions were assigned again meanwhile
         points = sum(len(series.steps) for series in message.series) if message else 1
-        self._reached[entry.partition] = entry.offset + 1
+        self._next_read[entry.partition] = entry.offset + 1
         self._buffered += points
-        self._waiting.append(_Read(entry.partition, entry.offset, points, message))
+        self._buffer.append(_BufferedRecord(entry.partition, entry.offset, points, message))
         self._arrived.set()
 
-    async def write_on(self) -> None:
-        """Writes what was taken, batch after batch, until cancelled. Raises OvertakenError, RewoundError."""
+    async def run_writer(self) -> None:
+        """Writes batch after batch until cancelled. Raises OvertakenError and RewoundError of the store."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
-            while self._waiting:
-                async with self._turn:
-                    await self._write(self._taken())
+            while self._buffer:
+                async with self._transaction:
+                    await self._write(self._next_batch())
 
-    async def _decoded(self, entry: Entry) -> MetricPointsReported | None:
+    async def _decode(self, entry: Entry) -> MetricPointsReported | None:
         try:
-            return points_of(entry)
+            return decode_points(entry)
         except UndecodableError as error:
-            log.warning("record skipped", partition=entry.partition, offset=entry.offset, code=error.code)
-            await self._source.write_dead_letter(dead_letter(entry, error, "summary-indexer"))
+            log.warning(
+                "record skipped",
+                partition=entry.partition,
+                offset=entry.offset,
+                code=error.code,
+            )
+            await self._log.write_dead_letter(dead_letter(entry, error, "summary-indexer"))
             return None
 
-    def _taken(self) -> Batch:
-        """Takes the records of one transaction off the buffer."""
-        batch, points = Batch(), 0
-        while self._waiting and points < self._batch_points:
-            read = self._waiting.popleft()
+    def _next_batch(self) -> WriteBatch:
+        """Removes the records of the next transaction from the buffer."""
+        batch, points = WriteBatch(), 0
+        while self._buffer and points < self._batch_points:
+            read = self._buffer.popleft()
             points += read.points
             if read.message is not None:
                 batch.messages.append(read.message)
-            before = batch.moves.get(read.partition)
-            start = before.start if before else self._written[read.partition]
-            batch.moves[read.partition] = Move(start, read.offset + 1)
+            before = batch.advances.get(read.partition)
+            start = before.start if before else self._next_write[read.partition]
+            batch.advances[read.partition] = PositionAdvance(start, read.offset + 1)
         self._buffered -= points
         self._room.set()
         return batch
 
-    async def _write(self, batch: Batch) -> None:
-        if not batch.moves:
+    async def _write(self, batch: WriteBatch) -> None:
+        if not batch.advances:
             return
         started = monotonic_s()
-        points = await self._store.write_points(batch.messages, batch.moves)
+        points = await self._store.write_points(batch.messages, batch.advances)
         histogram("trackside.summary_indexer.index.seconds").observe(monotonic_s() - started)
         counter("trackside.summary_indexer.indexed.points").inc(points)
         counter("trackside.summary_indexer.indexed.batches").inc(len(batch.messages))
-        self._written |= {partition: move.end for partition, move in batch.moves.items()}
+        self._next_write |= {partition: advance.end for partition, advance in batch.advances.items()}

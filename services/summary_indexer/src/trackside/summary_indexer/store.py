@@ -1,4 +1,4 @@
-"""Points and the positions they reach, in one transaction: the position is the fence against a repeat."""
+"""Writes points and positions in one transaction; comparing the position keeps out repeated batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,27 +13,29 @@ from trackside.projections.postgres import Connection, Database, copy_new, upser
 from trackside.projections.projection import RowValues, TableWrite
 
 KNOWN_SERIES = 100_000
-"""How many series are remembered as written, to leave them out; beyond, all are forgotten."""
-Waiting = Callable[[str | None], None]
+"""How many written series are remembered, so as not to write them again; then all are forgotten."""
+
+WaitReporter = Callable[[str | None], None]
+"""Takes the reason why a write waits, or None when it continues."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """How far a batch takes a partition: from the position it builds on to the one after its last record."""
+class PositionAdvance:
+    """How far a batch advances a partition: from the position before it to the one after its last record."""
 
     start: int
     end: int
 
 
 class PointsStore:
-    """Writes points of one topic with its positions; tries until Postgres has them."""
+    """Writes points and positions of one topic; retries until Postgres has them."""
 
-    def __init__(self, database: Database, topic: Topic, waiting: Waiting) -> None:
-        self._database, self._topic, self._waiting = database, topic, waiting
+    def __init__(self, database: Database, topic: Topic, report_wait: WaitReporter) -> None:
+        self._database, self._topic, self._report_wait = database, topic, report_wait
         self._known: set[int] = set()
 
     async def positions(self) -> dict[int, int]:
-        """Gives the next offset to index of every partition, 0 at first; creates what is missing."""
+        """Returns the next offset to index of every partition, 0 at first; creates missing tables."""
         places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
 
         async def prepared(connection: Connection) -> dict[int, int]:
@@ -41,23 +43,26 @@ class PointsStore:
             await ensure_positions(connection, SUMMARY_INDEXER, places)
             return await self._positions(connection)
 
-        return await self._database.commit_with_retries(prepared, self._waiting)
+        return await self._database.commit_with_retries(prepared, self._report_wait)
 
-    async def write_points(self, messages: Sequence[MetricPointsReported], moves: Mapping[int, Move]) -> int:
-        """Writes points and positions; gives how many points they were.
+    async def write_points(
+        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
+    ) -> int:
+        """Writes points and positions; returns the number of points.
 
-        Raises OvertakenError if another writer was here first, RewoundError if the rows went back in time.
+        Raises OvertakenError if another instance wrote them first, RewoundError if the rows were restored to
+        an earlier state.
         """
         series, points = rows_of(messages)
         new = [row for row in series if row[0] not in self._known]
 
         async def work(connection: Connection) -> None:
             found = await self._positions(connection)
-            if all(found.get(partition) == move.end for partition, move in moves.items()):
-                return  # an earlier try stands, its answer was lost
-            await self._write(connection, new, points, moves)
+            if all(found.get(partition) == advance.end for partition, advance in advances.items()):
+                return  # an earlier try was committed, its answer was lost
+            await self._write(connection, new, points, advances)
 
-        await self._database.commit_with_retries(work, self._waiting)
+        await self._database.commit_with_retries(work, self._report_wait)
         if len(self._known) > KNOWN_SERIES:
             self._known.clear()
         self._known.update(row[0] for row in new)
@@ -68,13 +73,12 @@ class PointsStore:
         connection: Connection,
         series: Sequence[RowValues],
         points: Sequence[RowValues],
-        moves: Mapping[int, Move],
+        advances: Mapping[int, PositionAdvance],
     ) -> None:
-        for partition, move in sorted(
-            moves.items()
-        ):  # one order for all writers, so that none waits in a ring
+        # The same order in all writers, so that they can't deadlock.
+        for partition, advance in sorted(advances.items()):
             place = (self._topic.name, partition)
-            await move_position(connection, SUMMARY_INDEXER, place, move.start, move.end)
+            await move_position(connection, SUMMARY_INDEXER, place, advance.start, advance.end)
         if series:
             await upsert(connection, TableWrite(SERIES, list(series)))
         if points:

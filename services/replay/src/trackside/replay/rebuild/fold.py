@@ -22,7 +22,7 @@ from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.metrics import POINTS, SERIES, metric_rows
 from trackside.projections.owners import Owner
 from trackside.projections.projection import Projection, RowKey, RowValues, Table
-from trackside.summary_indexer.poison import points_of
+from trackside.summary_indexer.validation import decode_points
 
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
 States = dict[str, dict[int, list[bytes]]]
@@ -145,7 +145,7 @@ class LogFold:
 
     def _fold_points(self, entry: Entry) -> None:
         try:
-            message: MetricPointsReported = points_of(entry)
+            message: MetricPointsReported = decode_points(entry)
         except UndecodableError:
             return
         series, points = metric_rows(message)

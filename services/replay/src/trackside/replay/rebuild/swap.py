@@ -26,7 +26,7 @@ from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
 from trackside.replay.rebuild.fold import States
-from trackside.summary_indexer.poison import points_of
+from trackside.summary_indexer.validation import decode_points
 
 SWAP_PREFIX = "rebuild_"
 ROUNDS = 100
@@ -210,7 +210,7 @@ class _Tail:
         messages = []
         for entry in entries:
             try:
-                messages.append(points_of(entry))
+                messages.append(decode_points(entry))
             except UndecodableError:  # it went to the dead letters
                 continue
         if messages:

@@ -1,4 +1,4 @@
-"""The summary-indexer as its own process, what is published to it, and what it wrote."""
+"""Runs the summary-indexer as a process, publishes to it, and reads what it wrote."""
 
 import asyncio
 import json
@@ -23,22 +23,22 @@ from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 
 WORKER = RecordWriter("worker", "w1")
-POINTS = 20
+POINTS_PER_BATCH = 20
 Point = tuple[str, int, str, int]
 
 
 @dataclass
-class Place:
-    """Where one test's log and tables are."""
+class Sandbox:
+    """The topics, database and processes of one test."""
 
     bootstrap: str
     dsn: str
     topics: Topics
     folder: Path
-    started: list["Indexer"] = field(default_factory=list)
+    started: list["IndexerProcess"] = field(default_factory=list)
 
-    def indexer(self, instance: str = "1", **settings: str) -> "Indexer":
-        """Gives a summary-indexer, not started; `settings` are its variables without their prefix."""
+    def indexer(self, instance: str = "1", **settings: str) -> "IndexerProcess":
+        """Returns a summary-indexer, not started; `settings` are its variables without their prefix."""
         variables = {
             "TRACKSIDE_KAFKA_BOOTSTRAP": self.bootstrap,
             "TRACKSIDE_POSTGRES_DSN": self.dsn,
@@ -46,19 +46,19 @@ class Place:
             "TRACKSIDE_INSTANCE": instance,
             **{f"TRACKSIDE_SUMMARY_INDEXER_{name.upper()}": value for name, value in settings.items()},
         }
-        made = Indexer(variables, self.folder / f"indexer-{len(self.started)}.log")
+        made = IndexerProcess(variables, self.folder / f"indexer-{len(self.started)}.log")
         self.started.append(made)
         return made
 
 
-class Indexer:
-    """One instance, started, killed and started again."""
+class IndexerProcess:
+    """One instance, which can be killed and restarted."""
 
     def __init__(self, variables: Mapping[str, str], output: Path) -> None:
         self._variables, self._output = variables, output
         self.process: asyncio.subprocess.Process | None = None
 
-    async def start(self) -> "Indexer":
+    async def start(self) -> "IndexerProcess":
         """Starts it, without waiting for anything."""
         with self._output.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
@@ -78,7 +78,7 @@ class Indexer:
         self.process.send_signal(number)
 
     async def ended(self, within_s: float = 60) -> int:
-        """Waits for its end and gives the exit code."""
+        """Waits for its end and returns the exit code."""
         assert self.process is not None
         async with asyncio.timeout(within_s):
             return await self.process.wait()
@@ -90,12 +90,12 @@ class Indexer:
             await self.process.wait()
 
     @property
-    def runs(self) -> bool:
-        """Whether the process that was started last still runs."""
+    def is_running(self) -> bool:
+        """Whether its process is running."""
         return self.process is not None and self.process.returncode is None
 
     async def ready(self) -> tuple[int, dict[str, Any]]:
-        """Asks `/ready` of a running one; gives status and answer."""
+        """Asks `/ready` of a running one; returns status and answer."""
         port = next(line["health_port"] for line in map(json.loads, self.output.splitlines()))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /ready HTTP/1.1\r\n\r\n")
@@ -105,35 +105,35 @@ class Indexer:
 
     @property
     def output(self) -> str:
-        """All that it wrote on its outputs."""
+        """All its output."""
         return self._output.read_text()
 
 
 @asynccontextmanager
-async def placed(
+async def open_sandbox(
     bootstrap: str, dsn: str, prefix: str, folder: Path
-) -> AsyncIterator[tuple[Place, KafkaLog]]:
-    """Makes the topics; kills at the end what the test left running."""
-    place = Place(bootstrap, dsn, Topics(prefix), folder)
+) -> AsyncIterator[tuple[Sandbox, KafkaLog]]:
+    """Creates the topics; kills all processes at the end."""
+    sandbox = Sandbox(bootstrap, dsn, Topics(prefix), folder)
     async with KafkaLog(bootstrap, "test") as log:
-        await log.ensure([place.topics.metrics, place.topics.dead_letters])
+        await log.ensure([sandbox.topics.metrics, sandbox.topics.dead_letters])
         try:
-            yield place, log
+            yield sandbox, log
         finally:
-            for indexer in place.started:
+            for indexer in sandbox.started:
                 await indexer.kill()
 
 
 def batch(task: str, first: int, attempt: int = 1, value: float = 1.0) -> MetricPointsReported:
-    """Gives a batch of POINTS points, steps `first` on."""
-    steps = list(range(first, first + POINTS))
+    """Returns a batch of POINTS_PER_BATCH points, steps `first` on."""
+    steps = list(range(first, first + POINTS_PER_BATCH))
     times, values = [1_000 + step for step in steps], [value * step for step in steps]
     series = Series(tag="loss", steps=steps, times_ms=times, values=[*values])
     return MetricPointsReported(stream="s", task_id=task, attempt=attempt, series=[series])
 
 
 def points_of(message: MetricPointsReported) -> dict[Point, float | None]:
-    """Gives the points of a batch by their identity."""
+    """Returns the points of a batch by key."""
     return {
         (message.task_id, message.attempt, series.tag, step): value
         for series in message.series
@@ -142,37 +142,39 @@ def points_of(message: MetricPointsReported) -> dict[Point, float | None]:
 
 
 async def publish(log: KafkaLog, topics: Topics, task: str, message: Message | Outgoing) -> Appended:
-    """Appends a message, or a record of any bytes, where a worker would."""
+    """Appends a message, or any record, to the partition of its task."""
     record = message if isinstance(message, Outgoing) else WORKER.single(task, message)
     return await log.publish(topics.metrics.name, partition_of(task, topics.metrics.partitions), record)
 
 
-async def kept(log: KafkaLog, topics: Topics, message: MetricPointsReported) -> None:
+async def publish_until_acknowledged(log: KafkaLog, topics: Topics, message: MetricPointsReported) -> None:
     """Publishes a message until the log has it, as a worker does while a broker is away."""
 
-    async def there() -> bool:
+    async def is_there() -> bool:
         try:
             await publish(log, topics, message.task_id, message)
         except TransientError:
             return False
         return True
 
-    await until(there)
+    await until(is_there)
 
 
-async def published(log: KafkaLog, topics: Topics, tasks: int, batches: int) -> dict[Point, float | None]:
-    """Publishes batches of many tasks and gives the points that must be found."""
+async def publish_batches(
+    log: KafkaLog, topics: Topics, tasks: int, batches: int
+) -> dict[Point, float | None]:
+    """Publishes batches of many tasks and returns the points that must be indexed."""
     found: dict[Point, float | None] = {}
     for number in range(batches):
-        messages = [batch(f"s.{task}", number * POINTS) for task in range(tasks)]
-        await asyncio.gather(*(kept(log, topics, message) for message in messages))
+        messages = [batch(f"s.{task}", number * POINTS_PER_BATCH) for task in range(tasks)]
+        await asyncio.gather(*(publish_until_acknowledged(log, topics, message) for message in messages))
         for message in messages:
             found |= points_of(message)
     return found
 
 
-async def indexed(dsn: str) -> dict[Point, float | None]:
-    """Reads all points; empty as long as there are no tables."""
+async def indexed_points(dsn: str) -> dict[Point, float | None]:
+    """Returns all indexed points; empty while there are no tables."""
     rows = await _read(
         dsn,
         "SELECT task_id, attempt, tag, step, value "
@@ -182,39 +184,39 @@ async def indexed(dsn: str) -> dict[Point, float | None]:
 
 
 async def positions(dsn: str, topic: str) -> dict[int, int]:
-    """Reads the stored positions of a topic."""
+    """Returns the stored positions of a topic."""
     query = "SELECT partition, position FROM trackside.positions WHERE topic = $1"
     rows = await _read(dsn, query, topic)
     return {row["partition"]: row["position"] for row in rows}
 
 
-async def letters(dsn: str) -> list[asyncpg.Record]:
-    """Reads the rows of the dead letters."""
+async def dead_letters(dsn: str) -> list[asyncpg.Record]:
+    """Returns the rows of the dead letters."""
     return await _read(dsn, "SELECT * FROM trackside.dead_letters ORDER BY letter_offset")
 
 
-async def caught_up(log: KafkaLog, place: Place, within_s: float = 60) -> None:
-    """Waits until the stored positions are at the end of the log, Postgres being there or not."""
-    topic = place.topics.metrics.name
+async def until_caught_up(log: KafkaLog, sandbox: Sandbox, within_s: float = 60) -> None:
+    """Waits until the stored positions are at the end of the log; Postgres may be away meanwhile."""
+    topic = sandbox.topics.metrics.name
     ends = await log.ends(topic)
 
-    async def there() -> bool:
+    async def is_there() -> bool:
         try:
-            found = await positions(place.dsn, topic)
+            found = await positions(sandbox.dsn, topic)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
             return False
         return all(found.get(partition, 0) >= end for partition, end in ends.items())
 
-    await until(there, within_s)
+    await until(is_there, within_s)
 
 
-async def reached(place: Place, records: int) -> None:
-    """Waits until so many records are written."""
+async def until_written(sandbox: Sandbox, records: int) -> None:
+    """Waits until that many records are indexed."""
 
-    async def there() -> bool:
-        return sum((await positions(place.dsn, place.topics.metrics.name)).values()) >= records
+    async def is_there() -> bool:
+        return sum((await positions(sandbox.dsn, sandbox.topics.metrics.name)).values()) >= records
 
-    await until(there)
+    await until(is_there)
 
 
 async def _read(dsn: str, query: str, *values: str) -> list[asyncpg.Record]:

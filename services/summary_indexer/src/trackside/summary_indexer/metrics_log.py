@@ -1,4 +1,4 @@
-"""What the summary-indexer asks of the log beside its stream: ends, holes, and a place for dead letters."""
+"""Access to the log apart from consuming: its bounds, gaps in its offsets, and dead letters."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,33 +16,34 @@ from trackside.eventlog.retry import retry_until_reachable
 log = structlog.get_logger("trackside.summary_indexer")
 
 READ_S = 5.0
+"""How long reading the record after a gap may take."""
 
 
-class Source:
-    """The log of metrics and of dead letters."""
+class MetricsLog:
+    """The topics of metrics and of dead letters."""
 
-    def __init__(self, source: Log, topics: Topics, writer: RecordWriter) -> None:
-        self._log, self._topics, self._writer = source, topics, writer
+    def __init__(self, log: Log, topics: Topics, writer: RecordWriter) -> None:
+        self._log, self._topics, self._writer = log, topics, writer
 
-    async def check(self, positions: Mapping[int, int]) -> None:
-        """Raises OffsetGoneError if the log doesn't reach from one of these positions to its end."""
+    async def check_positions(self, positions: Mapping[int, int]) -> None:
+        """Raises OffsetGoneError if a position is before the first offset or after the end of the log."""
         name = self._topics.metrics.name
         begins, ends = await retry_until_reachable(
-            partial(self._reach, name), lambda reason: log.debug("no log yet", reason=reason)
+            partial(self._bounds, name), lambda reason: log.debug("no log yet", reason=reason)
         )
         for partition, position in positions.items():
-            begin, end = begins.get(partition, 0), ends.get(partition, 0)
-            if not begin <= position <= end:
+            first, end = begins.get(partition, 0), ends.get(partition, 0)
+            if not first <= position <= end:
                 raise OffsetGoneError(
-                    f"{name}-{partition} reaches from {begin} to {end}, the rows in Postgres to {position}: "
+                    f"{name}-{partition} reaches from {first} to {end}, the rows in Postgres to {position}: "
                     "they were made from another log; rebuild the read models"
                 )
 
-    async def _reach(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
+    async def _bounds(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
         return await self._log.beginnings(name), await self._log.ends(name)
 
-    async def is_hole(self, partition: int, start: int, end: int) -> bool:
-        """Says whether the log has nothing from `start` to before `end`, as after a foreign transaction."""
+    async def is_empty_range(self, partition: int, start: int, end: int) -> bool:
+        """Returns whether the log has no record in [start, end), as after an aborted transaction."""
         name = self._topics.metrics.name
         reader = self._log.reader({(name, partition): start})
         try:
@@ -52,5 +53,5 @@ class Source:
         return bool(entries) and entries[0].offset >= end
 
     async def write_dead_letter(self, letter: RecordDeadLettered) -> None:
-        """Appends a dead letter; tries until the log has it."""
+        """Appends a dead letter; retries until the log has it."""
         await write_dead_letter(self._log, self._topics.dead_letters, self._writer, letter)

@@ -1,4 +1,4 @@
-"""Records of metric points, and a table of them in memory that keeps the promises of the one in Postgres."""
+"""Records of metric points, and an in-memory store of points with the guarantees of the one in Postgres."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.metrics import rows_of
 from trackside.projections.positions import OvertakenError
-from trackside.summary_indexer.store import Move
+from trackside.summary_indexer.store import PositionAdvance
 
 TOPICS = Topics()
 WRITER = RecordWriter("worker", "w1")
 
 
 def batch(task: str = "s.1", first: int = 0, count: int = 3, attempt: int = 1) -> MetricPointsReported:
-    """Gives a batch of one series, steps `first` on."""
+    """Returns a batch of one series, with steps from `first`."""
     steps = list(range(first, first + count))
     series = Series(tag="loss", steps=steps, times_ms=[1_000] * count, values=[step / 2 for step in steps])
     return MetricPointsReported(stream="s", task_id=task, attempt=attempt, series=[series])
@@ -34,7 +34,7 @@ def entry(offset: int, record: Outgoing, partition: int = 0) -> Entry:
 
 
 class PointsInMemory:
-    """Points and positions, moved by compare-and-set."""
+    """Points and positions in memory, written by compare-and-set."""
 
     def __init__(self, positions: Mapping[int, int] | None = None) -> None:
         self.stored = dict.fromkeys(range(TOPICS.metrics.partitions), 0) | dict(positions or {})
@@ -42,7 +42,7 @@ class PointsInMemory:
         self.transactions: list[int] = []
         self._moved = asyncio.Condition()
 
-    async def reached(self, partition: int, position: int) -> None:
+    async def until_position(self, partition: int, position: int) -> None:
         """Waits until a position is stored, a minute at most."""
         async with asyncio.timeout(60), self._moved:
             await self._moved.wait_for(lambda: self.stored[partition] >= position)
@@ -50,14 +50,16 @@ class PointsInMemory:
     async def positions(self) -> dict[int, int]:
         return dict(self.stored)
 
-    async def write_points(self, messages: Sequence[MetricPointsReported], moves: Mapping[int, Move]) -> int:
-        for partition, move in moves.items():
-            if self.stored[partition] != move.start:
+    async def write_points(
+        self, messages: Sequence[MetricPointsReported], advances: Mapping[int, PositionAdvance]
+    ) -> int:
+        for partition, advance in advances.items():
+            if self.stored[partition] != advance.start:
                 raise OvertakenError(self.stored[partition])
         _, points = rows_of(messages)
         for number, step, _time, value in points:
             self.points.setdefault((number, step), value)
-        self.stored |= {partition: move.end for partition, move in moves.items()}
+        self.stored |= {partition: advance.end for partition, advance in advances.items()}
         self.transactions.append(len(points))
         async with self._moved:
             self._moved.notify_all()

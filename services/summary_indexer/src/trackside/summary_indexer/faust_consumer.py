@@ -1,9 +1,9 @@
-"""The stream of metrics as a faust agent. The only module that imports faust.
+"""Consumes the metrics topic with a faust agent. The only module that imports faust.
 
-Faust wants to go on at its group's offset: every rebalance and every fetch that was interrupted end in
-`Consumer.seek_to_committed`. That one method is replaced here by a seek to the positions stored with the
-rows. (A seek in the signal `on_partitions_assigned` is undone: faust seeks after it.) Acks are off, so the
-group's offset is never written either.
+Faust continues at the offset of its consumer group: every rebalance and every interrupted fetch ends in
+`Consumer.seek_to_committed`. That method is replaced here by a seek to the positions stored with the rows.
+(A seek in the signal `on_partitions_assigned` has no effect: faust seeks after it.) Acks are off, so the
+offset of the group is never written either.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ REQUEST_S = 30.0
 """How long a request to the broker, or a read of the stored positions, may take."""
 
 
-class RollupStopped(Exception):
-    """Faust's consumer has ended by itself: the process must be started again."""
+class ConsumerStopped(Exception):
+    """Faust's consumer has ended unexpectedly: the process must be restarted."""
 
 
-class Sink(Protocol):
-    """Takes what the agent reads."""
+class RecordSink(Protocol):
+    """Accepts the records that the agent reads."""
 
-    async def begin(self, partitions: set[int]) -> Mapping[int, int]:
-        """Forgets what isn't written and gives the offset to go on at, for each partition assigned."""
+    async def assign(self, partitions: set[int]) -> Mapping[int, int]:
+        """Discards what is not written and returns the offset at which each partition continues."""
         ...
 
     async def accept(self, entry: Entry) -> None:
-        """Takes a record; waits while there is no room for it."""
+        """Accepts a record; waits while there is no room for it."""
         ...
 
 
-async def run_rollup(settings: StackSettings, session_timeout_s: float, sink: Sink) -> None:
-    """Feeds `sink` with the records of the metrics topic until cancelled; raises RollupStopped."""
-    for chatty in ("faust", "mode", "aiokafka.consumer", __name__):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: RecordSink) -> None:
+    """Passes the records of the metrics topic to `sink` until cancelled; raises ConsumerStopped."""
+    for noisy in ("faust", "mode", "aiokafka.consumer", __name__):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     app = _app(settings, session_timeout_s, sink)
     topic = app.topic(
         settings.topics.metrics.name,
@@ -60,7 +60,7 @@ async def run_rollup(settings: StackSettings, session_timeout_s: float, sink: Si
             async for event in stream.events():
                 await sink.accept(_entry(event.message))
         except Exception as error:
-            # Faust would start the agent again, behind the record that failed.
+            # Faust would restart the agent after the record that failed.
             if not failed.done():
                 failed.set_exception(error)
             raise
@@ -79,21 +79,21 @@ async def run_rollup(settings: StackSettings, session_timeout_s: float, sink: Si
 
 
 def group_of(settings: StackSettings) -> str:
-    """Names the consumer group, which shares out partitions and remembers nothing."""
+    """Returns the name of the consumer group, which only assigns partitions and stores no offsets."""
     return f"{settings.topic_prefix}trackside.summary-indexer"
 
 
 async def _run(app: Any) -> None:
     await app.start()
     await app.wait_until_stopped()
-    raise RollupStopped(f"faust stopped reading: {app.crash_reason!r}") from app.crash_reason
+    raise ConsumerStopped(f"faust stopped reading: {app.crash_reason!r}") from app.crash_reason
 
 
-def _app(settings: StackSettings, session_timeout_s: float, sink: Sink) -> Any:
+def _app(settings: StackSettings, session_timeout_s: float, sink: RecordSink) -> Any:
     class StoredPositions(Consumer):  # type: ignore[misc]  # faust has no types here
         async def seek_to_committed(self) -> Mapping[Any, int]:
             assigned = {place.partition: place for place in self.assignment()}
-            positions = await sink.begin(set(assigned))
+            positions = await sink.assign(set(assigned))
             starts = {assigned[partition]: offset for partition, offset in positions.items()}
             await self.seek_wait(starts)
             return starts
@@ -101,14 +101,14 @@ def _app(settings: StackSettings, session_timeout_s: float, sink: Sink) -> Any:
     class PositionedTransport(Transport):  # type: ignore[misc]
         Consumer = StoredPositions
 
-    class Rollup(faust.App):  # type: ignore[misc]
+    class MetricsApp(faust.App):  # type: ignore[misc]
         def _new_transport(self) -> Any:
             return PositionedTransport(self.conf.broker_consumer, self)
 
         def _create_directories(self) -> None:
-            """Makes no folders: there are no tables to keep in them."""
+            """Creates no folders: there are no faust tables."""
 
-    return Rollup(
+    return MetricsApp(
         group_of(settings),
         broker=[f"kafka://{address.strip()}" for address in settings.kafka_bootstrap.split(",")],
         broker_client_id="summary-indexer",
@@ -144,4 +144,6 @@ async def _stop(app: Any) -> None:
         async with asyncio.timeout(STOP_S):
             await app.stop()
     except TimeoutError:
-        app.log.warning("faust did not stop in time; Kafka will give its partitions back by itself")
+        app.log.warning(
+            "faust did not stop in time; Kafka reassigns its partitions after the session timeout"
+        )

@@ -1,4 +1,4 @@
-"""Which records can be indexed, and why another can't. Pure."""
+"""Which records of the metrics topic can be indexed, and why another can't. Pure."""
 
 import re
 
@@ -10,8 +10,8 @@ MAX_TAG = 1_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def points_of(entry: Entry) -> MetricPointsReported:
-    """Reads a batch of points; raises UndecodableError for anything else."""
+def decode_points(entry: Entry) -> MetricPointsReported:
+    """Decodes a batch of points; raises UndecodableError for anything else."""
     message = CODEC.decode(CODEC.envelope(entry.headers), entry.value)
     if not isinstance(message, MetricPointsReported):
         expected = MetricPointsReported.wire_type()

@@ -1,0 +1,69 @@
+"""Watches the running index: its lag and waits for `/ready`, and whether it makes progress."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from trackside.contracts.topics import Topic
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.errors import TransientError
+from trackside.eventlog.log import Log
+from trackside.summary_indexer.stall_detector import StallDetector
+from trackside.telemetry.health import Health
+
+CHECK_INTERVAL_S = 0.5
+
+
+class IndexPositions(Protocol):
+    """Something with positions in the log."""
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The next offset to write of each partition; empty until partitions are assigned."""
+        ...
+
+
+class WaitReasons:
+    """What each part of the service waits for; it is ready only when no part waits."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._reasons: dict[str, str] = {}
+
+    def reporter(self, part: str) -> Callable[[str | None], None]:
+        """Returns the function by which a part reports what it waits for, or None when it continues."""
+
+        def report(reason: str | None) -> None:
+            if reason is None:
+                self._reasons.pop(part, None)
+            else:
+                self._reasons[part] = reason
+            self._health.waiting(next(iter(self._reasons.values()), None))
+
+        return report
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+
+async def watch_liveness(
+    log: Log, topic: Topic, index: IndexPositions, health: Health, wait_reasons: WaitReasons, stuck_s: float
+) -> None:
+    """Updates lag and readiness until cancelled. Raises StalledError."""
+    detector, report = StallDetector(stuck_s), wait_reasons.reporter("log")
+    while True:
+        try:
+            ends = await log.ends(topic.name)
+            report(None)
+        except TransientError:
+            report("waiting for the log")
+            ends = None
+        now_s = monotonic_s()
+        if ends is not None:
+            positions = index.positions
+            health.set_lag(topic.name, detector.lag_s(ends, positions, now_s))
+            health.ready = health.ready or (bool(positions) and detector.is_caught_up)
+        if wait_reasons:
+            detector.suspend(now_s)
+        detector.check(now_s)
+        await asyncio.sleep(CHECK_INTERVAL_S)
