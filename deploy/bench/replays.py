@@ -15,8 +15,8 @@ from trackside.replay.find import find
 from trackside.replay.history.history import entries, past_at
 from trackside.replay.history.moments import Moment
 from trackside.replay.history.state_cache import Kept
-from trackside.whatif.compare import Question, compare, parse_assessor
-from trackside.whatif.recording import Recording, Trace
+from trackside.whatif.compare import ScenarioGrid, compare, parse_assessor
+from trackside.whatif.recording import Recording, TrialTrace
 
 TOPICS = Topics("bench-replay.")
 STREAM = "digits-0000"
@@ -95,13 +95,13 @@ async def _read(log: Log, total: int) -> float:
 
 
 def _whatif(name: str) -> float:
-    recording, question = _recording(), Question([parse_assessor(name)])
+    recording, grid = _recording(), ScenarioGrid([parse_assessor(name)])
     took = []
     for _ in range(ROUNDS):
         began = monotonic_s()
-        compared = compare(recording, question)
+        compared = compare(recording, grid)
         took.append(monotonic_s() - began)
-        equal(f"trials under {name}", len(compared.rows[-1].outcome.fates), TRIALS)
+        equal(f"trials under {name}", len(compared.results[-1].search.trials), TRIALS)
     return min(took)
 
 
@@ -113,7 +113,7 @@ def _recording() -> Recording:
         top, rate, slot = chance.random(), chance.uniform(0.05, 0.3), free.index(min(free))
         values = [top * (1 - (1 - rate) ** step) + chance.gauss(0, 0.01) for step in range(REPORTS)]
         traces.append(
-            Trace(
+            TrialTrace(
                 number=number,
                 parameters={},
                 status=TrialStatus.SUCCEEDED,
@@ -121,10 +121,10 @@ def _recording() -> Recording:
                 devices=1,
                 began_ms=free[slot],
                 busy_ms=1_000 * (REPORTS + 1),
-                lead_ms=20,
-                wait_ms=30,
-                close_ms=10,
-                marks=tuple((1_000 * (step + 1), step, value) for step, value in enumerate(values)),
+                suggestion_delay_ms=20,
+                placement_delay_ms=30,
+                release_delay_ms=10,
+                points=tuple((1_000 * (step + 1), step, value) for step, value in enumerate(values)),
             )
         )
         free[slot] += 1_000 * (REPORTS + 1) + 60

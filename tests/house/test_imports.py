@@ -49,6 +49,11 @@ PLANTED = {
         "import trackside.replay.derive",
         "history.planted -> trackside.replay.derive",
     ),
+    "simulation/virtual/planted.py": (
+        "import trackside.simulation.worker",
+        "virtual.planted -> trackside.simulation.worker",
+    ),
+    "whatif/recording.py": ("import trackside.whatif.charts", "whatif.recording -> trackside.whatif.charts"),
     "cli/render/planted.py": ("import trackside.cli.commands", "render.planted -> trackside.cli.commands"),
     "contracts/planted.py": ("from os import environ", "trackside.contracts.planted -> os"),
 }

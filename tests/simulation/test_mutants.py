@@ -51,8 +51,8 @@ def any_end_of_a_trial_counts(patch: pytest.MonkeyPatch) -> None:
     ended = search._trial_ended
 
     def again(found: Search, tasks: dict[str, Task], event: TrialEnded, record: Record) -> Outcome:
-        outcome = ended(found, tasks, event, record)
-        return Outcome.APPLIED if outcome is Outcome.DUPLICATE else outcome
+        result = ended(found, tasks, event, record)
+        return Outcome.APPLIED if result is Outcome.DUPLICATE else result
 
     patch.setattr(search, "_trial_ended", again)
 
@@ -127,7 +127,7 @@ def a_worker_forgets_its_journal(patch: pytest.MonkeyPatch) -> None:
     async def nothing(self: object) -> dict[str, int]:
         return {}
 
-    patch.setattr(simulated_worker._Incarnation, "_settle_debts", nothing)
+    patch.setattr(simulated_worker._Incarnation, "_recover_journal", nothing)
     patch.setattr(decide, "lost_attempts", lambda *_: ())
 
 
@@ -145,7 +145,7 @@ MUTANTS: Collection[Mutate] = (
 
 def is_noticed(number: int) -> bool:
     try:
-        return bool(simulate(number).wrong)
+        return bool(simulate(number).violations)
     except Exception:  # noqa: BLE001 - a mutant may break whatever looks at it
         return True
 

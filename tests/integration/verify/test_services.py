@@ -24,7 +24,7 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.services import dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker
-from trackside.simulation.worker_disk import Work
+from trackside.simulation.worker_state import Workload
 from trackside.verify.log import examine
 
 STREAM = "s"
@@ -52,7 +52,7 @@ def search() -> StartSearch:
 def worker(log: Log, topics: Topics, name: str) -> SimulatedWorker:
     """Gives a worker with two slots whose tasks take a few ms."""
     slots = [Device(device_id=f"cpu-{slot}", kind="cpu", name="cpu", memory_bytes=2**33) for slot in range(2)]
-    made = SimulatedWorker(log, topics, name, slots, Work(seconds=(0.005, 0.03), reports=3))
+    made = SimulatedWorker(log, topics, name, slots, Workload(seconds=(0.005, 0.03), reports=3))
     made.heartbeat_s = 0.05
     return made
 

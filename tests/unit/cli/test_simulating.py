@@ -10,8 +10,8 @@ import structlog
 from trackside.cli.app import call
 from trackside.cli.commands import simulate as simulating
 from trackside.simulation import run as simulation
-from trackside.simulation.scenario import Outcomes, Scene
-from trackside.simulation.virtual import segment_store as virtual_shelf
+from trackside.simulation.config import SimulationConfig, SimulationResult
+from trackside.simulation.virtual import segment_store
 
 FLEET = ["simulate", "--workers", "2", "--devices", "3", "--trials", "8", "--seconds", "1:2"]
 
@@ -26,7 +26,7 @@ def _logs_as_before() -> Iterator[None]:
 def test_a_fleet_is_simulated_and_its_log_is_verified(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(virtual_shelf, "FRESH", 10)
+    monkeypatch.setattr(segment_store, "UNPACKED_ENTRIES", 10)
     assert call([*FLEET, "--json"]) == 0
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (said["trials"], said["devices"], said["concurrency"], said["wrong"]) == (8, 6, 6, [])
@@ -63,10 +63,10 @@ def test_seeds_are_simulated_each_on_its_own_and_add_up(capsys: pytest.CaptureFi
 def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swept(seeds: Iterable[int]) -> Iterator[Outcomes]:
+    def swept(seeds: Iterable[int]) -> Iterator[SimulationResult]:
         for seed in seeds:
-            again = simulation.Simulation(seed, Scene()).outcome.again
-            yield Outcomes(seed, ["trial 3 ended twice"] if seed == 12 else [], again=again)
+            again = simulation.Simulation(seed, SimulationConfig()).result.rerun_command
+            yield SimulationResult(seed, ["trial 3 ended twice"] if seed == 12 else [], rerun_command=again)
 
     monkeypatch.setattr(simulating, "sweep", swept)
     assert call(["simulate", "--from", "10", "--seeds", "5"]) == 1

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.run import simulate, sweep
-from trackside.simulation.scenario import Outcomes, Scene, calm
 
 QUICK_SEEDS = 6
 DIGESTS = """
-from trackside.simulation.scenario import Scene
+from trackside.simulation.config import Scene
 from trackside.simulation.run import Simulation
 from trackside.telemetry.logs import configure_logs
 
@@ -47,21 +47,21 @@ def test_a_seed_gives_the_same_log_byte_for_byte_in_any_process() -> None:
 
 
 def test_without_faults_every_trial_runs_once() -> None:
-    outcome = simulate(1, calm(Scene(trials=8)))
-    assert outcome.wrong == []
-    assert outcome.attempts == 8
-    assert not outcome.faults
+    result = simulate(1, without_faults(SimulationConfig(trials=8)))
+    assert result.violations == []
+    assert result.attempts == 8
+    assert not result.faults
 
 
-def _told(outcome: Outcomes) -> str:
-    return "\n".join([*outcome.wrong, f"again: {outcome.again}"])
+def _description(result: SimulationResult) -> str:
+    return "\n".join([*result.violations, f"again: {result.rerun_command}"])
 
 
 def test_searches_end_right_whatever_goes_wrong(seed: int) -> None:
     struck = 0
-    for outcome in sweep(range(seed, seed + QUICK_SEEDS)):
-        assert not outcome.wrong, _told(outcome)
-        struck += outcome.faults.total()
+    for result in sweep(range(seed, seed + QUICK_SEEDS)):
+        assert not result.violations, _description(result)
+        struck += result.faults.total()
     assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
 
 
@@ -69,10 +69,10 @@ def test_searches_end_right_whatever_goes_wrong(seed: int) -> None:
 @pytest.mark.parametrize("first", range(0, 600, 150))
 def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int) -> None:
     attempts = overtaken = 0
-    for outcome in sweep(range(seed + first, seed + first + 150)):
-        assert not outcome.wrong, _told(outcome)
-        attempts += outcome.attempts
-        overtaken += outcome.events - outcome.applied
+    for result in sweep(range(seed + first, seed + first + 150)):
+        assert not result.violations, _description(result)
+        attempts += result.attempts
+        overtaken += result.events - result.applied
     # Of so many, not of a few: among six seeds there may be none that loses an attempt.
     assert attempts > 30 * 150, "no attempt was lost"
     assert overtaken > 150, "nothing was overtaken"

@@ -4,8 +4,8 @@ import pytest
 
 from trackside.eventlog.log import Entry
 from trackside.simulation.statistics import growth_of
-from trackside.simulation.virtual import segment_store as virtual_shelf
-from trackside.simulation.virtual.segment_store import Shelf, size_of
+from trackside.simulation.virtual import segment_store
+from trackside.simulation.virtual.segment_store import SegmentStore, size_of
 
 PLACE = ("trackside.events", 2)
 
@@ -18,28 +18,28 @@ def entry(offset: int) -> Entry:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual_shelf, "FRESH", 5)
+    monkeypatch.setattr(segment_store, "UNPACKED_ENTRIES", 5)
 
 
 def test_entries_come_out_as_they_went_in() -> None:
-    shelf, entries = Shelf(PLACE, forgets=False), [entry(offset) for offset in range(33)]
+    store, entries = SegmentStore(PLACE, drops_old=False), [entry(offset) for offset in range(33)]
     for one in entries:
-        shelf.append(one)
-    assert len(shelf) == 33
-    assert list(shelf) == entries
-    assert [shelf[at] for at in (0, 7, 24, 25, 32, -1)] == [entries[at] for at in (0, 7, 24, 25, 32, -1)]
+        store.append(one)
+    assert len(store) == 33
+    assert list(store) == entries
+    assert [store[at] for at in (0, 7, 24, 25, 32, -1)] == [entries[at] for at in (0, 7, 24, 25, 32, -1)]
     for first in range(0, 33, 4):
         for end in range(first, 35, 3):
-            assert shelf[first:end] == entries[first:end]
+            assert store[first:end] == entries[first:end]
     with pytest.raises(IndexError):
-        shelf[33]
+        store[33]
 
 
 def test_what_is_forgotten_keeps_its_place_and_counts_as_grown() -> None:
-    shelf, entries = Shelf(PLACE, forgets=True), [entry(offset) for offset in range(33)]
+    store, entries = SegmentStore(PLACE, drops_old=True), [entry(offset) for offset in range(33)]
     for one in entries:
-        shelf.append(one)
-    assert (shelf[0].offset, shelf[0].value, shelf[32]) == (0, b"", entries[32])
-    [grown] = growth_of({PLACE: shelf}).values()
+        store.append(one)
+    assert (store[0].offset, store[0].value, store[32]) == (0, b"", entries[32])
+    [grown] = growth_of({PLACE: store}).values()
     assert (grown.records, grown.octets) == (33, sum(map(size_of, entries)))
-    assert growth_of({PLACE: entries}) == growth_of({PLACE: shelf})
+    assert growth_of({PLACE: entries}) == growth_of({PLACE: store})

@@ -14,8 +14,8 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
-from trackside.simulation.virtual.log import VirtualLog, Weather
-from trackside.simulation.virtual.loop import EPOCH_MS, Process, VirtualLoop
+from trackside.simulation.virtual.log import VirtualLog, NetworkFaults
+from trackside.simulation.virtual.loop import EPOCH_MS, SimulatedProcess, VirtualLoop
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def loop() -> Iterator[VirtualLoop]:
         yield made
 
 
-def started(loop: VirtualLoop, said: list[str], name: str = "p") -> Process:
+def started(loop: VirtualLoop, said: list[str], name: str = "p") -> SimulatedProcess:
     async def ticks() -> None:
         try:
             for number in range(100):
@@ -65,7 +65,7 @@ def test_a_process_that_was_paused_goes_on_as_if_nothing_had_been(loop: VirtualL
 
 def test_a_clock_that_jumps_is_the_process_s_own(loop: VirtualLoop) -> None:
     said: list[str] = []
-    started(loop, said).wrong_ms = -3_600_000
+    started(loop, said).clock_error_ms = -3_600_000
     loop.run_until(0.5)
     assert said == ["0 at 0 s, -3600000 ms"]
     assert loop.now_ms() == EPOCH_MS
@@ -74,13 +74,13 @@ def test_a_clock_that_jumps_is_the_process_s_own(loop: VirtualLoop) -> None:
 def test_something_strikes_at_the_step_that_was_said() -> None:
     said: list[str] = []
     with VirtualLoop(lambda process: process.loop.kill(process)) as loop:  # type: ignore[abstract]
-        started(loop, said).strike_at = 4
+        started(loop, said).fault_at_step = 4
         loop.run_until(60)
         assert said == ["0 at 0 s, 0 ms", "1 at 1 s, 1000 ms"]
 
 
 def test_what_nobody_was_told_of_may_land_nevertheless(loop: VirtualLoop) -> None:
-    log = VirtualLog(loop, Random(1), Weather(late=1.0))
+    log = VirtualLog(loop, Random(1), NetworkFaults(late=1.0))
     log.create([TOPIC])
     record = RecordWriter("dispatcher", "0").single("s", SearchExhausted(trials=0))
     with pytest.raises(TransientError, match="late"):
@@ -146,8 +146,8 @@ def test_timers_go_on_when_the_clock_is_put_back(loop: VirtualLoop) -> None:
 
     process, _ = loop.start("p", look, Random(1).randbytes)
     loop.run_until(1.5)
-    process.wrong_ms = -3_600_000
+    process.clock_error_ms = -3_600_000
     loop.run_until(3.5)
-    process.wrong_ms = 500
+    process.clock_error_ms = 500
     loop.run_until(10)
     assert said == [1_000, 2_000, 3_000, 4_500]

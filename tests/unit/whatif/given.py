@@ -3,13 +3,13 @@
 from typing import Any
 
 from trackside.contracts.searches import TrialStatus
-from trackside.whatif.recording import Recording, Trace
+from trackside.whatif.recording import Recording, TrialTrace
 
 MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}
 
 
-def trace(number: int, values: list[float], **changed: Any) -> Trace:
-    """Gives a trial that reports each of its values after 1 s, and ends 1 s after the last one."""
+def trace(number: int, values: list[float], **changed: Any) -> TrialTrace:
+    """Returns a trial that reports each of its values after 1 s, and ends 1 s after the last one."""
     fields: dict[str, Any] = {
         "number": number,
         "parameters": {"x": number},
@@ -18,20 +18,20 @@ def trace(number: int, values: list[float], **changed: Any) -> Trace:
         "devices": 1,
         "began_ms": 0,
         "busy_ms": 1000 * (len(values) + 1),
-        "lead_ms": 0,
-        "wait_ms": 0,
-        "close_ms": 0,
-        "marks": tuple((1000 * (at + 1), at, value) for at, value in enumerate(values)),
+        "suggestion_delay_ms": 0,
+        "placement_delay_ms": 0,
+        "release_delay_ms": 0,
+        "points": tuple((1000 * (at + 1), at, value) for at, value in enumerate(values)),
     }
-    return Trace(**{**fields, **changed})
+    return TrialTrace(**{**fields, **changed})
 
 
-def recorded(*traces: Trace, **changed: Any) -> Recording:
-    """Gives a recording of trials one after another, unless it says otherwise."""
+def recorded(*traces: TrialTrace, **changed: Any) -> Recording:
+    """Returns a recording of trials one after another, unless it says otherwise."""
     began_ms, placed = 0, []
     for one in traces:
-        values: dict[str, Any] = {name: getattr(one, name) for name in Trace.__dataclass_fields__}
-        placed.append(Trace(**{**values, "began_ms": began_ms}))
+        values: dict[str, Any] = {name: getattr(one, name) for name in TrialTrace.__dataclass_fields__}
+        placed.append(TrialTrace(**{**values, "began_ms": began_ms}))
         began_ms += one.busy_ms
     fields: dict[str, Any] = {
         "stream_id": "digits-1",
@@ -41,10 +41,10 @@ def recorded(*traces: Trace, **changed: Any) -> Recording:
         "concurrency": 1,
         "traces": tuple(placed),
         "makespan_ms": began_ms,
-        "places": 1,
-        "stop_ms": 100,
+        "devices": 1,
+        "stop_delay_ms": 100,
         "stops_recorded": 0,
-        "left_out": 0,
+        "omitted_trials": 0,
     }
     return Recording(**{**fields, **changed})
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from tests.unit.whatif.given import MEDIAN, recorded, trace
-from trackside.whatif.bar_chart import page
-from trackside.whatif.compare import Comparison, Question, compare, parse_assessor
-from trackside.whatif.curve_chart import COLORS, DASHES, duration
+from trackside.whatif.charts.bar_chart import page
+from trackside.whatif.charts.curve_chart import COLORS, DASHES, duration
+from trackside.whatif.compare import Comparison, ScenarioGrid, compare, parse_assessor
 
 LONG = "median:n_startup_trials=3,n_warmup_steps=2,interval_steps=2,n_min_trials=4"
 TEXT = re.compile(
@@ -21,11 +21,11 @@ def asked(*assessors: str, direction: str = "maximize") -> Comparison:
     values = [0.05, 0.91, 0.91, 0.92, 0.93, 0.93, 0.94, 0.96]
     traces = [trace(at, [value / 2, value * 0.9, value]) for at, value in enumerate(values)]
     recording = recorded(*traces, direction=direction)
-    return compare(recording, Question([MEDIAN, *(parse_assessor(text) for text in assessors)]))
+    return compare(recording, ScenarioGrid([MEDIAN, *(parse_assessor(text) for text in assessors)]))
 
 
 def texts(found: Comparison) -> list[tuple[float, float, float, str, str]]:
-    """Gives the texts of a picture: x, y, size, anchor and words."""
+    """Returns the texts of a picture: x, y, size, anchor and words."""
     said = TEXT.findall(page(found))
     return [(float(x), float(y), float(size), anchor, words) for x, y, size, anchor, words in said]
 

@@ -15,28 +15,28 @@ from trackside.contracts.searches import TrialStatus
 from trackside.replay.find import find
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 from trackside.replay.history.moments import Moment
-from trackside.whatif.bar_chart import page, png
-from trackside.whatif.compare import Question, compare, parse_assessor, parse_policy
-from trackside.whatif.recording import recording_of
-from trackside.whatif.resimulate import Scenario, run
+from trackside.whatif.charts.bar_chart import page, png
+from trackside.whatif.compare import ScenarioGrid, compare, parse_assessor, parse_placement_order
+from trackside.whatif.recording import read_recording
+from trackside.whatif.resimulate import Scenario, resimulate
 
 
 def test_as_recorded_the_model_makes_what_was_recorded() -> None:
     recording = recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD))
     for freed in (False, True):
-        outcome = run(recording, Scenario("as recorded", 1, 1, freed))
-        assert outcome.makespan_ms == recording.makespan_ms
-        assert outcome.device_ms == sum(one.busy_ms for one in recording.traces)
-        assert [fate.trace.number for fate in outcome.fates] == [0, 1, 2]
+        search = resimulate(recording, Scenario("as recorded", 1, 1, freed))
+        assert search.makespan_ms == recording.makespan_ms
+        assert search.device_ms == sum(one.busy_ms for one in recording.traces)
+        assert [trial.trace.number for trial in search.trials] == [0, 1, 2]
 
 
 def test_a_hopeless_trial_is_stopped_and_its_slot_is_used_only_where_freed_slots_are() -> None:
     recording = recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD), trace(3, GOOD))
-    frozen = run(recording, Scenario("median", 1, 1, False, MEDIAN))
-    freed = run(recording, Scenario("median", 1, 1, True, MEDIAN))
-    for outcome in (frozen, freed):
-        assert [fate.trace.number for fate in outcome.fates if fate.stopped] == [2]
-        assert outcome.device_ms == 20_000 - 3_900  # at its first report, and 100 ms more
+    frozen = resimulate(recording, Scenario("median", 1, 1, False, MEDIAN))
+    freed = resimulate(recording, Scenario("median", 1, 1, True, MEDIAN))
+    for search in (frozen, freed):
+        assert [trial.trace.number for trial in search.trials if trial.stopped] == [2]
+        assert search.device_ms == 20_000 - 3_900  # at its first report, and 100 ms more
     assert frozen.makespan_ms == recording.makespan_ms
     assert freed.makespan_ms == recording.makespan_ms - 3_900
 
@@ -45,61 +45,61 @@ def test_a_trial_that_ends_before_its_stop_takes_effect_has_ended() -> None:
     late = trace(2, [0.9, 0.9, 0.9, 0.01], busy_ms=4_050)
     recording = recorded(trace(0, GOOD), trace(1, GOOD), late)
     threshold = parse_assessor("threshold:lower=0.05")
-    outcome = run(recording, Scenario("threshold", 1, 1, False, threshold))
-    assert not any(fate.stopped for fate in outcome.fates)
+    search = resimulate(recording, Scenario("threshold", 1, 1, False, threshold))
+    assert not any(trial.stopped for trial in search.trials)
 
 
 def test_regret_says_that_the_best_trial_was_stopped_and_what_that_lost() -> None:
     slow = trace(2, [0.1, 0.2, 0.9, 0.95])
-    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), slow), Question(assessors=[MEDIAN]))
-    row = found.rows[1]
-    assert (row.mode, row.best_killed, row.stopped) == ("frozen", True, (2,))
+    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), slow), ScenarioGrid(assessors=[MEDIAN]))
+    row = found.results[1]
+    assert (row.mode, row.best_trial_stopped, row.stopped_trials) == ("frozen", True, (2,))
     assert row.best is not None and row.best.number == 0
-    assert row.lost == pytest.approx(0.15)
-    assert row.rank == 2
+    assert row.value_lost == pytest.approx(0.15)
+    assert row.rank_of_best == 2
 
 
 def test_values_are_better_when_smaller_where_the_search_minimizes() -> None:
     recording = recorded(trace(0, BAD), trace(1, BAD), trace(2, GOOD), direction="minimize")
-    found = compare(recording, Question(assessors=[MEDIAN]))
+    found = compare(recording, ScenarioGrid(assessors=[MEDIAN]))
     assert found.best is not None and found.best.number == 0
-    assert (found.rows[1].stopped, found.rows[1].lost) == ((2,), 0.0)
+    assert (found.results[1].stopped_trials, found.results[1].value_lost) == ((2,), 0.0)
 
 
 def test_what_the_record_stopped_early_is_counted_as_unknown_where_it_goes_on() -> None:
     stopped = trace(2, [0.9], status=TrialStatus.EARLY_STOPPED)
     recording = recorded(trace(0, GOOD), trace(1, GOOD), stopped, stops_recorded=1)
-    found = compare(recording, Question(assessors=[MEDIAN]))
-    assert [row.unknown for row in found.rows] == [0, 1, 1]
+    found = compare(recording, ScenarioGrid(assessors=[MEDIAN]))
+    assert [row.unknown_trials for row in found.results] == [0, 1, 1]
     assert any("1 trials were stopped early in the record" in line for line in found.assumptions)
 
 
 def test_more_devices_shorten_a_search_only_as_far_as_it_has_trials_at_once() -> None:
     recording = recorded(*(trace(number, GOOD) for number in range(4)))
-    found = compare(recording, Question(workers=[2]))
-    assert [row.makespan_saved for row in found.rows] == [0, 0]
+    found = compare(recording, ScenarioGrid(workers=[2]))
+    assert [row.makespan_saved for row in found.results] == [0, 0]
     assert any("--concurrency" in line for line in found.assumptions)
-    found = compare(recording, Question(workers=[2, 4], concurrency=4))
-    assert [row.outcome.makespan_ms for row in found.rows] == [20_000, 10_000, 5_000]
-    assert [row.device_saved for row in found.rows] == [0, 0, 0]
+    found = compare(recording, ScenarioGrid(workers=[2, 4], concurrency=4))
+    assert [row.search.makespan_ms for row in found.results] == [20_000, 10_000, 5_000]
+    assert [row.device_saved for row in found.results] == [0, 0, 0]
 
 
 def test_an_order_of_placement_matters_where_trials_wait() -> None:
     lengths = [1, 1, 1, 5]
     recording = recorded(*(trace(number, GOOD[:n]) for number, n in enumerate(lengths)))
-    question = Question(workers=[2], policies=["first-come", "longest-first"], concurrency=4)
-    rows = {row.outcome.scenario.policy: row.outcome for row in compare(recording, question).rows[1:]}
+    grid = ScenarioGrid(workers=[2], orders=["first-come", "longest-first"], concurrency=4)
+    rows = {row.search.scenario.order: row.search for row in compare(recording, grid).results[1:]}
     assert rows["longest-first"].makespan_ms < rows["first-come"].makespan_ms
-    assert rows["longest-first"].fates[0].began_ms == 0
+    assert rows["longest-first"].trials[0].began_ms == 0
 
 
 def test_a_trial_of_several_devices_needs_all_of_them_at_once() -> None:
-    recording = recorded(trace(0, GOOD, devices=2), trace(1, GOOD, devices=2), concurrency=2, places=2)
-    found = compare(recording, Question(workers=[3]))
-    assert found.rows[1].outcome.makespan_ms == 10_000
-    assert found.rows[0].outcome.device_ms == 20_000
+    recording = recorded(trace(0, GOOD, devices=2), trace(1, GOOD, devices=2), concurrency=2, devices=2)
+    found = compare(recording, ScenarioGrid(workers=[3]))
+    assert found.results[1].search.makespan_ms == 10_000
+    assert found.results[0].search.device_ms == 20_000
     with pytest.raises(BadScenarioError, match="needs 2 devices"):
-        compare(recording, Question(workers=[1]))
+        compare(recording, ScenarioGrid(workers=[1]))
 
 
 def test_every_trial_ends_once_whatever_is_asked() -> None:
@@ -109,11 +109,11 @@ def test_every_trial_ends_once_whatever_is_asked() -> None:
             trace(number, [chance.random() for _ in range(chance.randrange(6))])
             for number in range(chance.randrange(1, 12))
         ]
-        recording = recorded(*traces, places=3, concurrency=chance.randrange(1, 6))
-        question = Question([MEDIAN, parse_assessor("asha")], [1, 2], 1, ["newest-first"])
-        for row in compare(recording, question).rows:
-            assert sorted(fate.trace.number for fate in row.outcome.fates) == list(range(len(traces)))
-            assert 0 <= row.outcome.device_ms <= sum(one.busy_ms for one in traces)
+        recording = recorded(*traces, devices=3, concurrency=chance.randrange(1, 6))
+        grid = ScenarioGrid([MEDIAN, parse_assessor("asha")], [1, 2], 1, ["newest-first"])
+        for row in compare(recording, grid).results:
+            assert sorted(trial.trace.number for trial in row.search.trials) == list(range(len(traces)))
+            assert 0 <= row.search.device_ms <= sum(one.busy_ms for one in traces)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said:
 
 def test_an_order_that_is_none_is_said_with_those_that_are() -> None:
     with pytest.raises(BadScenarioError, match="expected first-come, newest-first"):
-        parse_policy("random")
+        parse_placement_order("random")
 
 
 @pytest.mark.thorough
 def test_a_comparison_is_json_and_two_pictures() -> None:
     slow = trace(2, [0.1, 0.2, 0.9, 0.95])
     recording = recorded(trace(0, GOOD), trace(1, GOOD), slow, stream_id="<b>")
-    found = compare(recording, Question([MEDIAN, parse_assessor("asha")], concurrency=2, workers=[2]))
+    found = compare(recording, ScenarioGrid([MEDIAN, parse_assessor("asha")], concurrency=2, workers=[2]))
     written = json.loads(json.dumps(found.as_json()))
     assert [row["mode"] for row in written["scenarios"]] == ["freed"] * 3
     html = page(found)
@@ -170,7 +170,7 @@ def test_a_narrow_screen_leaves_columns_out_and_cuts_no_number(
     from trackside.cli.commands.replay.whatif import show
 
     monkeypatch.setattr(screen, "WIDTH", 60)
-    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question([MEDIAN]))
+    found = compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid([MEDIAN]))
     show(found)
     table = capsys.readouterr().out.partition("assumed:")[0]
     assert "as recorded" in table and "median" in table and "…" not in table
@@ -181,7 +181,7 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     from trackside.cli.commands.replay.whatif import show
 
     many = [parse_assessor("median:n_startup_trials=3,n_warmup_steps=5,interval_steps=2"), MEDIAN]
-    show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), Question(many)))
+    show(compare(recorded(trace(0, GOOD), trace(1, GOOD), trace(2, BAD)), ScenarioGrid(many)))
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= screen.WIDTH
     assert "frozen" in said and "freed" in said and "assumed:" in said
@@ -192,18 +192,18 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> None:
     log = await empty()
     await write(log, "one", decisions("one", trials=3, reports=4, lost=1))
-    recording = await recording_of(await find(log, TOPICS, "one"))
-    assert (recording.concurrency, recording.places, recording.left_out) == (1, 1, 0)
+    recording = await read_recording(await find(log, TOPICS, "one"))
+    assert (recording.concurrency, recording.devices, recording.omitted_trials) == (1, 1, 0)
     assert [one.number for one in recording.traces] == [0, 1, 2]
     first, again, _ = recording.traces
-    assert [step for _, step, _ in first.marks] == [0, 1, 2, 3]
-    assert [step for _, step, _ in again.marks] == [0, 1, None, 0, 1, 2, 3]
-    assert [after for after, _, _ in first.marks] == [40, 50, 60, 70]  # accepted, then 3 phases; 10 ms each
+    assert [step for _, step, _ in first.points] == [0, 1, 2, 3]
+    assert [step for _, step, _ in again.points] == [0, 1, None, 0, 1, 2, 3]
+    assert [after for after, _, _ in first.points] == [40, 50, 60, 70]  # accepted, then 3 phases; 10 ms each
     assert first.busy_ms == 90
     assert again.busy_ms > first.busy_ms
-    assert recording.handover_ms == 20
-    found = compare(recording, Question([MEDIAN]))
-    assert found.rows[0].outcome.makespan_ms <= recording.makespan_ms
+    assert recording.min_placement_delay_ms == 20
+    found = compare(recording, ScenarioGrid([MEDIAN]))
+    assert found.results[0].search.makespan_ms <= recording.makespan_ms
 
 
 async def test_trials_that_have_not_ended_are_left_out_and_a_stream_without_any_is_said() -> None:
@@ -214,8 +214,10 @@ async def test_trials_that_have_not_ended_are_left_out_and_a_stream_without_any_
     finish(told, 0, 0.5)
     await tell(log, "digits-1", told)
     history = await find(log, TOPICS, "digits-1")
-    recording = await recording_of(history)
-    assert ([one.number for one in recording.traces], recording.left_out) == ([0], 1)
-    assert any("1 trials that had not ended" in line for line in compare(recording, Question()).assumptions)
+    recording = await read_recording(history)
+    assert ([one.number for one in recording.traces], recording.omitted_trials) == ([0], 1)
+    assert any(
+        "1 trials that had not ended" in line for line in compare(recording, ScenarioGrid()).assumptions
+    )
     with pytest.raises(NotRecordedError, match="no trial of digits-1 has ended"):
-        await recording_of(history, Moment(offset=4))
+        await read_recording(history, Moment(offset=4))

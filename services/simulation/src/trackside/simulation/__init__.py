@@ -1,1 +1,1 @@
-"""All services over a log in memory and a virtual clock, with seeded faults."""
+"""Runs all services on a virtual log, clock and network, with faults drawn from a seed."""

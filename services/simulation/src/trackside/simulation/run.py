@@ -1,8 +1,8 @@
-"""One seed: a search through everything that can go wrong, in virtual time, and what must be true of its log.
+"""Simulates a search with faults in virtual time, and verifies its log; one seed is one run.
 
-The shipped dispatcher, scheduler and reactor, twice each, and the model of a worker run over a virtual log.
-From the seed come all faults: processes are killed and started again, paused past their lease and continued,
-their clocks jump, appends and commands are lost, repeated and late, partitions are read out of step.
+The shipped dispatcher, scheduler and reactor, up to two replicas of each, and a model of the worker run on a
+virtual log. All faults come from the seed: processes are killed and restarted, paused past their lease and
+resumed, their clocks jump, appends and commands are lost, repeated and late, partitions are read out of step.
 """
 
 import gc
@@ -24,11 +24,11 @@ from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.simulation.scenario import Outcomes, Scene
-from trackside.simulation.services import dispatcher, drawn, scheduler, shipped_settings
-from trackside.simulation.statistics import Figures, Times, figures_of
-from trackside.simulation.virtual.log import CALM, FixedTopics, VirtualLog
-from trackside.simulation.virtual.loop import Process, State, VirtualLoop
+from trackside.simulation.config import SimulationConfig, SimulationResult
+from trackside.simulation.services import dispatcher, random_parameters, scheduler, shipped_settings
+from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
+from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
+from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.worker import SimulatedWorker
 from trackside.verify.log import Told, examine
 
@@ -36,106 +36,106 @@ STREAM = "s"
 ENDED = SearchEnded.wire_type().encode()
 TRIAL_ENDED = TrialEnded.wire_type().encode()
 LIMIT_S = 600.0
-"""The virtual time after which a search that hasn't ended never will."""
+"""The virtual time after which a search that hasn't ended never will, s."""
 STEPS_A_WORKER = 1_000
 STEPS_A_TRIAL = 2_000
-"""After how many steps a trial something goes round in circles; a good one takes a hundred."""
-JOINED_S = 1.2
-"""How long after the first worker has joined the search is started, s: now all know that its task can run."""
-QUIET_S = 2.0
-"""How long the log is left alone after the end, s: what is late comes now, and everybody folds it."""
-ANEW_EVERY = 8
-"""How many seeds share one whose log is verified from its bytes: others use what services have decoded."""
+"""The limit of steps for each trial, beyond which services loop for ever; a normal one takes a hundred."""
+START_DELAY_S = 1.2
+"""The time from the first join of a worker to the start of the search, s: all workers have joined by then."""
+SETTLE_S = 2.0
+"""The time without faults after the end, s: late records arrive, and every service folds them."""
+DECODE_EVERY = 8
+"""One seed of so many is verified from the bytes of its log; the others use what services have decoded."""
 COLLECT_EVERY = 20
-"""After how many seeds the garbage is collected."""
-WRONG_MS = 3_600_000
-"""How far the clock of a process may jump, either way."""
+"""The number of seeds between two garbage collections."""
+MAX_CLOCK_JUMP_MS = 3_600_000
+"""The most that the clock of a process jumps, either way, ms."""
 
 
 @dataclass(slots=True, eq=False)
-class _Supervised:
-    """A process that is started again when it was killed, and the streams that it folds into now."""
+class _SupervisedProcess:
+    """A process that is restarted when it was killed, its planned faults, and the streams that it folds."""
 
     name: str
     make: Callable[[Callable[[Streams], None]], Coroutine[Any, Any, None]]
-    strikes: list[tuple[str, int, float]] = field(default_factory=list)
-    process: Process | None = None
+    planned_faults: list[tuple[str, int, float]] = field(default_factory=list)
+    process: SimulatedProcess | None = None
     streams: Streams | None = None
 
-    def hold(self, streams: Streams) -> None:
-        """Notes what the service folds into."""
+    def set_streams(self, streams: Streams) -> None:
+        """Sets the streams that the service folds into."""
         self.streams = streams
 
 
 class Simulation:
-    """One run of a scene; everything that is drawn by chance is drawn from the seed.
+    """One simulated run; everything random comes from the seed.
 
-    A `frugal` one keeps no more of the log than is needed; `told` hears how many trials have ended,
-    `verifying` how much of the log is verified.
+    With `compact` old entries of the log are packed. `on_trial_ended` is called with the number of trials
+    that have ended, `on_verify_progress` with the records verified and their total.
     """
 
-    def __init__(self, seed: int, scene: Scene, *, frugal: bool = False) -> None:
-        self.scene = scene
-        self.outcome = Outcomes(seed, again=f"trackside simulate --seed {seed}")
-        self.chance = random.Random(seed)
-        self.topics = FixedTopics(event_partitions=3)
-        self.loop = VirtualLoop(self._struck)  # type: ignore[abstract]  # what asyncio needs of it is there
+    def __init__(self, seed: int, config: SimulationConfig, *, compact: bool = False) -> None:
+        self.config = config
+        self.result = SimulationResult(seed, rerun_command=f"trackside simulate --seed {seed}")
+        self.rng = random.Random(seed)
+        self.topics = CachedTopics(event_partitions=3)
+        self.loop = VirtualLoop(self._inject_fault)  # type: ignore[abstract]  # asyncio needs no more of it
         self.log = VirtualLog(
             self.loop,
-            self.chance,
-            scene.weather,
-            frugal=frugal,
-            forgets=frozenset({self.topics.heartbeats.name}),
+            self.rng,
+            config.network_faults,
+            compact=compact,
+            drops_old=frozenset({self.topics.heartbeats.name}),
         )
         self.log.create(self.topics.shared)
-        self.log.written = self._written
+        self.log.on_append = self._on_append
         self.ends: Counter[int] = Counter()
-        self.supervised: list[_Supervised] = []
+        self.supervised: list[_SupervisedProcess] = []
         self.workers: list[SimulatedWorker] = []
-        self.calm = False
+        self.faults_ended = False
         self._published = False
         self.ended = 0
-        self.told: Callable[[int], None] = lambda _: None
-        self.verifying: Told = lambda _read, _total: None
-        self.times = Times()
-        self._by_process: dict[str, _Supervised] = {}
-        self._broken: list[str] = []
+        self.on_trial_ended: Callable[[int], None] = lambda _: None
+        self.on_verify_progress: Told = lambda _read, _total: None
+        self.times = TaskTimes()
+        self._by_process: dict[str, _SupervisedProcess] = {}
+        self._crashes: list[str] = []
 
-    def run(self) -> Outcomes:
-        """Runs the search to its end and says what is wrong with the log."""
+    def run(self) -> SimulationResult:
+        """Runs the search to its end, and checks its log."""
         with self.loop:
-            over = self.search()
-            if over and not self._broken:
-                self._calm_down()
-                self.loop.run_until(self.loop.time() + QUIET_S)
-            self._judge(over)
-        return self.outcome
+            ended_in_time = self.search()
+            if ended_in_time and not self._crashes:
+                self._end_faults()
+                self.loop.run_until(self.loop.time() + SETTLE_S)
+            self._check(ended_in_time)
+        return self.result
 
     def forget(self) -> None:
-        """Drops all that was simulated, which holds itself: else the collector must look through it."""
+        """Drops everything simulated: its reference cycles would cost the collector much time."""
         self.log.clear()
         self.supervised.clear()
         self.workers.clear()
         self._by_process.clear()
 
     def search(self) -> bool:
-        """Runs the search until the log says that it is over; False if it never is."""
-        scene = self.scene
+        """Runs the search until it has ended in the log; returns False if it doesn't end."""
+        config = self.config
         self._set_up()
-        limit_s = LIMIT_S + 10 * scene.work.seconds[1] * scene.trials / (scene.workers * scene.slots)
-        return self.loop.run_until(limit_s, STEPS_A_TRIAL * scene.trials + STEPS_A_WORKER * scene.workers)
+        limit_s = LIMIT_S + 10 * config.workload.seconds[1] * config.trials / (config.workers * config.slots)
+        return self.loop.run_until(limit_s, STEPS_A_TRIAL * config.trials + STEPS_A_WORKER * config.workers)
 
-    def figures(self) -> Figures:
-        """Gives what the log says about the fleet, after `run`."""
-        devices = self.scene.workers * self.scene.slots
-        return figures_of(self.times, self.log.entries, devices, self.scene.trials)
+    def statistics(self) -> FleetStatistics:
+        """Returns the statistics of the fleet, after `run`."""
+        devices = self.config.workers * self.config.slots
+        return statistics_of(self.times, self.log.entries, devices, self.config.trials)
 
     def _set_up(self) -> None:
-        scene = self.scene
-        settings = shipped_settings().model_copy(update={"lease_s": scene.lease_s})
+        config = self.config
+        settings = shipped_settings().model_copy(update={"lease_s": config.lease_s})
         for number in range(self._instances()):
             deciding = partial(
-                dispatcher, self.log, self.topics, str(number), self.chance, decoded=self.log.decoded
+                dispatcher, self.log, self.topics, str(number), self.rng, decoded=self.log.decoded
             )
             self._supervise(f"dispatcher-{number}", partial(deciding, standby=self._stands_by(number)))
         for number in range(self._instances()):
@@ -143,19 +143,19 @@ class Simulation:
                 scheduler, self.log, self.topics, str(number), settings, decoded=self.log.decoded
             )
             self._supervise(f"scheduler-{number}", partial(placing, standby=self._stands_by(number)))
-        for number in range(scene.workers):
+        for number in range(config.workers):
             name = f"w{number}"
-            slots = [f"cpu-{slot}" for slot in range(scene.slots)]
+            slots = [f"cpu-{slot}" for slot in range(config.slots)]
             devices = [Device(device_id=slot, kind="cpu", name="cpu", memory_bytes=2**33) for slot in slots]
-            worker = SimulatedWorker(self.log, self.topics, name, devices, scene.work, self.log.decoded)
+            worker = SimulatedWorker(self.log, self.topics, name, devices, config.workload, self.log.decoded)
             self.workers.append(worker)
-            self._supervise(name, partial(worker.run, self.chance))
+            self._supervise(name, partial(worker.run, self.rng))
 
     def _instances(self) -> int:
-        return self.chance.randint(1, self.scene.rivals)
+        return self.rng.randint(1, self.config.max_replicas)
 
     def _stands_by(self, number: int) -> bool:
-        return number > 0 and self.chance.random() < 0.3
+        return number > 0 and self.rng.random() < 0.3
 
     def _publish(self) -> None:
         """Publishes the command twice, on two partitions."""
@@ -171,143 +171,151 @@ class Simulation:
                 "task_type": "noop",
                 "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
                 "tuner": {"name": "random"},
-                "assessor": assessor if self.outcome.seed % 2 else None,
-                "max_trials": self.scene.trials,
-                "concurrency": self.scene.concurrency,
+                "assessor": assessor if self.result.seed % 2 else None,
+                "max_trials": self.config.trials,
+                "concurrency": self.config.concurrency,
                 "retry": {"lost": 100},
             }
         )
 
     def _supervise(self, name: str, make: Any) -> None:
-        one = _Supervised(name, make)
-        self.supervised.append(one)
-        for _ in range(self.chance.randint(0, self.scene.strikes)):
-            what = self.chance.choice(("kill", "kill", "pause", "clock"))
-            steps = int(10 ** self.chance.uniform(0.5, 3.3))
-            if what == "clock":
-                size = self.chance.uniform(-WRONG_MS, WRONG_MS)
+        supervised = _SupervisedProcess(name, make)
+        self.supervised.append(supervised)
+        for _ in range(self.rng.randint(0, self.config.max_process_faults)):
+            kind = self.rng.choice(("kill", "kill", "pause", "clock"))
+            steps = int(10 ** self.rng.uniform(0.5, 3.3))
+            if kind == "clock":
+                size = self.rng.uniform(-MAX_CLOCK_JUMP_MS, MAX_CLOCK_JUMP_MS)
             else:
-                size = 10 ** self.chance.uniform(-1, 0.8)
-            one.strikes.append((what, steps, size))
-        self._start(one)
+                size = 10 ** self.rng.uniform(-1, 0.8)
+            supervised.planned_faults.append((kind, steps, size))
+        self._start(supervised)
 
-    def _start_again(self, one: _Supervised) -> None:
-        if one.process is not None and one.process.state is State.DEAD:
-            self._start(one)
+    def _restart(self, supervised: _SupervisedProcess) -> None:
+        if supervised.process is not None and supervised.process.state is ProcessState.DEAD:
+            self._start(supervised)
 
-    def _start(self, one: _Supervised) -> None:
-        process, task = self.loop.start(one.name, partial(one.make, one.hold), self.chance.randbytes)
-        one.process, one.streams = process, None
-        self._by_process[one.name] = one
-        if one.strikes and not self.calm:
-            process.strike_at = one.strikes[0][1]
-        task.add_done_callback(partial(self._over, one), context=self.loop.network)
+    def _start(self, supervised: _SupervisedProcess) -> None:
+        process, task = self.loop.start(
+            supervised.name, partial(supervised.make, supervised.set_streams), self.rng.randbytes
+        )
+        supervised.process, supervised.streams = process, None
+        self._by_process[supervised.name] = supervised
+        if supervised.planned_faults and not self.faults_ended:
+            process.fault_at_step = supervised.planned_faults[0][1]
+        task.add_done_callback(partial(self._on_exit, supervised), context=self.loop.network)
 
-    def _over(self, one: _Supervised, task: Any) -> None:
+    def _on_exit(self, supervised: _SupervisedProcess, task: Any) -> None:
         if not task.cancelled():
-            self._broken.append(f"{one.name} ended by itself: {task.exception()!r}")
+            self._crashes.append(f"{supervised.name} ended by itself: {task.exception()!r}")
             self.loop.halt()
 
-    def _struck(self, process: Process) -> None:
-        one = self._by_process[process.name]
-        if one.process is not process or not one.strikes or self.calm:
+    def _inject_fault(self, process: SimulatedProcess) -> None:
+        supervised = self._by_process[process.name]
+        if supervised.process is not process or not supervised.planned_faults or self.faults_ended:
             return
-        what, _, size = one.strikes.pop(0)
-        self.outcome.faults[what] += 1
-        if what == "kill":
+        kind, _, size = supervised.planned_faults.pop(0)
+        self.result.faults[kind] += 1
+        if kind == "kill":
             self.loop.kill(process)
-            self._after(size, self._start_again, one)
+            self._after(size, self._restart, supervised)
             return
-        if what == "pause":
+        if kind == "pause":
             self.loop.pause(process)
             self._after(size, self.loop.resume, process)
         else:
-            process.wrong_ms += int(size)
-        if one.strikes:
-            process.strike_at = process.steps + one.strikes[0][1]
+            process.clock_error_ms += int(size)
+        if supervised.planned_faults:
+            process.fault_at_step = process.steps + supervised.planned_faults[0][1]
 
-    def _after(self, delay_s: float, what: Callable[..., None], *arguments: Any) -> None:
-        self.loop.post(delay_s, what, *arguments)
+    def _after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
+        self.loop.post(delay_s, action, *arguments)
 
-    def _written(self, topic: str, record: Outgoing) -> None:
+    def _on_append(self, topic: str, record: Outgoing) -> None:
         if topic == self.topics.fleet.name and not self._published:
             self._published = True
-            self._after(JOINED_S, self._publish)
+            self._after(START_DELAY_S, self._publish)
         elif topic == self.topics.events.name:
-            self.outcome.events += 1
+            self.result.events += 1
             if ("ce_type", TRIAL_ENDED) in record.headers:
                 self.ended += 1
-                self.told(self.ended)
-            if not self.calm and ("ce_type", ENDED) in record.headers:
+                self.on_trial_ended(self.ended)
+            if not self.faults_ended and ("ce_type", ENDED) in record.headers:
                 self.loop.halt()
 
-    def _calm_down(self) -> None:
-        """Ends all faults: nobody is hit any more, who was paused goes on, the network is calm."""
-        self.calm = True
-        self.outcome.faults += self.log.faults
-        self.log.weather = CALM
-        for one in self.supervised:
-            assert one.process is not None
-            self.loop.resume(one.process)
-            one.process.strike_at = -1
-            self._start_again(one)
+    def _end_faults(self) -> None:
+        """Ends all faults: paused processes go on, killed ones are restarted, the network loses nothing."""
+        self.faults_ended = True
+        self.result.faults += self.log.faults
+        self.log.network_faults = NO_FAULTS
+        for supervised in self.supervised:
+            assert supervised.process is not None
+            self.loop.resume(supervised.process)
+            supervised.process.fault_at_step = -1
+            self._restart(supervised)
 
-    def _judge(self, over: bool) -> None:
-        outcome, wrong = self.outcome, self.outcome.wrong
-        outcome.virtual_s, outcome.steps = self.loop.time(), self.loop.steps
-        wrong += self._broken
-        if self._broken:
+    def _check(self, ended_in_time: bool) -> None:
+        result, violations = self.result, self.result.violations
+        result.virtual_s, result.steps = self.loop.time(), self.loop.steps
+        violations += self._crashes
+        if self._crashes:
             return
-        if not over:
-            wrong.append(f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps")
+        if not ended_in_time:
+            violations.append(
+                f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps"
+            )
             return
-        anew = Streams()
-        decoded = decode if outcome.seed % ANEW_EVERY == 0 else self.log.decoded
-        fold = partial(self._fold, anew)
-        work = examine(self.log, self.topics, fold=fold, told=self.verifying, decoded=decoded)
-        wrong += [str(finding) for finding in self.loop.run_until_complete(work).findings]
-        wrong += self._wrong_ends(anew)
-        wrong += self._wrong_states(anew)
+        replayed = Streams()
+        decoded = decode if result.seed % DECODE_EVERY == 0 else self.log.decoded
+        fold = partial(self._fold, replayed)
+        work = examine(self.log, self.topics, fold=fold, told=self.on_verify_progress, decoded=decoded)
+        violations += [str(finding) for finding in self.loop.run_until_complete(work).findings]
+        violations += self._check_trials(replayed)
+        violations += self._check_states(replayed)
 
-    def _fold(self, anew: Streams, record: Record) -> tuple[Stream, Outcome]:
-        stream, outcome = anew.fold(record)
+    def _fold(self, replayed: Streams, record: Record) -> tuple[Stream, Outcome]:
+        stream, outcome = replayed.fold(record)
         if outcome is Outcome.APPLIED:
-            self.outcome.applied += 1
+            self.result.applied += 1
             self.times.note(record)
             message = record.message
             if type(message) is TrialEnded:
                 self.ends[message.trial] += 1
             elif type(message) is AttemptEnded:
-                self.outcome.attempts += 1
+                self.result.attempts += 1
         return stream, outcome
 
-    def _wrong_ends(self, anew: Streams) -> list[str]:
-        stream = anew.by_id[STREAM]
-        search, trials = stream.search, range(self.scene.trials)
+    def _check_trials(self, replayed: Streams) -> list[str]:
+        stream = replayed.by_id[STREAM]
+        search, trials = stream.search, range(self.config.trials)
         if search is None or search.status is not SearchStatus.DONE:
             return [f"the search is {search and search.status}"]
-        wrong = [] if self.ends == Counter(trials) else [f"trials ended so often: {dict(self.ends)}"]
+        violations = [] if self.ends == Counter(trials) else [f"numbers of ends by trial: {dict(self.ends)}"]
         space = search.spec.model_dump(mode="json")["space"]
         for trial in search.trials:
-            if trial.parameters != drawn(space, search.seed, trial.number):
-                wrong.append(f"trial {trial.number} has parameters that nobody suggested")
+            if trial.parameters != random_parameters(space, search.seed, trial.number):
+                violations.append(f"trial {trial.number} has parameters that were not suggested")
             if trial.status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
-                wrong.append(f"trial {trial.number} is {trial.status}: nobody asked for this end")
-        begun = [(worker.worker_id, worker.disk.begun.most_common(1)) for worker in self.workers]
-        wrong += [
-            f"worker {name} began {most[0][0]} twice" for name, most in begun if most and most[0][1] > 1
+                violations.append(
+                    f"trial {trial.number} is {trial.status}: no end of this kind was requested"
+                )
+        started_placements = [(worker.worker_id, worker.disk.begun.most_common(1)) for worker in self.workers]
+        violations += [
+            f"worker {name} began {most[0][0]} twice"
+            for name, most in started_placements
+            if most and most[0][1] > 1
         ]
-        return wrong
+        return violations
 
-    def _wrong_states(self, anew: Streams) -> list[str]:
-        """Compares what everybody has folded, live, with the fold of the bytes in the log."""
-        for stream in anew.by_id.values():
+    def _check_states(self, replayed: Streams) -> list[str]:
+        """Compares the state that each service has folded with a fold of the log."""
+        for stream in replayed.by_id.values():
             shrink(stream)
-        said = _states(anew)
+        expected = _states(replayed)
         return [
-            f"{one.name} has folded another state than the log has"
-            for one in self.supervised
-            if one.streams is not None and _states(one.streams) != said
+            f"{supervised.name} has folded another state than the log has"
+            for supervised in self.supervised
+            if supervised.streams is not None and _states(supervised.streams) != expected
         ]
 
 
@@ -316,24 +324,24 @@ def _states(streams: Streams) -> dict[str, Any]:
     return {"positions": streams.positions, **states}
 
 
-def simulate(seed: int, scene: Scene | None = None) -> Outcomes:
+def simulate(seed: int, config: SimulationConfig | None = None) -> SimulationResult:
     """Simulates one seed."""
-    simulation = Simulation(seed, scene or Scene())
+    simulation = Simulation(seed, config or SimulationConfig())
     try:
         return simulation.run()
     finally:
         simulation.forget()
 
 
-def sweep(seeds: Iterable[int], scene: Scene | None = None) -> Iterator[Outcomes]:
-    """Simulates seed after seed, with the garbage collector at rest within each: that saves a third."""
+def sweep(seeds: Iterable[int], config: SimulationConfig | None = None) -> Iterator[SimulationResult]:
+    """Simulates seed after seed, without garbage collection within each: that saves a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     gc.collect()
-    gc.freeze()  # what was there before is not looked through again and again
+    gc.freeze()  # objects from before are not traversed again and again
     try:
         for number, seed in enumerate(seeds, 1):
-            yield simulate(seed, scene)
+            yield simulate(seed, config)
             if number % COLLECT_EVERY == 0:
                 gc.collect()
     finally:
@@ -342,20 +350,20 @@ def sweep(seeds: Iterable[int], scene: Scene | None = None) -> Iterator[Outcomes
             gc.enable()
 
 
-def fleet(
-    seed: int, scene: Scene, told: Callable[[int], None], verifying: Told
-) -> tuple[Outcomes, Figures | None]:
-    """Simulates a fleet and verifies its log; the figures are None if the search didn't end.
+def simulate_fleet(
+    seed: int, config: SimulationConfig, on_trial_ended: Callable[[int], None], on_verify_progress: Told
+) -> tuple[SimulationResult, FleetStatistics | None]:
+    """Simulates a fleet and verifies its log; the statistics are None if the search didn't end.
 
-    The collector rests meanwhile: a fleet is one long run that leaves little behind.
+    The garbage collector is off meanwhile: a fleet is one long run that leaves little garbage.
     """
-    simulation = Simulation(seed, scene, frugal=True)
-    simulation.told, simulation.verifying = told, verifying
+    simulation = Simulation(seed, config, compact=True)
+    simulation.on_trial_ended, simulation.on_verify_progress = on_trial_ended, on_verify_progress
     was_on = gc.isenabled()
     gc.disable()
     try:
-        outcome = simulation.run()
-        return outcome, simulation.figures() if outcome.applied else None
+        result = simulation.run()
+        return result, simulation.statistics() if result.applied else None
     finally:
         if was_on:
             gc.enable()

@@ -1,4 +1,4 @@
-"""The deciding services in a simulation: the shipped ones, but their advisors answer in the same process."""
+"""The dispatcher and the scheduler of a simulation: the shipped ones, with advisors in the same process."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ from typing import Any
 
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorOp
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed
@@ -22,31 +22,31 @@ from trackside.eventlog.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
 
-Decoded = Callable[[Entry], Record | None]
-Held = Callable[[Streams], None]
-"""Told of the streams that a service folds into, each time that it begins anew."""
+EntryDecoder = Callable[[Entry], Record | None]
+OnStreams = Callable[[Streams], None]
+"""Called with the streams that a service folds into, each time that it starts."""
 
 
-def drawn(space: Mapping[str, Mapping[str, Any]], seed: int, number: int) -> dict[str, Any]:
-    """Suggests the parameters of a trial by chance, in a space of uniform parameters: the same each time."""
-    chance = Random(suggestion_seed(seed, number))
-    return {name: chance.uniform(space[name]["low"], space[name]["high"]) for name in sorted(space)}
+def random_parameters(space: Mapping[str, Mapping[str, Any]], seed: int, number: int) -> dict[str, Any]:
+    """Returns random parameters of a trial, in a space of uniform ones; the same for a seed and a number."""
+    rng = Random(suggestion_seed(seed, number))
+    return {name: rng.uniform(space[name]["low"], space[name]["high"]) for name in sorted(space)}
 
 
 class SimulatedAdvisor(AdvisorProcess):
-    """A lane without a process: the shipped assessors judge in this one, and trials are drawn by chance."""
+    """An advisor without a process: the shipped assessors, and a tuner that draws at random."""
 
-    def __init__(self, name: str, chance: Random, answer_s: float) -> None:
+    def __init__(self, name: str, rng: Random, answer_s: float) -> None:
         super().__init__(name)
         self.generation = 1
-        self._chance = chance
+        self._rng = rng
         self._answer_s = answer_s
         self._tuners: dict[str, tuple[Any, int]] = {}
         self._advisor = Advisor()
 
     async def request(self, search: str, ops: Any, ops_a_line: int = 0) -> Any:
-        """Answers the last of the ops, after a moment."""
-        await asyncio.sleep(self._chance.random() * self._answer_s)
+        """Executes the ops and returns the result of the last one, after up to `answer_s`."""
+        await asyncio.sleep(self._rng.random() * self._answer_s)
         result = None
         listed: Iterable[AdvisorOp] = ops(self.generation) if callable(ops) else ops
         for op in listed:
@@ -57,12 +57,12 @@ class SimulatedAdvisor(AdvisorProcess):
         if op["op"] == "open" and op["kind"] == "tuner":
             self._tuners[search] = (op["space"], op["seed"])
         elif op["op"] == "ask":
-            return drawn(*self._tuners[search], op["number"])
+            return random_parameters(*self._tuners[search], op["number"])
         elif search not in self._tuners:
-            said = self._advisor.answer(json.dumps({"search": search, "ops": [op]}))
-            if "error" in said:
-                raise AdviceFailed(str(said["error"]))
-            return said["result"]
+            answer = self._advisor.answer(json.dumps({"search": search, "ops": [op]}))
+            if "error" in answer:
+                raise AdviceFailed(str(answer["error"]))
+            return answer["result"]
         return None
 
 
@@ -70,20 +70,20 @@ def dispatcher(
     log: Log,
     topics: Topics,
     instance: str,
-    chance: Random,
-    held: Held,
+    rng: Random,
+    on_streams: OnStreams,
     *,
     standby: bool = False,
-    decoded: Decoded = decode,
+    decoded: EntryDecoder = decode,
 ) -> Coroutine[Any, Any, None]:
-    """Runs a dispatcher from an empty memory, for ever."""
+    """Runs a dispatcher that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
         service, streams = ServiceContext.on(log, topics, "dispatcher", instance), Streams()
-        held(streams)
+        on_streams(streams)
         advice = AdviceLoop(
-            SimulatedAdvisor("tuner", chance, 0.005),
-            SimulatedAdvisor("assessor", chance, 0.002),
+            SimulatedAdvisor("tuner", rng, 0.005),
+            SimulatedAdvisor("assessor", rng, 0.002),
             service.background,
         )
         reactor = Reactor(
@@ -106,16 +106,16 @@ def scheduler(
     topics: Topics,
     instance: str,
     settings: SchedulerSettings,
-    held: Held,
+    on_streams: OnStreams,
     *,
     standby: bool = False,
-    decoded: Decoded = decode,
+    decoded: EntryDecoder = decode,
 ) -> Coroutine[Any, Any, None]:
-    """Runs a scheduler from an empty memory, for ever."""
+    """Runs a scheduler that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
         service, streams = ServiceContext.on(log, topics, "scheduler", instance), Streams()
-        held(streams)
+        on_streams(streams)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
         reactor = Reactor(
             service,
@@ -132,5 +132,5 @@ def scheduler(
 
 
 def shipped_settings() -> SchedulerSettings:
-    """Gives the scheduler's settings as they are by default, whatever the environment says."""
+    """Returns the scheduler's default settings, whatever the environment has."""
     return SchedulerSettings.model_construct()

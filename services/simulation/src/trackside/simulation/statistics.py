@@ -1,4 +1,4 @@
-"""What a simulated log says about a fleet: throughput, queue times, utilisation, growth of topics. Pure."""
+"""Statistics of a fleet from its simulated log: throughput, queue times, utilisation, growth. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskSubmitted
 from trackside.eventlog.log import Entry, TopicPartition
-from trackside.simulation.virtual.segment_store import Shelf, size_of
+from trackside.simulation.virtual.segment_store import SegmentStore, size_of
 
-Entries = Mapping[TopicPartition, list[Entry] | Shelf]
+Entries = Mapping[TopicPartition, list[Entry] | SegmentStore]
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class TopicGrowth:
     """What was appended to a topic, or to all topics of devices."""
 
     records: int
@@ -21,20 +21,20 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Times in s by the log's clock; `busy` is the share of all devices' time that attempts had."""
+class FleetStatistics:
+    """Times in s by the log's clock; `busy` is the share of all devices' time that attempts held."""
 
     makespan_s: float
     trials_per_s: float
     queue_p50_s: float
     queue_p99_s: float
     busy: float
-    growth: dict[str, Growth]
+    growth: dict[str, TopicGrowth]
 
 
 @dataclass(slots=True)
-class Times:
-    """When tasks were submitted, began and ended, ms; only what counts is noted."""
+class TaskTimes:
+    """When tasks were submitted, started and ended, ms; from applied events alone."""
 
     first_ms: int = 0
     last_ms: int = 0
@@ -44,7 +44,7 @@ class Times:
     _begun: dict[str, int] = field(default_factory=dict)
 
     def note(self, record: Record) -> None:
-        """Takes in an event that was applied, in order."""
+        """Adds an event that was applied, in order."""
         time_ms, event = record.append_time_ms, record.message
         self.first_ms = self.first_ms or time_ms
         self.last_ms = time_ms
@@ -59,11 +59,11 @@ class Times:
             self.used_ms += time_ms - self._begun.pop(event.task_id, time_ms)
 
 
-def figures_of(times: Times, entries: Entries, devices: int, trials: int) -> Figures:
-    """Gives the figures of a run on so many devices."""
+def statistics_of(times: TaskTimes, entries: Entries, devices: int, trials: int) -> FleetStatistics:
+    """Returns the statistics of a run on `devices` devices."""
     seconds = max(0.001, (times.last_ms - times.first_ms) / 1000)
     queued = sorted(times.queued_ms)
-    return Figures(
+    return FleetStatistics(
         makespan_s=seconds,
         trials_per_s=trials / seconds,
         queue_p50_s=_share(queued, 0.5) / 1000,
@@ -73,15 +73,15 @@ def figures_of(times: Times, entries: Entries, devices: int, trials: int) -> Fig
     )
 
 
-def growth_of(entries: Entries) -> dict[str, Growth]:
-    """Counts records, and octets of keys, values and headers, by topic; the topics of devices are one."""
+def growth_of(entries: Entries) -> dict[str, TopicGrowth]:
+    """Counts records, and bytes of keys, values and headers, by topic; the topics of devices count as one."""
     records: dict[str, int] = defaultdict(int)
     octets: dict[str, int] = defaultdict(int)
     for (topic, _), found in entries.items():
         name = topic.rpartition("trackside.")[2].split(".")[0]
         records[name] += len(found)
-        octets[name] += found.octets if isinstance(found, Shelf) else sum(map(size_of, found))
-    return {name: Growth(records[name], octets[name]) for name in sorted(records) if records[name]}
+        octets[name] += found.octets if isinstance(found, SegmentStore) else sum(map(size_of, found))
+    return {name: TopicGrowth(records[name], octets[name]) for name in sorted(records) if records[name]}
 
 
 def _share(ordered: list[int], share: float) -> int:

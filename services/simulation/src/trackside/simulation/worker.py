@@ -1,7 +1,7 @@
-"""A worker as the log sees it: the shipped judgement of commands; its disk and its tasks are models.
+"""A model of a worker: the shipped fencing of commands, and simulated disks and tasks.
 
-What it wrote to its disk (the journal of placements, with the results of tasks) outlives it. Its events leave
-in order, a batch a partition at a time, said again until the log has them: so some come twice.
+Its disk (the journal of placements, with the results of tasks) outlives the process. Events are appended in
+order, one batch at a time for each partition, and again until the log has them: so some are there twice.
 """
 
 import asyncio
@@ -33,23 +33,23 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.simulation.worker_disk import (
+from trackside.simulation.worker_state import (
     TASK_TYPE,
-    Disk,
-    Key,
-    Outbox,
-    Placement,
-    Work,
-    key_of,
-    placement_of,
+    PlacementKey,
+    SimulatedDisk,
+    SimulatedOutbox,
+    SimulatedPlacement,
+    Workload,
+    placement_key,
+    simulated_placement,
 )
-from trackside.worker.placements.fencing import CommandAction, FencingTable
+from trackside.worker.placements.fencing import FencingTable, CommandAction
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
 
 class SimulatedWorker:
-    """One host with its disk; `run` is the life of its process, incarnation after incarnation."""
+    """One host with its disk; `run` is its process, incarnation after incarnation."""
 
     def __init__(
         self,
@@ -57,96 +57,103 @@ class SimulatedWorker:
         topics: Topics,
         worker_id: str,
         devices: Sequence[Device],
-        work: Work,
+        workload: Workload,
         decoded: Callable[[Entry], Record | None] = decode,
     ) -> None:
         self.worker_id = worker_id
-        self.disk = Disk()
+        self.disk = SimulatedDisk()
         self.log = log
         self.decoded = decoded
         self.topics = topics
         self.devices = list(devices)
-        self.work = work
+        self.workload = workload
         self.writer = RecordWriter("worker", worker_id)
         self.heartbeat_s = 1.0
 
-    async def run(self, chance: Random, _held: object = None) -> None:
-        """Lives until it is killed: joins, works until it is told that it was lost, and joins anew."""
-        outbox = Outbox(self.log)
+    async def run(self, rng: Random, _held: object = None) -> None:
+        """Runs until it is killed: joins, works until it was declared lost, and joins again."""
+        outbox = SimulatedOutbox(self.log)
         while True:
-            await _Incarnation(self, outbox, chance).live()
+            await _Incarnation(self, outbox, rng).live()
 
 
 class _Incarnation:
-    """One incarnation: what it was told, what it has, and who waits for which device."""
+    """One incarnation: the commands it received, its placements, and the queue of each device."""
 
-    def __init__(self, worker: SimulatedWorker, outbox: Outbox, chance: Random) -> None:
+    def __init__(self, worker: SimulatedWorker, outbox: SimulatedOutbox, rng: Random) -> None:
         self._worker = worker
         self._outbox = outbox
-        self._chance = chance
+        self._rng = rng
         self._id = new_id()
         self._fencing = FencingTable(self._id, (TASK_TYPE,))
-        self._here: dict[Key, Placement] = {}
-        self._busy: dict[str, Key] = {}
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._placements: dict[PlacementKey, SimulatedPlacement] = {}
+        self._device_users: dict[str, PlacementKey] = {}
+        self._timers: dict[PlacementKey, asyncio.TimerHandle] = {}
         self._lost = asyncio.Event()
 
     async def live(self) -> None:
-        """Settles what is owed, joins, and works until the log says that it was lost."""
+        """Reports what an earlier incarnation left, joins, and works until the log declares this one lost."""
         worker = self._worker
-        after = await self._settle_debts()
+        after = await self._recover_journal()
         topics = [worker.topics.device(worker.worker_id, device.device_id) for device in worker.devices]
         topics.append(worker.topics.device(worker.worker_id, HOST))
         await worker.log.ensure(topics)
-        start = (await self._patient_ends())[0]
-        begun = [
-            asyncio.create_task(work)
-            for work in (self._obey({(topic.name, 0): 0 for topic in topics}), self._watch(start))
+        start = (await self._fleet_ends())[0]
+        background = [
+            asyncio.create_task(workload)
+            for workload in (
+                self._follow_commands({(topic.name, 0): 0 for topic in topics}),
+                self._follow_fleet(start),
+            )
         ]
         try:
             await self._join(after)
-            begun.append(asyncio.create_task(self._beat()))
+            background.append(asyncio.create_task(self._send_heartbeats()))
             await self._lost.wait()
         finally:
-            for task in begun:
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*begun, return_exceptions=True)
-        for placement in sorted(self._here.values(), key=lambda placement: placement.begun):
+            await asyncio.gather(*background, return_exceptions=True)
+        for placement in sorted(self._placements.values(), key=lambda placement: placement.begun):
             self._end_early(placement, AttemptEnd.LOST)
 
-    async def _patient_ends(self) -> dict[int, int]:
+    async def _fleet_ends(self) -> dict[int, int]:
         while True:
             try:
                 return await self._worker.log.ends(self._worker.topics.fleet.name)
             except TransientError:
                 await asyncio.sleep(0.2)
 
-    async def _settle_debts(self) -> dict[str, int]:
-        """Says the ends of what an earlier incarnation has left; gives partition to offset behind them."""
+    async def _recover_journal(self) -> dict[str, int]:
+        """Reports the ends of the placements in the journal; returns the next offset by partition."""
         journal = self._worker.disk.journal
-        owed = [placement for placement in journal.values() if not placement.said]
+        unreported = [placement for placement in journal.values() if not placement.reported]
         places = set()
-        done = []
-        for placement in owed:
+        writes = []
+        for placement in unreported:
             if placement.wait and not placement.begun:
-                self._say(placement, TaskReturned(**placement.token, incarnation=placement.incarnation))
+                self._append_event(
+                    placement, TaskReturned(**placement.token, incarnation=placement.incarnation)
+                )
             else:
-                self._say(placement, TaskAccepted(**placement.token, incarnation=placement.incarnation))
+                self._append_event(
+                    placement, TaskAccepted(**placement.token, incarnation=placement.incarnation)
+                )
             if placement.ending is not None:
-                self._say_values(placement)
+                self._append_values(placement)
             end = placement.ending or AttemptEnd.LOST
-            heard = asyncio.Event()
-            partition = self._say(placement, self._ended(placement, end, recovered=True), heard)
+            written = asyncio.Event()
+            partition = self._append_event(placement, self._ended(placement, end, recovered=True), written)
             places.add(partition)
-            done.append(heard)
-        for heard in done:
-            await heard.wait()
+            writes.append(written)
+        for written in writes:
+            await written.wait()
         journal.clear()
         topic = self._worker.topics.events.name
         return {str(partition): self._outbox.positions[topic, partition] for partition in sorted(places)}
 
     async def _join(self, after: dict[str, int]) -> None:
-        worker, heard = self._worker, asyncio.Event()
+        worker, written = self._worker, asyncio.Event()
         joined = WorkerJoined(
             worker_id=worker.worker_id,
             incarnation=self._id,
@@ -157,17 +164,17 @@ class _Incarnation:
             after=after,
             memory_bytes=sum(device.memory_bytes for device in worker.devices),
         )
-        self._outbox.say(worker.topics.fleet, 0, worker.writer.single(worker.worker_id, joined), heard)
-        await heard.wait()
+        self._outbox.send(worker.topics.fleet, 0, worker.writer.single(worker.worker_id, joined), written)
+        await written.wait()
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         worker, topic = self._worker, self._worker.topics.heartbeats.name
         while True:
             running = [
                 RunningPlacement(
                     stream=placement.stream, device_ids=[*placement.device_ids], **placement.token
                 )
-                for placement in self._here.values()
+                for placement in self._placements.values()
             ]
             beat = WorkerHeartbeat(worker_id=worker.worker_id, incarnation=self._id, running=running)
             record = worker.writer.single(worker.worker_id, beat)
@@ -175,7 +182,7 @@ class _Incarnation:
                 await worker.log.publish(topic, 0, record)
             await asyncio.sleep(worker.heartbeat_s)
 
-    async def _watch(self, start: int) -> None:
+    async def _follow_fleet(self, start: int) -> None:
         log = self._worker.log
         reader = log.reader({(self._worker.topics.fleet.name, 0): start})
         try:
@@ -188,17 +195,17 @@ class _Incarnation:
         finally:
             await reader.close()
 
-    async def _obey(self, starts: dict[TopicPartition, int]) -> None:
+    async def _follow_commands(self, starts: dict[TopicPartition, int]) -> None:
         log = self._worker.log
         reader = log.reader(starts)
         try:
             while True:
                 for entry in await reader.read(60.0):
-                    self._take(self._worker.decoded(entry))
+                    self._handle(self._worker.decoded(entry))
         finally:
             await reader.close()
 
-    def _take(self, record: Record | None) -> None:
+    def _handle(self, record: Record | None) -> None:
         match None if record is None else record.message:
             case RunTask() as command:
                 self._run(command)
@@ -208,153 +215,160 @@ class _Incarnation:
                 self._recall(command)
 
     def _run(self, command: RunTask) -> None:
-        verdict = self._fencing.action_for_run(command)
-        if verdict is CommandAction.ANSWER_AGAIN:
+        action = self._fencing.action_for_run(command)
+        if action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        if verdict is not CommandAction.RUN:
+        if action is not CommandAction.RUN:
             return
-        placement = placement_of(command, tuple(command.device_ids), command.parameters, command.wait)
+        placement = simulated_placement(command, tuple(command.device_ids), command.parameters, command.wait)
         token = (command.attempt, command.placement)
         if self._is_busy(placement) and not command.wait:
             refused = TaskRefused(**placement.token, incarnation=self._id, code="busy", message="is busy")
             self._fencing.record_answer(command.task_id, token, refused)
-            self._say(placement, refused)
+            self._append_event(placement, refused)
             return
-        for older in [key for key in self._here if key[0] == command.task_id]:
-            self._end_early(self._here[older], AttemptEnd.LOST)
+        for older in [key for key in self._placements if key[0] == command.task_id]:
+            self._end_early(self._placements[older], AttemptEnd.LOST)
         self._fencing.record_accepted(command.task_id, token)
         self._worker.disk.journal[placement.key] = placement
-        self._here[placement.key] = placement
+        self._placements[placement.key] = placement
         self._advance()
 
     def _stop(self, command: StopTask) -> None:
-        verdict = self._fencing.action_for_stop(command)
-        if verdict is CommandAction.STOP:
-            self._end_early(self._here[key_of(command)], AttemptEnd(command.end))
-        elif verdict is CommandAction.ANSWER_AGAIN:
+        action = self._fencing.action_for_stop(command)
+        if action is CommandAction.STOP:
+            self._end_early(self._placements[placement_key(command)], AttemptEnd(command.end))
+        elif action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        elif verdict is CommandAction.NEVER_RUN:
-            placement = self._bury(command)
+        elif action is CommandAction.NEVER_RUN:
+            placement = self._never_run(command)
             ended = self._ended(placement, AttemptEnd(command.end))
             self._fencing.record_answer(command.task_id, placement.key[1:], ended)
-            self._say(placement, ended)
+            self._append_event(placement, ended)
 
     def _recall(self, command: RecallTask) -> None:
-        verdict = self._fencing.action_for_recall(command)
-        if verdict is CommandAction.ANSWER_AGAIN:
+        action = self._fencing.action_for_recall(command)
+        if action is CommandAction.ANSWER_AGAIN:
             self._answer_again(command)
-        elif verdict is CommandAction.RETURN:
-            placement = self._here.pop(key_of(command))
+        elif action is CommandAction.RETURN:
+            placement = self._placements.pop(placement_key(command))
             self._return(placement)
-        elif verdict is CommandAction.NEVER_RUN:
-            self._return(self._bury(command))
+        elif action is CommandAction.NEVER_RUN:
+            self._return(self._never_run(command))
 
-    def _return(self, placement: Placement) -> None:
+    def _return(self, placement: SimulatedPlacement) -> None:
         task_id, token = placement.key[0], placement.key[1:]
         self._fencing.record_finished(task_id, token)
         returned = TaskReturned(**placement.token, incarnation=self._id)
         self._fencing.record_answer(task_id, token, returned)
-        self._say(placement, returned, placement)
+        self._append_event(placement, returned, placement)
 
-    def _bury(self, command: StopTask | RecallTask) -> Placement:
-        """Notes that a placement must never run, whenever its command comes."""
-        placement = placement_of(command, (), {}, wait=True)
+    def _never_run(self, command: StopTask | RecallTask) -> SimulatedPlacement:
+        """Records that a placement must never run, whenever its command arrives."""
+        placement = simulated_placement(command, (), {}, wait=True)
         self._fencing.record_forbidden(command.task_id, placement.key[1:])
         return placement
 
-    def _end_early(self, placement: Placement, end: AttemptEnd) -> None:
+    def _end_early(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
         if placement.begun:
             self._timers.pop(placement.key).cancel()
-            self._leave(placement, placement.ending or end)
+            self._finish(placement, placement.ending or end)
         else:
-            del self._here[placement.key]
-            self._conclude(placement, end)
+            del self._placements[placement.key]
+            self._report_end(placement, end)
 
     def _answer_again(self, command: RunTask | StopTask | RecallTask) -> None:
         answer = self._fencing.tasks[command.task_id].answer
         if answer is not None:
-            self._say(placement_of(command, (), {}, wait=False), answer)
+            self._append_event(simulated_placement(command, (), {}, wait=False), answer)
 
-    def _is_busy(self, placement: Placement) -> bool:
-        return any(device_id in self._busy for device_id in placement.device_ids)
+    def _is_busy(self, placement: SimulatedPlacement) -> bool:
+        return any(device_id in self._device_users for device_id in placement.device_ids)
 
     def _advance(self) -> None:
-        """Begins what waited for devices that are free now, without asking anybody."""
-        for placement in list(self._here.values()):
+        """Starts the placements that waited for devices which are free now."""
+        for placement in list(self._placements.values()):
             if not placement.begun and not self._is_busy(placement):
                 placement.begun = True
                 self._worker.disk.begun[placement.key] += 1
-                self._busy |= dict.fromkeys(placement.device_ids, placement.key)
+                self._device_users |= dict.fromkeys(placement.device_ids, placement.key)
                 self._fencing.record_begun(placement.key[0], placement.key[1:])
                 self._begin(placement)
 
-    def _begin(self, placement: Placement) -> None:
+    def _begin(self, placement: SimulatedPlacement) -> None:
         accepted = TaskAccepted(**placement.token, incarnation=self._id)
         self._fencing.record_answer(placement.key[0], placement.key[1:], accepted)
-        self._say(placement, accepted)
+        self._append_event(placement, accepted)
         for status in PHASES:
             changed = TaskStatusChanged(**placement.token, incarnation=self._id, status=status)
-            self._say(placement, changed)
-        low, high = self._worker.work.seconds
-        pace_s = (low + self._chance.random() * (high - low)) / self._worker.work.reports
-        self._later(pace_s, self._report, placement, self._values(placement), pace_s)
+            self._append_event(placement, changed)
+        low, high = self._worker.workload.seconds
+        interval_s = (low + self._rng.random() * (high - low)) / self._worker.workload.reports
+        self._later(interval_s, self._report, placement, self._values(placement), interval_s)
 
-    def _report(self, placement: Placement, values: list[float], pace_s: float) -> None:
+    def _report(self, placement: SimulatedPlacement, values: list[float], interval_s: float) -> None:
         step = len(placement.values)
         placement.values.append(values[step])
-        self._say_value(placement, "PERIODICAL", step, values[step])
+        self._append_value(placement, "PERIODICAL", step, values[step])
         if step + 1 < len(values):
-            self._later(pace_s, self._report, placement, values, pace_s)
+            self._later(interval_s, self._report, placement, values, interval_s)
             return
-        placement.ending = AttemptEnd.FINISHED  # on disk: whoever comes later can say it again
-        self._say_value(placement, "FINAL", len(values), values[-1])
-        self._later(0.005, self._leave, placement, AttemptEnd.FINISHED)
+        placement.ending = AttemptEnd.FINISHED  # on disk: a later incarnation can report it
+        self._append_value(placement, "FINAL", len(values), values[-1])
+        self._later(0.005, self._finish, placement, AttemptEnd.FINISHED)
 
-    def _later(self, delay_s: float, what: Callable[..., None], placement: Placement, *more: Any) -> None:
+    def _later(
+        self, delay_s: float, what: Callable[..., None], placement: SimulatedPlacement, *more: Any
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._timers[placement.key] = loop.call_later(delay_s, what, placement, *more)
 
-    def _leave(self, placement: Placement, end: AttemptEnd) -> None:
+    def _finish(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
         self._timers.pop(placement.key, None)
-        del self._here[placement.key]
+        del self._placements[placement.key]
         for device_id in placement.device_ids:
-            del self._busy[device_id]
-        self._conclude(placement, end)
+            del self._device_users[device_id]
+        self._report_end(placement, end)
         self._advance()
 
-    def _conclude(self, placement: Placement, end: AttemptEnd) -> None:
+    def _report_end(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
         self._fencing.record_finished(placement.key[0], placement.key[1:])
         ended = self._ended(placement, end)
         self._fencing.record_answer(placement.key[0], placement.key[1:], ended)
-        self._say(placement, ended, placement)
+        self._append_event(placement, ended, placement)
 
-    def _values(self, placement: Placement) -> list[float]:
+    def _values(self, placement: SimulatedPlacement) -> list[float]:
         slope = float(placement.parameters.get("x", 0.0))
-        return [slope * (step + 1) for step in range(self._worker.work.reports)]
+        return [slope * (step + 1) for step in range(self._worker.workload.reports)]
 
-    def _say_values(self, placement: Placement) -> None:
+    def _append_values(self, placement: SimulatedPlacement) -> None:
         for step, value in enumerate(placement.values):
-            self._say_value(placement, "PERIODICAL", step, value)
-        self._say_value(placement, "FINAL", len(placement.values), placement.values[-1])
+            self._append_value(placement, "PERIODICAL", step, value)
+        self._append_value(placement, "FINAL", len(placement.values), placement.values[-1])
 
-    def _say_value(self, placement: Placement, kind: Any, step: int, value: float) -> None:
-        self._say(placement, MetricReported(**placement.token, kind=kind, step=step, value=value))
-        if self._worker.work.points and kind == "PERIODICAL":
+    def _append_value(self, placement: SimulatedPlacement, kind: Any, step: int, value: float) -> None:
+        self._append_event(placement, MetricReported(**placement.token, kind=kind, step=step, value=value))
+        if self._worker.workload.points and kind == "PERIODICAL":
             task_id, topic = placement.key[0], self._worker.topics.metrics
             series = Series(tag="objective", steps=[step], times_ms=[now_ms()], values=[value])
             points = MetricPointsReported(
                 stream=placement.stream, task_id=task_id, attempt=placement.key[1], series=[series]
             )
             record = self._worker.writer.single(placement.stream, points)
-            self._outbox.say(topic, partition_of(task_id, topic.partitions), record)
+            self._outbox.send(topic, partition_of(task_id, topic.partitions), record)
 
-    def _ended(self, placement: Placement, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
+    def _ended(self, placement: SimulatedPlacement, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
         return AttemptEnded(
             **placement.token, incarnation=placement.incarnation, end=end, recovered=recovered
         )
 
-    def _say(self, placement: Placement, event: Event, then: Placement | asyncio.Event | None = None) -> int:
+    def _append_event(
+        self,
+        placement: SimulatedPlacement,
+        event: Event,
+        then: SimulatedPlacement | asyncio.Event | None = None,
+    ) -> int:
         topic = self._worker.topics.events
         partition = partition_of(placement.stream, topic.partitions)
-        self._outbox.say(topic, partition, self._worker.writer.single(placement.stream, event), then)
+        self._outbox.send(topic, partition, self._worker.writer.single(placement.stream, event), then)
         return partition

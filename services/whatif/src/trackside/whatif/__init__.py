@@ -1,1 +1,1 @@
-"""What another early-stopping rule, or another number of workers, would have made of a recorded search."""
+"""What-if: re-evaluates a recorded search with another early-stopping rule or fleet size."""

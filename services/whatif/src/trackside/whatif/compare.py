@@ -1,4 +1,4 @@
-"""What a recorded search would have cost and lost under other scenarios, beside what it did. Pure."""
+"""Compares a recorded search with the same search under other scenarios: cost and best value. Pure."""
 
 import itertools
 import json
@@ -10,91 +10,97 @@ from typing import Any, cast
 from trackside.contracts.searches import TrialStatus
 from trackside.dispatcher.assessors.builtin_assessors import check_assessor
 from trackside.replay.history.errors import BadScenarioError
-from trackside.whatif.recording import Recording, Trace
-from trackside.whatif.resimulate import POLICIES, Outcome, Policy, Scenario, run
+from trackside.whatif.recording import Recording, TrialTrace
+from trackside.whatif.resimulate import (
+    PLACEMENT_ORDERS,
+    PlacementOrder,
+    Scenario,
+    SimulatedSearch,
+    resimulate,
+)
 
 AS_RECORDED = "as recorded"
-Asked = Mapping[str, Any]
+AssessorOptions = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is compared: each assessor with each fleet (workers, slots) and policy; empty: as recorded."""
+class ScenarioGrid:
+    """Each assessor with each fleet (workers, slots) and order is a scenario; empty: as recorded."""
 
-    assessors: Sequence[Asked] = ()
+    assessors: Sequence[AssessorOptions] = ()
     workers: Sequence[int] = ()
     slots: int = 1
-    policies: Sequence[Policy] = ()
+    orders: Sequence[PlacementOrder] = ()
     concurrency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One scenario beside the record; ratios are parts of 1, values those of the search's direction.
+class ScenarioResult:
+    """One scenario compared with the recording; ratios are parts of 1.
 
-    `lost` is by how much its best value is worse than the recorded one, None if no trial has a value.
-    `rank` is the place of its best trial among the recorded ones. `unknown` counts the trials that the
-    recorded assessor had stopped, and this one lets go on: what they would have come to isn't known.
+    `value_lost` is by how much its best value is worse than the recorded one, None if no trial has a value.
+    `rank_of_best` is the rank of its best trial among the recorded ones. `unknown_trials` counts those that
+    the recorded assessor had stopped and this one doesn't: their final values are unknown.
     """
 
-    outcome: Outcome
+    search: SimulatedSearch
     makespan_saved: float
     device_saved: float
-    stopped: tuple[int, ...]
-    unknown: int
-    best_killed: bool
-    best: Trace | None
-    lost: float | None
-    rank: int | None
+    stopped_trials: tuple[int, ...]
+    unknown_trials: int
+    best_trial_stopped: bool
+    best: TrialTrace | None
+    value_lost: float | None
+    rank_of_best: int | None
 
     @property
     def mode(self) -> str:
-        """Says whether freed slots are used."""
-        return "freed" if self.outcome.scenario.freed else "frozen"
+        """Returns `freed` if freed slots are used, else `frozen`."""
+        return "freed" if self.search.scenario.freed else "frozen"
 
     @property
     def stops(self) -> int:
         """How many trials were stopped early: by its assessor, or without one as many as in the record."""
-        if self.outcome.scenario.assessor is not None:
-            return len(self.stopped)
-        return sum(fate.trace.status is TrialStatus.EARLY_STOPPED for fate in self.outcome.fates)
+        if self.search.scenario.assessor is not None:
+            return len(self.stopped_trials)
+        return sum(trial.trace.status is TrialStatus.EARLY_STOPPED for trial in self.search.trials)
 
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs."""
-        scenario = self.outcome.scenario
+        """Returns the JSON form."""
+        scenario = self.search.scenario
         return {
             "scenario": scenario.name,
             "mode": self.mode,
             "assessor": scenario.assessor,
-            "devices": scenario.places,
+            "devices": scenario.devices,
             "concurrency": scenario.concurrency,
-            "policy": scenario.policy,
-            "makespan_s": self.outcome.makespan_ms / 1000,
+            "policy": scenario.order,
+            "makespan_s": self.search.makespan_ms / 1000,
             "makespan_saved": self.makespan_saved,
-            "device_s": self.outcome.device_ms / 1000,
+            "device_s": self.search.device_ms / 1000,
             "device_saved": self.device_saved,
             "stops": self.stops,
-            "stopped_trials": list(self.stopped),
-            "unknown_trials": self.unknown,
-            "best_trial_killed": self.best_killed,
+            "stopped_trials": list(self.stopped_trials),
+            "unknown_trials": self.unknown_trials,
+            "best_trial_killed": self.best_trial_stopped,
             "best_trial": None if self.best is None else self.best.number,
             "best_value": None if self.best is None else self.best.value,
-            "value_lost": self.lost,
-            "rank_of_best": self.rank,
+            "value_lost": self.value_lost,
+            "rank_of_best": self.rank_of_best,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The record, the model's own run of it, and what was asked; the first row is as recorded."""
+    """A recording and the results of its scenarios; the first one simulates the search as it was."""
 
     recording: Recording
-    rows: tuple[Row, ...]
-    best: Trace | None
+    results: tuple[ScenarioResult, ...]
+    best: TrialTrace | None
     assumptions: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs."""
+        """Returns the JSON form."""
         recording = self.recording
         return {
             "stream": recording.stream_id,
@@ -106,10 +112,10 @@ class Comparison:
                 "best_trial": None if self.best is None else self.best.number,
                 "best_value": None if self.best is None else self.best.value,
                 "assessor": recording.assessor,
-                "devices": recording.places,
+                "devices": recording.devices,
                 "concurrency": recording.concurrency,
             },
-            "scenarios": [row.as_json() for row in self.rows],
+            "scenarios": [result.as_json() for result in self.results],
             "assumptions": list(self.assumptions),
         }
 
@@ -117,7 +123,7 @@ class Comparison:
 def parse_assessor(text: str) -> dict[str, Any]:
     """Reads `median:n_warmup_steps=5,interval_steps=2`; raises BadScenarioError with what is expected.
 
-    A value is JSON where it is, else text. A comma within brackets parts nothing.
+    A value is JSON where it is, else text. A comma within brackets separates nothing.
     """
     name, _, rest = text.partition(":")
     options: dict[str, Any] = {}
@@ -147,15 +153,15 @@ def _parts(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def parse_policy(text: str) -> Policy:
-    """Reads the name of a policy; raises BadScenarioError."""
-    if text not in POLICIES:
-        raise BadScenarioError(f"{text!r} is no order of placement: expected {', '.join(POLICIES)}")
+def parse_placement_order(text: str) -> PlacementOrder:
+    """Reads the name of a order; raises BadScenarioError."""
+    if text not in PLACEMENT_ORDERS:
+        raise BadScenarioError(f"{text!r} is no order of placement: expected {', '.join(PLACEMENT_ORDERS)}")
     return text
 
 
-def assessor_name(assessor: Asked) -> str:
-    """Writes an assessor as one types it."""
+def assessor_name(assessor: AssessorOptions) -> str:
+    """Formats an assessor as it is typed on the command line."""
     options = ",".join(f"{name}={_written(value)}" for name, value in assessor["options"].items())
     return f"{assessor['name']}:{options}" if options else str(assessor["name"])
 
@@ -164,48 +170,48 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def compare(recording: Recording, question: Question) -> Comparison:
-    """Runs the record as it was and under everything that is asked; raises BadScenarioError."""
-    plain = Scenario(AS_RECORDED, recording.places, recording.concurrency)
-    frozen = Scenario(AS_RECORDED, recording.places, recording.concurrency, freed=False)
-    base = {True: run(recording, plain), False: run(recording, frozen)}
+def compare(recording: Recording, grid: ScenarioGrid) -> Comparison:
+    """Simulates the recording as it was and under each scenario of a grid; raises BadScenarioError."""
+    plain = Scenario(AS_RECORDED, recording.devices, recording.concurrency)
+    frozen = Scenario(AS_RECORDED, recording.devices, recording.concurrency, freed=False)
+    base = {True: resimulate(recording, plain), False: resimulate(recording, frozen)}
     found = [base[True]]
     needed = max(trace.devices for trace in recording.traces)
-    for scenario in scenarios(recording, question):
-        if scenario.places < needed:
-            raise BadScenarioError(f"a trial needs {needed} devices; {scenario.name} has {scenario.places}")
-        found.append(run(recording, scenario))
+    for scenario in scenarios(recording, grid):
+        if scenario.devices < needed:
+            raise BadScenarioError(f"a trial needs {needed} devices; {scenario.name} has {scenario.devices}")
+        found.append(resimulate(recording, scenario))
     best = best_of(recording, recording.traces)
-    rows = tuple(_row(recording, outcome, base[outcome.scenario.freed], best) for outcome in found)
-    return Comparison(recording, rows, best, tuple(_assumptions(recording, rows)))
+    results = tuple(_result(recording, search, base[search.scenario.freed], best) for search in found)
+    return Comparison(recording, results, best, tuple(_assumptions(recording, results)))
 
 
-def scenarios(recording: Recording, question: Question) -> list[Scenario]:
-    """Lists every scenario that a question asks for: each once frozen, if its fleet is the recorded one."""
-    fleets = [(f"{n} x {question.slots} devices", n * question.slots) for n in question.workers]
-    concurrency = recording.concurrency if question.concurrency is None else question.concurrency
-    asked = itertools.product(
-        question.assessors or (None,), fleets or (("", recording.places),), question.policies or ("",)
+def scenarios(recording: Recording, grid: ScenarioGrid) -> list[Scenario]:
+    """Lists the scenarios of a grid; those with the recorded fleet are there frozen as well as freed."""
+    fleets = [(f"{n} x {grid.slots} devices", n * grid.slots) for n in grid.workers]
+    concurrency = recording.concurrency if grid.concurrency is None else grid.concurrency
+    combinations = itertools.product(
+        grid.assessors or (None,), fleets or (("", recording.devices),), grid.orders or ("",)
     )
     found = []
-    for assessor, (fleet, places), policy in asked:
-        at_once = "" if question.concurrency is None else f"{concurrency} at once"
-        parts = ["" if assessor is None else assessor_name(assessor), fleet, at_once, policy]
+    for assessor, (fleet, devices), order in combinations:
+        at_once = "" if grid.concurrency is None else f"{concurrency} at once"
+        parts = ["" if assessor is None else assessor_name(assessor), fleet, at_once, order]
         name = ", ".join(filter(None, parts)) or AS_RECORDED
         if assessor is not None and not any(parts[1:]):
-            found.append(Scenario(name, places, concurrency, False, assessor))
+            found.append(Scenario(name, devices, concurrency, False, assessor))
         if any(parts):
-            order = cast(Policy, policy or "first-come")
-            found.append(Scenario(name, places, concurrency, True, assessor, order))
+            placement = cast(PlacementOrder, order or "first-come")
+            found.append(Scenario(name, devices, concurrency, True, assessor, placement))
     return found
 
 
-def best_of(recording: Recording, traces: Sequence[Trace]) -> Trace | None:
-    """Gives the trial with the best value among those that succeeded; the first, of equal ones."""
+def best_of(recording: Recording, traces: Sequence[TrialTrace]) -> TrialTrace | None:
+    """Returns the trial with the best value among those that succeeded, the first of equal ones."""
     return next(iter(_ranked(recording, traces)), None)
 
 
-def _ranked(recording: Recording, traces: Sequence[Trace]) -> list[Trace]:
+def _ranked(recording: Recording, traces: Sequence[TrialTrace]) -> list[TrialTrace]:
     sign = -1.0 if recording.direction == "maximize" else 1.0
     valued = [
         (sign * trace.value, trace.number, trace)
@@ -215,27 +221,29 @@ def _ranked(recording: Recording, traces: Sequence[Trace]) -> list[Trace]:
     return [trace for _, _, trace in sorted(valued, key=lambda item: item[:2])]
 
 
-def _row(recording: Recording, outcome: Outcome, base: Outcome, best: Trace | None) -> Row:
-    kept = [fate.trace for fate in outcome.fates if not fate.stopped]
-    left = best_of(recording, kept)
-    stopped = tuple(sorted(fate.trace.number for fate in outcome.fates if fate.stopped))
+def _result(
+    recording: Recording, search: SimulatedSearch, base: SimulatedSearch, best: TrialTrace | None
+) -> ScenarioResult:
+    finished = [trial.trace for trial in search.trials if not trial.stopped]
+    left = best_of(recording, finished)
+    stopped = tuple(sorted(trial.trace.number for trial in search.trials if trial.stopped))
     lost = rank = None
     if left is not None and best is not None:
         assert left.value is not None and best.value is not None
         lost = abs(best.value - left.value)
         rank = 1 + [trace.number for trace in _ranked(recording, recording.traces)].index(left.number)
-    return Row(
-        outcome=outcome,
-        makespan_saved=_saved(base.makespan_ms, outcome.makespan_ms),
-        device_saved=_saved(base.device_ms, outcome.device_ms),
-        stopped=stopped,
-        unknown=0
-        if outcome.scenario.assessor is None
-        else sum(trace.status is TrialStatus.EARLY_STOPPED for trace in kept),
-        best_killed=best is not None and best.number in stopped,
+    return ScenarioResult(
+        search=search,
+        makespan_saved=_saved(base.makespan_ms, search.makespan_ms),
+        device_saved=_saved(base.device_ms, search.device_ms),
+        stopped_trials=stopped,
+        unknown_trials=0
+        if search.scenario.assessor is None
+        else sum(trace.status is TrialStatus.EARLY_STOPPED for trace in finished),
+        best_trial_stopped=best is not None and best.number in stopped,
         best=left,
-        lost=lost,
-        rank=rank,
+        value_lost=lost,
+        rank_of_best=rank,
     )
 
 
@@ -243,34 +251,36 @@ def _saved(before_ms: int, after_ms: int) -> float:
     return (before_ms - after_ms) / before_ms if before_ms else 0.0
 
 
-def _assumptions(recording: Recording, rows: Sequence[Row]) -> list[str]:
-    """Says what the numbers rest on."""
+def _assumptions(recording: Recording, results: Sequence[ScenarioResult]) -> list[str]:
+    """Lists the assumptions of the model, as sentences."""
     counted = "no stop was recorded"
     if recording.stops_recorded:
         counted = f"the median of {recording.stops_recorded} recorded stops"
-    said = [
-        "Durations are as recorded: a trial holds its devices as long as it did, wherever and beside whom.",
+    assumptions = [
+        "Durations are as recorded, whichever device a trial runs on and whatever runs next to it.",
         "Values are as recorded: they depend neither on the device nor on the order of trials.",
         "The tuner is not asked again: trials, parameters and their order are the recorded ones, though "
-        "other ends could have led to other suggestions.",
-        f"A stop takes effect {recording.stop_ms} ms after its report ({counted}); "
-        "a trial that is over by then has ended by itself.",
-        "frozen: every trial begins when it did, what a stopped one leaves idle stays idle. freed: the next "
-        "trial begins once a slot and devices are free; nobody else uses them.",
+        "other results could have led to other suggestions.",
+        f"A stop takes effect {recording.stop_delay_ms} ms after its report ({counted}); "
+        "a trial that is over by then counts as finished.",
+        "frozen: every trial begins when it did, and the device of a stopped trial stays idle. freed: the "
+        "next trial begins once a slot and devices are free; no other search uses them.",
     ]
-    most = max(row.outcome.scenario.places for row in rows)
-    slots = max(row.outcome.scenario.concurrency for row in rows)
+    most = max(result.search.scenario.devices for result in results)
+    slots = max(result.search.scenario.concurrency for result in results)
     needed = max(trace.devices for trace in recording.traces)
     if most > slots * needed:
-        said.append(
-            f"The search has {slots} trials at once: more devices idle; --concurrency asks about more."
+        assumptions.append(
+            f"The search has {slots} trials at once: more devices stay idle; --concurrency changes that."
         )
     stopped = sum(trace.status is TrialStatus.EARLY_STOPPED for trace in recording.traces)
     if stopped:
-        said.append(
-            f"{stopped} trials were stopped early in the record. Where an assessor lets one of them go on, "
-            "it ends where it did, without a value: the record has no more of it."
+        assumptions.append(
+            f"{stopped} trials were stopped early in the recording. Where an assessor doesn't stop one of "
+            "them, it ends where it did, without a value: no more of it was recorded."
         )
-    if recording.left_out:
-        said.append(f"{recording.left_out} trials that had not ended, or never had a device, are left out.")
-    return said
+    if recording.omitted_trials:
+        assumptions.append(
+            f"{recording.omitted_trials} trials that had not ended, or never had a device, are left out."
+        )
+    return assumptions

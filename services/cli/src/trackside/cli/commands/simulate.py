@@ -17,10 +17,10 @@ from trackside.cli.render.screen import Column
 from trackside.cli.runtime.failures import Misuse, Reported
 from trackside.cli.runtime.options import AsJson
 from trackside.eventlog.clock import monotonic_s
-from trackside.simulation.run import fleet, sweep
-from trackside.simulation.scenario import Outcomes, Scene, calm
-from trackside.simulation.statistics import Figures
-from trackside.simulation.worker_disk import Work
+from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
+from trackside.simulation.run import simulate_fleet, sweep
+from trackside.simulation.statistics import FleetStatistics
+from trackside.simulation.worker_state import Workload
 from trackside.telemetry.logs import configure_logs
 
 MOST_AT_ONCE = 10_000
@@ -73,10 +73,15 @@ def simulate(
     else:
         places = workers * devices
         at_once = concurrency or min(places, MOST_AT_ONCE, trials)
-        scene = Scene(
-            trials, at_once, workers, devices, lease_s=LEASE_S, work=Work(_range(seconds), points=True)
+        config = SimulationConfig(
+            trials,
+            at_once,
+            workers,
+            devices,
+            lease_s=LEASE_S,
+            workload=Workload(_range(seconds), points=True),
         )
-        _show_fleet(calm(scene), as_json)
+        _show_fleet(without_faults(config), as_json)
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -89,35 +94,36 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _show_fleet(scene: Scene, as_json: bool) -> None:
+def _show_fleet(config: SimulationConfig, as_json: bool) -> None:
     began_s = monotonic_s()
     with progress_of("simulating trials") as trials, progress_of("verifying the log") as verified:
-        outcome, figures = fleet(0, scene, lambda ended: trials(ended, scene.trials), verified)
+        result, figures = simulate_fleet(0, config, lambda ended: trials(ended, config.trials), verified)
     took_s = monotonic_s() - began_s
     memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if as_json:
         asked = {
-            "trials": scene.trials,
-            "workers": scene.workers,
-            "devices": scene.workers * scene.slots,
-            "concurrency": scene.concurrency,
+            "trials": config.trials,
+            "workers": config.workers,
+            "devices": config.workers * config.slots,
+            "concurrency": config.concurrency,
         }
         found = None if figures is None else asdict(figures)
         screen.emit(
-            asked | {"figures": found, "wrong": outcome.wrong, "took_s": took_s, "memory_bytes": memory_bytes}
+            asked
+            | {"figures": found, "wrong": result.violations, "took_s": took_s, "memory_bytes": memory_bytes}
         )
     else:
         if figures is not None:
-            show(scene, figures, outcome)
+            show(config, figures, result)
         screen.say(f"simulated in {screen.duration(took_s)} with {memory_bytes / 2**20:,.0f} MiB")
-    _report(outcome.wrong)
+    _report(result.violations)
 
 
-def show(scene: Scene, figures: Figures, outcome: Outcomes) -> None:
+def show(config: SimulationConfig, figures: FleetStatistics, result: SimulationResult) -> None:
     """Prints what a simulated log says about a fleet."""
-    places = scene.workers * scene.slots
+    places = config.workers * config.slots
     screen.say(
-        f"{scene.trials:,} trials on {scene.workers:,} x {scene.slots} devices, {scene.concurrency:,} at "
+        f"{config.trials:,} trials on {config.workers:,} x {config.slots} devices, {config.concurrency:,} at "
         f"once, in {screen.duration(figures.makespan_s)} of virtual time"
     )
     rows: list[list[object]] = [
@@ -125,7 +131,7 @@ def show(scene: Scene, figures: Figures, outcome: Outcomes) -> None:
         ["devices in use", f"{figures.busy:.1%} of {places:,}"],
         ["in the queue, half of the tasks", f"up to {figures.queue_p50_s:.3f} s"],
         ["in the queue, 99 of 100", f"up to {figures.queue_p99_s:.3f} s"],
-        ["verified", f"{outcome.events:,} events, {len(outcome.wrong) or 'nothing'} wrong"],
+        ["verified", f"{result.events:,} events, {len(result.violations) or 'nothing'} wrong"],
     ]
     screen.show_table([Column(""), Column("", keep=True)], rows)
     columns = [Column("topic"), Column("records", right=True), Column("MB", right=True)]
@@ -138,7 +144,7 @@ def show(scene: Scene, figures: Figures, outcome: Outcomes) -> None:
                 name,
                 f"{grown.records:,}",
                 f"{grown.octets / 1e6:,.1f}",
-                f"{grown.octets / scene.trials:,.0f}",
+                f"{grown.octets / config.trials:,.0f}",
                 f"{grown.octets * per_hour:,.0f}",
             ]
             for name, grown in figures.growth.items()
@@ -173,24 +179,24 @@ class Swept:
         """Gives it for programs."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
-    def note(self, outcome: Outcomes) -> None:
+    def note(self, result: SimulationResult) -> None:
         """Takes in a seed."""
         self.seeds += 1
-        self.events += outcome.events
-        self.overtaken += outcome.events - outcome.applied
-        self.attempts += outcome.attempts
-        self.virtual_s += outcome.virtual_s
-        self.faults += outcome.faults
-        if outcome.wrong:
-            self.failed[outcome.seed] = [*outcome.wrong, f"again: {outcome.again}"]
+        self.events += result.events
+        self.overtaken += result.events - result.applied
+        self.attempts += result.attempts
+        self.virtual_s += result.virtual_s
+        self.faults += result.faults
+        if result.violations:
+            self.failed[result.seed] = [*result.violations, f"again: {result.rerun_command}"]
 
 
 def piece(first: int, count: int) -> Swept:
     """Simulates some seeds in this process."""
     configure_logs(json_logs=False, level="critical")
     found = Swept()
-    for outcome in sweep(range(first, first + count)):
-        found.note(outcome)
+    for result in sweep(range(first, first + count)):
+        found.note(result)
     return found
 
 
@@ -228,8 +234,8 @@ def _show_sweep(found: Swept, as_json: bool) -> None:
     _report([f"seed {seed}: {line}" for seed, lines in found.failed.items() for line in lines])
 
 
-def _report(wrong: list[str]) -> None:
-    for line in wrong[:100]:
+def _report(violations: list[str]) -> None:
+    for line in violations[:100]:
         screen.complain(line)
-    if wrong:
+    if violations:
         raise Reported()

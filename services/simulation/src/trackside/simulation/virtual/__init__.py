@@ -1,1 +1,1 @@
-"""The world that simulated services live in: a log, a loop with a virtual clock, a store of segments."""
+"""The virtual environment of simulated services: event loop, clock, network and log."""

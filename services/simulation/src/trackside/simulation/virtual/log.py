@@ -1,8 +1,8 @@
-"""The log in virtual memory: the same promises as Kafka's, and what a network may do to them.
+"""A virtual log: the guarantees of Kafka's, on a network with faults.
 
-Appends take time, get lost, or land without anybody being told - even after the writer was told that nobody
-knows. Partitions are read with delays of their own, so that what lies in two of them is seen in any order.
-What an append says on its way belongs to the network: it lands even if its writer is dead by then.
+Appends take time, get lost, or are written without an acknowledgement, even after the writer got an error.
+Each partition is read with its own delay, so records of two partitions are seen in any order. An append in
+flight belongs to the network: it is written even if its writer is dead by then.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from trackside.contracts.topics import MAX_RECORD_BYTES, Topic, Topics
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Outgoing, TopicPartition
-from trackside.simulation.virtual.loop import PROCESS, State, VirtualLoop
-from trackside.simulation.virtual.segment_store import FRESH, Shelf
+from trackside.simulation.virtual.loop import PROCESS, ProcessState, VirtualLoop
+from trackside.simulation.virtual.segment_store import UNPACKED_ENTRIES, SegmentStore
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """What the network does: times in s, the shares of appends, commands and reads that it happens to.
+class NetworkFaults:
+    """The faults of the network: times in s, and the shares of appends, commands and reads that they hit.
 
-    `lost`: an append fails. `untold`: it is written, but said to be unknown. `late`: it is said to be unknown
-    and is written after that. `stalled`: a reader sees a partition only after `stall_s`. Of commands to
-    devices some are `dropped`, some come twice (`repeated`), some `delayed`.
+    `lost`: an append fails. `untold`: it is written, and its writer gets an error. `late`: its writer gets an
+    error, and it is written after that. `stalled`: a reader sees a partition only after up to `stall_s`. Of
+    commands to devices some are `dropped`, some written twice (`repeated`), some `delayed`.
     """
 
     append_s: tuple[float, float] = (0.001, 0.003)
@@ -44,11 +44,11 @@ class Weather:
     delayed: float = 0.0
 
 
-CALM = Weather()
+NO_FAULTS = NetworkFaults()
 
 
-class FixedTopics(Topics):
-    """The same topics, each made once: in a simulation they are asked for at every step."""
+class CachedTopics(Topics):
+    """Topics that are built once: a simulation uses them at every step."""
 
     events = cached_property(lambda self: super().events)
     fleet = cached_property(lambda self: super().fleet)
@@ -58,89 +58,89 @@ class FixedTopics(Topics):
 
 
 class VirtualLog:
-    """Topics as lists of entries, on the network of a virtual loop; `faults` counts what went wrong.
+    """Topics as lists of entries, on the network of a virtual loop; `faults` counts those that happened.
 
-    A `frugal` one packs what is old, and forgets the old entries of the topics in `forgets`.
+    With `compact` old entries are packed; those of the topics in `drops_old` are dropped.
     """
 
     def __init__(
         self,
         loop: VirtualLoop,
-        chance: Random,
-        weather: Weather = CALM,
+        rng: Random,
+        network_faults: NetworkFaults = NO_FAULTS,
         *,
-        frugal: bool = False,
-        forgets: frozenset[str] = frozenset(),
+        compact: bool = False,
+        drops_old: frozenset[str] = frozenset(),
     ) -> None:
-        self.weather = weather
+        self.network_faults = network_faults
         self.faults: Counter[str] = Counter()
-        self.written: Callable[[str, Outgoing], None] | None = None
-        self.entries: dict[TopicPartition, list[Entry] | Shelf] = {}
-        self._frugal = frugal
-        self._forgets = forgets
+        self.on_append: Callable[[str, Outgoing], None] | None = None
+        self.entries: dict[TopicPartition, list[Entry] | SegmentStore] = {}
+        self._compact = compact
+        self._drops_old = drops_old
         self._loop = loop
-        self._chance = chance
+        self._rng = rng
         self._topics: dict[str, Topic] = {}
         self._limits: dict[str, int] = {}
         self._records: dict[TopicPartition, list[Record | None]] = {}
         self._readers: dict[TopicPartition, list[VirtualReader]] = {}
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
-        """Appends a batch whole, after a while; raises TransientError if the network won't say."""
+        """Appends a batch atomically, after a delay; raises TransientError if it isn't acknowledged."""
         place = self._place(topic, partition)
-        octets = 0
+        size_bytes = 0
         for record in batch:
-            octets += len(record.key or b"") + len(record.value or b"")
-        if octets > self._limits[topic]:
+            size_bytes += len(record.key or b"") + len(record.value or b"")
+        if size_bytes > self._limits[topic]:
             raise TooLargeError(f"a batch for {topic} is over {self._limits[topic]} bytes")
-        low, high = self.weather.append_s
-        delay, answer = low + self._chance.random() * (high - low), self._loop.create_future()
-        fate = self._fate()
-        if fate == "late":
-            later = delay + self._chance.random() * self.weather.late_s
-            self._loop.post(later, self._land, place, batch, None)
-        told = answer if fate == "" else None
-        if fate in ("", "untold"):
-            self._loop.post(delay, self._land, place, batch, told)
-        if told is None:
-            self._loop.post(delay, _fail, answer, f"{topic}-{partition}: {fate}")
+        low, high = self.network_faults.append_s
+        delay, answer = low + self._rng.random() * (high - low), self._loop.create_future()
+        failure = self._append_failure()
+        if failure == "late":
+            late_s = delay + self._rng.random() * self.network_faults.late_s
+            self._loop.post(late_s, self._land, place, batch, None)
+        acknowledged = answer if failure == "" else None
+        if failure in ("", "untold"):
+            self._loop.post(delay, self._land, place, batch, acknowledged)
+        if acknowledged is None:
+            self._loop.post(delay, _fail, answer, f"{topic}-{partition}: {failure}")
         landed: Appended = await answer
         return landed
 
     async def publish(self, topic: str, partition: int, record: Outgoing) -> Appended:
-        """Appends one record; what goes to a device may be dropped, repeated or delayed."""
+        """Appends one record; commands to devices may be dropped, repeated or delayed."""
         if ".device." in topic:
-            if self._strikes("dropped", self.weather.dropped):
+            if self._happens("dropped", self.network_faults.dropped):
                 return Appended(0, self._loop.now_ms())
-            if self._strikes("repeated", self.weather.repeated):
+            if self._happens("repeated", self.network_faults.repeated):
                 await self.append(topic, partition, [record])
-            if self._strikes("delayed", self.weather.delayed):
-                later = self._chance.random() * self.weather.late_s
-                self._loop.post(later, self._land, self._place(topic, partition), [record], None)
+            if self._happens("delayed", self.network_faults.delayed):
+                late_s = self._rng.random() * self.network_faults.late_s
+                self._loop.post(late_s, self._land, self._place(topic, partition), [record], None)
                 return Appended(0, self._loop.now_ms())
         return await self.append(topic, partition, [record])
 
     def reader(self, starts: Mapping[TopicPartition, int], gather_s: float = 0.0) -> "VirtualReader":
-        """Opens a reader at the offsets given."""
+        """Opens a reader at the given offsets."""
         return VirtualReader(self, self._loop, starts)
 
     async def ends(self, topic: str) -> dict[int, int]:
-        """Gives the next offset of each partition, as it is after a moment."""
-        await self._moment()
-        count = self._known(topic).partitions
+        """Returns the next offset of each partition, after a round trip."""
+        await self._round_trip()
+        count = self._topic(topic).partitions
         return {partition: len(self.entries[topic, partition]) for partition in range(count)}
 
     async def beginnings(self, topic: str) -> dict[int, int]:
-        """Gives the first offset of each partition, always 0."""
-        await self._moment()
-        return dict.fromkeys(range(self._known(topic).partitions), 0)
+        """Returns the first offset of each partition, always 0."""
+        await self._round_trip()
+        return dict.fromkeys(range(self._topic(topic).partitions), 0)
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
         """Creates the topics that don't exist."""
         self.create(topics)
 
     def create(self, topics: Sequence[Topic]) -> None:
-        """Creates the topics that don't exist, at once."""
+        """Creates the topics that don't exist, without a round trip."""
         for topic in topics:
             if topic.name in self._topics:
                 continue
@@ -149,12 +149,12 @@ class VirtualLog:
             for partition in range(topic.partitions):
                 place = (topic.name, partition)
                 self.entries[place] = (
-                    Shelf(place, forgets=topic.name in self._forgets) if self._frugal else []
+                    SegmentStore(place, drops_old=topic.name in self._drops_old) if self._compact else []
                 )
                 self._records[topic.name, partition] = []
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
-        """Checks that the topics are there; raises PreflightError."""
+        """Checks that the topics exist; raises PreflightError."""
         for topic in topics:
             if topic.name not in self._topics:
                 raise PreflightError(f"topic {topic.name} does not exist")
@@ -163,15 +163,15 @@ class VirtualLog:
         """Does nothing: there are no connections."""
 
     def clear(self) -> None:
-        """Drops everything, when nobody is going to read or write any more."""
-        self.written = None
+        """Drops everything, once no reader and no writer is left."""
+        self.on_append = None
         for held in (self.entries, self._records, self._readers):
             held.clear()
 
     def decoded(self, entry: Entry) -> Record | None:
-        """Decodes an entry, as all readers do; what one has read needn't be decoded for the next."""
+        """Decodes an entry, once for all readers."""
         records = self._records[entry.topic, entry.partition]
-        if self._frugal and entry.offset < len(records) - FRESH:
+        if self._compact and entry.offset < len(records) - UNPACKED_ENTRIES:
             return decode(entry)
         found = records[entry.offset]
         if found is None:
@@ -179,7 +179,7 @@ class VirtualLog:
         return found
 
     def digest(self) -> str:
-        """Gives the sha256 of all that was ever written, byte for byte, with places and times."""
+        """Returns the sha256 of everything written, with positions and times."""
         summary = hashlib.sha256()
         for place in sorted(self.entries):
             for entry in self.entries[place]:
@@ -188,11 +188,11 @@ class VirtualLog:
         return summary.hexdigest()
 
     def follow(self, reader: "VirtualReader", place: TopicPartition) -> None:
-        """Tells a reader of what is appended to a partition."""
+        """Subscribes a reader to appends of a partition."""
         self._readers.setdefault(place, []).append(reader)
 
     def unfollow(self, reader: "VirtualReader", place: TopicPartition) -> None:
-        """Tells a reader no more."""
+        """Ends a subscription."""
         if reader in self._readers.get(place, ()):
             self._readers[place].remove(reader)
 
@@ -205,82 +205,86 @@ class VirtualLog:
             entry = Entry(*place, at, time_ms, record.key, record.value, record.headers)
             entries.append(entry)
             records.append(None)
-            if self._frugal and at >= FRESH:
-                records[at - FRESH] = None
-            if self.written is not None:
-                self.written(place[0], record)
+            if self._compact and at >= UNPACKED_ENTRIES:
+                records[at - UNPACKED_ENTRIES] = None
+            if self.on_append is not None:
+                self.on_append(place[0], record)
         if answer is not None and not answer.done():
             answer.set_result(Appended(first, time_ms))
         if readers := self._readers.get(place):
-            self._tell(readers, place)
+            self._notify_readers(readers, place)
 
-    def _tell(self, readers: list["VirtualReader"], place: TopicPartition) -> None:
-        low, high = self.weather.read_s
-        gone = False
+    def _notify_readers(self, readers: list["VirtualReader"], place: TopicPartition) -> None:
+        low, high = self.network_faults.read_s
+        has_dead_readers = False
         for reader in readers:
-            if reader.dead:
-                gone = True
-            elif place not in reader.coming:
-                delay = low + self._chance.random() * (high - low)
-                if self._strikes("stalled", self.weather.stalled):
-                    delay += self._chance.random() * self.weather.stall_s
-                reader.coming.add(place)
-                self._loop.post(delay, reader.arrived, place)
-        if gone:
-            self._readers[place] = [reader for reader in readers if not reader.dead]
+            if reader.is_dead:
+                has_dead_readers = True
+            elif place not in reader.notified:
+                delay = low + self._rng.random() * (high - low)
+                if self._happens("stalled", self.network_faults.stalled):
+                    delay += self._rng.random() * self.network_faults.stall_s
+                reader.notified.add(place)
+                self._loop.post(delay, reader.data_arrived, place)
+        if has_dead_readers:
+            self._readers[place] = [reader for reader in readers if not reader.is_dead]
 
-    def _fate(self) -> str:
-        weather = self.weather
-        if not (weather.lost or weather.untold or weather.late):
+    def _append_failure(self) -> str:
+        rates = self.network_faults
+        if not (rates.lost or rates.untold or rates.late):
             return ""
-        drawn = self._chance.random()
-        for fate, share in (("lost", weather.lost), ("untold", weather.untold), ("late", weather.late)):
+        drawn = self._rng.random()
+        for failure, share in (
+            ("lost", rates.lost),
+            ("untold", rates.untold),
+            ("late", rates.late),
+        ):
             if drawn < share:
-                self.faults[fate] += 1
-                return fate
+                self.faults[failure] += 1
+                return failure
             drawn -= share
         return ""
 
-    def _strikes(self, what: str, share: float) -> bool:
-        struck = share > 0 and self._chance.random() < share
-        if struck:
-            self.faults[what] += 1
-        return struck
+    def _happens(self, fault: str, share: float) -> bool:
+        happens = share > 0 and self._rng.random() < share
+        if happens:
+            self.faults[fault] += 1
+        return happens
 
-    async def _moment(self) -> None:
-        passed = self._loop.create_future()
-        self._loop.post(self._chance.random() * 0.002, _settle, passed)
-        await passed
+    async def _round_trip(self) -> None:
+        done = self._loop.create_future()
+        self._loop.post(self._rng.random() * 0.002, _resolve, done)
+        await done
 
-    def _known(self, topic: str) -> Topic:
+    def _topic(self, topic: str) -> Topic:
         if topic not in self._topics:
             raise TransientError(f"topic {topic} does not exist")
         return self._topics[topic]
 
     def _place(self, topic: str, partition: int) -> TopicPartition:
-        if not 0 <= partition < self._known(topic).partitions:
+        if not 0 <= partition < self._topic(topic).partitions:
             raise TransientError(f"topic {topic} has no partition {partition}")
         return topic, partition
 
 
 class VirtualReader:
-    """Reads partitions of a VirtualLog, each as far as the network has brought it."""
+    """Reads partitions of a VirtualLog, each as far as the network has delivered it."""
 
     def __init__(self, log: VirtualLog, loop: VirtualLoop, starts: Mapping[TopicPartition, int]) -> None:
-        self.coming: set[TopicPartition] = set()
+        self.notified: set[TopicPartition] = set()
         self._log = log
         self._loop = loop
         self._process = PROCESS.get()
         self._positions: dict[TopicPartition, int] = {}
-        self._there: dict[TopicPartition, None] = {}
+        self._readable: dict[TopicPartition, None] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
         self.assign(starts)
 
     @property
-    def dead(self) -> bool:
-        """Says whether nobody reads any more."""
-        return self._closed or (self._process is not None and self._process.state is State.DEAD)
+    def is_dead(self) -> bool:
+        """Returns whether the reader is closed, or its process killed."""
+        return self._closed or (self._process is not None and self._process.state is ProcessState.DEAD)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Adds partitions to read."""
@@ -288,23 +292,23 @@ class VirtualReader:
             if place not in self._positions:
                 self._log.follow(self, place)
             self._positions[place] = offset
-            self._there[place] = None
+            self._readable[place] = None
 
-    def arrived(self, place: TopicPartition) -> None:
-        """Takes in that a partition can be read to its end."""
-        self.coming.discard(place)
-        self._there[place] = None
+    def data_arrived(self, place: TopicPartition) -> None:
+        """Marks a partition as readable to its end."""
+        self.notified.discard(place)
+        self._readable[place] = None
         if self._waiter is not None:
-            _settle(self._waiter)
+            _resolve(self._waiter)
 
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
-        """Gives the next records, or an empty list after `max_wait_s`."""
+        """Returns the next records, or an empty list after `max_wait_s`."""
         until = self._loop.time() + max_wait_s
         while not (found := self._take(max_records)):
             if self._loop.time() >= until:
                 return []
             self._waiter = waiter = self._loop.create_future()
-            timer = self._loop.call_at(until, _settle, waiter)
+            timer = self._loop.call_at(until, _resolve, waiter)
             try:
                 await waiter
             finally:
@@ -313,14 +317,14 @@ class VirtualReader:
         return found
 
     async def close(self) -> None:
-        """Ends the reader."""
+        """Closes the reader."""
         self._closed = True
         for place in self._positions:
             self._log.unfollow(self, place)
 
     def _take(self, max_records: int) -> list[Entry]:
         found: list[Entry] = []
-        for place in list(self._there):
+        for place in list(self._readable):
             entries, position = self._log.entries[place], self._positions[place]
             if position > len(entries):
                 raise OffsetGoneError(f"{place[0]}-{place[1]} ends at {len(entries)}, position is {position}")
@@ -329,7 +333,7 @@ class VirtualReader:
             found += taken
             if position < len(entries):
                 break
-            del self._there[place]
+            del self._readable[place]
         return found
 
 
@@ -338,6 +342,6 @@ def _fail(answer: asyncio.Future[Appended], why: str) -> None:
         answer.set_exception(TransientError(why))
 
 
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)

@@ -1,9 +1,9 @@
-"""A deterministic event loop: time jumps to the next timer, and processes are killed and paused at any await.
+"""A deterministic event loop: time jumps to the next timer; processes are killed and paused at any await.
 
-Everything that runs belongs to a process, by its context, or to nobody: then it is the network. A process
-that is killed never runs again, with no `finally` and no goodbye, as by SIGKILL; one that is paused finds its
-timers overdue when it goes on, as after SIGSTOP and SIGCONT. Either strikes between any two steps.
-Nothing here waits for anything outside, so a run is the same each time.
+Everything that runs belongs to a process, by its context, or to the network. A process that is killed never
+runs again, and none of its `finally` blocks do, as after SIGKILL; one that is paused finds its timers overdue
+when it is resumed, as after SIGSTOP and SIGCONT. Both happen between any two steps. Nothing waits for
+anything outside the loop, so every run of a seed is the same.
 
 The idea is FoundationDB's; event loops with virtual time are known from looptime and aiotools.
 """
@@ -23,14 +23,14 @@ from trackside.contracts.ids import CHANCE
 from trackside.eventlog.clock import CLOCK
 from trackside.telemetry.metrics import MUTED
 
-Result = TypeVar("Result")
+_T = TypeVar("_T")
 
 EPOCH_MS = 1_800_000_000_000
-"""What time it is when a loop begins, ms since 1970."""
+"""The wall clock when a loop begins, ms since 1970."""
 
 
-class State(Enum):
-    """Whether a process runs."""
+class ProcessState(Enum):
+    """The state of a simulated process."""
 
     RUNNING = auto()
     PAUSED = auto()
@@ -38,148 +38,148 @@ class State(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Process:
-    """One process: its steps so far, at which of them something strikes, how wrong its wall clock is."""
+class SimulatedProcess:
+    """One process: its steps so far, the step of its next fault, the error of its wall clock."""
 
     name: str
     loop: "VirtualLoop"
-    state: State = State.RUNNING
+    state: ProcessState = ProcessState.RUNNING
     steps: int = 0
-    strike_at: int = -1
-    wrong_ms: int = 0
-    held: list["_Call"] = field(default_factory=list)
+    fault_at_step: int = -1
+    clock_error_ms: int = 0
+    deferred: list["_Call"] = field(default_factory=list)
     tasks: list["asyncio.Task[Any]"] = field(default_factory=list)
-    """All that may not be done; those that are are forgotten when there are twice as many."""
+    """Its tasks; those that are done are dropped when the list has doubled."""
 
-    most_tasks: int = 32
+    compact_tasks_at: int = 32
 
-    def takes(self, task: "asyncio.Task[Any]") -> None:
-        """Notes a task."""
+    def add_task(self, task: "asyncio.Task[Any]") -> None:
+        """Adds a task."""
         self.tasks.append(task)
-        if len(self.tasks) > self.most_tasks:
+        if len(self.tasks) > self.compact_tasks_at:
             self.tasks = [known for known in self.tasks if not known.done()]
-            self.most_tasks = 32 + 2 * len(self.tasks)
+            self.compact_tasks_at = 32 + 2 * len(self.tasks)
 
     def now_ms(self) -> int:
-        """Gives the wall clock of the process, ms since 1970."""
-        return EPOCH_MS + int(self.loop.now_s * 1000) + self.wrong_ms
+        """Returns the wall clock of the process, ms since 1970."""
+        return EPOCH_MS + int(self.loop.now_s * 1000) + self.clock_error_ms
 
     def monotonic_s(self) -> float:
-        """Gives the seconds since the loop began."""
+        """Returns the seconds since the loop began."""
         return self.loop.now_s
 
 
-PROCESS: ContextVar[Process | None] = ContextVar("trackside_process", default=None)
+PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("trackside_process", default=None)
 
 
 class _Call(asyncio.TimerHandle):
-    """A callback that is due; asyncio knows it as a handle."""
+    """A scheduled callback; asyncio knows it as a handle."""
 
-    __slots__ = ("arguments", "gone", "process", "what", "where")
+    __slots__ = ("arguments", "callback", "context", "is_cancelled", "process")
 
     def __init__(
         self,
-        what: Callable[..., object],
+        callback: Callable[..., object],
         arguments: tuple[Any, ...],
-        where: Context,
+        context: Context,
         when: float,
-        process: Process | None,
+        process: SimulatedProcess | None,
     ) -> None:
-        self.what, self.arguments, self.where, self.process = what, arguments, where, process
-        self.gone = False
+        self.callback, self.arguments, self.context, self.process = callback, arguments, context, process
+        self.is_cancelled = False
         self._when = when
 
     def cancel(self) -> None:
-        self.gone = True
-        self.what, self.arguments = _nothing, ()
+        self.is_cancelled = True
+        self.callback, self.arguments = _do_nothing, ()
 
     def cancelled(self) -> bool:
-        return self.gone
+        return self.is_cancelled
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Runs callbacks in the order in which they are due, and those of one moment in the order they came.
+    """Runs callbacks in the order in which they are due, and those of one time in the order of their calls.
 
-    `struck` is called when a process has reached the step at which something is to happen to it.
+    `on_fault` is called with a process that has reached its `fault_at_step`.
     """
 
-    def __init__(self, struck: Callable[[Process], None] | None = None) -> None:
+    def __init__(self, on_fault: Callable[[SimulatedProcess], None] | None = None) -> None:
         self.network = Context()
         self.network.run(CLOCK.set, self)
         self.network.run(MUTED.set, True)
-        self.struck = struck or (lambda _: None)
+        self.on_fault = on_fault or (lambda _: None)
         self.steps = 0
         self.now_s = 0.0
         self.halted = False
         self._ready: deque[_Call] = deque()
         self._timers: list[tuple[float, int, _Call]] = []
         self._number = 0
-        self._processes: list[Process] = []
+        self._processes: list[SimulatedProcess] = []
         self._dead: list[asyncio.Task[Any]] = []
         self._closed = False
 
     def time(self) -> float:
-        """Gives the seconds since the loop began."""
+        """Returns the seconds since the loop began."""
         return self.now_s
 
     def now_ms(self) -> int:
-        """Gives the true time, ms since 1970: the log's."""
+        """Returns the true time, which is that of the log, ms since 1970."""
         return EPOCH_MS + int(self.now_s * 1000)
 
     def monotonic_s(self) -> float:
-        """Gives the seconds since the loop began."""
+        """Returns the seconds since the loop began."""
         return self.now_s
 
     def start(
-        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], chance: Callable[[int], bytes]
-    ) -> tuple[Process, asyncio.Task[None]]:
-        """Starts a process, with a clock and a chance of its own for ids."""
-        process, context = Process(name, self), self.network.copy()
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], random_bytes: Callable[[int], bytes]
+    ) -> tuple[SimulatedProcess, asyncio.Task[None]]:
+        """Starts a process with its own clock and its own random bytes for ids."""
+        process, context = SimulatedProcess(name, self), self.network.copy()
         self._processes.append(process)
-        for variable, value in ((PROCESS, process), (CLOCK, process), (CHANCE, chance)):
+        for variable, value in ((PROCESS, process), (CLOCK, process), (CHANCE, random_bytes)):
             context.run(variable.set, value)  # type: ignore[arg-type]
         return process, context.run(lambda: self.create_task(work(), name=name))
 
-    def kill(self, process: Process) -> None:
-        """Lets a process never run again; what it had begun is kept, so that nothing of it is cleaned up."""
-        process.state = State.DEAD
+    def kill(self, process: SimulatedProcess) -> None:
+        """Stops a process for good; its tasks are kept, so that no `finally` of them runs."""
+        process.state = ProcessState.DEAD
         self._dead += [task for task in process.tasks if not task.done()]
 
-    def pause(self, process: Process) -> None:
-        """Lets a process do nothing until it is resumed."""
-        if process.state is State.RUNNING:
-            process.state = State.PAUSED
+    def pause(self, process: SimulatedProcess) -> None:
+        """Suspends a process until it is resumed."""
+        if process.state is ProcessState.RUNNING:
+            process.state = ProcessState.PAUSED
 
-    def resume(self, process: Process) -> None:
-        """Lets a paused process go on: all that was due meanwhile is due now."""
-        if process.state is State.PAUSED:
-            process.state = State.RUNNING
-            self._ready.extend(process.held)
-            process.held.clear()
+    def resume(self, process: SimulatedProcess) -> None:
+        """Resumes a paused process: all that was due meanwhile is due now."""
+        if process.state is ProcessState.PAUSED:
+            process.state = ProcessState.RUNNING
+            self._ready.extend(process.deferred)
+            process.deferred.clear()
 
-    def run_until(self, until_s: float, most_steps: float = inf) -> bool:
-        """Runs until `halt` is called; False if it isn't by then, or if nothing is left to do."""
+    def run_until(self, until_s: float, max_steps: float = inf) -> bool:
+        """Runs until `halt` is called; returns False at `until_s`, or if nothing is left to do."""
         asyncio._set_running_loop(self)
         self.halted = False
-        ready, step, running = self._ready, self._step, State.RUNNING
+        ready, step, running = self._ready, self._step, ProcessState.RUNNING
         try:
             while not self.halted:
                 if not ready and not self._next_timers(until_s):
                     return False
-                if self.steps > most_steps:
+                if self.steps > max_steps:
                     return False
                 call = ready.popleft()
                 process = call.process
                 if process is None or process.state is running:
                     step(call, process)
-                elif not call.gone:
-                    process.held.append(call)  # of a dead one too: what it began can only be ended by these
+                elif not call.is_cancelled:
+                    process.deferred.append(call)  # of a dead one too: `close` ends its tasks by them
             return True
         finally:
             asyncio._set_running_loop(None)
 
     def run_until_complete(self, future: Any) -> Any:
-        """Runs a coroutine to its end, in the network's context; raises RuntimeError if it waits for ever."""
+        """Runs a coroutine to its end, as part of the network; raises RuntimeError if it never ends."""
         task = self.network.run(lambda: self.create_task(future))
         task.add_done_callback(self.halt, context=self.network)
         if not self.run_until(inf):
@@ -187,7 +187,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task.result()
 
     def halt(self, *_: object) -> None:
-        """Has the loop stop after this step."""
+        """Stops the loop after this step."""
         self.halted = True
 
     def _drain(self) -> None:
@@ -202,100 +202,100 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _next_timers(self, until_s: float) -> bool:
         timers, pop = self._timers, heapq.heappop
-        while timers and timers[0][2].gone:
+        while timers and timers[0][2].is_cancelled:
             pop(timers)
         if not timers or timers[0][0] > until_s:
             return False
         now_s = self.now_s = max(self.now_s, timers[0][0])
         while timers and timers[0][0] <= now_s:
             call = pop(timers)[2]
-            if not call.gone:
+            if not call.is_cancelled:
                 self._ready.append(call)
         return bool(self._ready)
 
-    def _step(self, call: _Call, process: Process | None) -> None:
-        """Runs a callback, unless it was cancelled, or its process is struck first."""
-        if call.gone:
+    def _step(self, call: _Call, process: SimulatedProcess | None) -> None:
+        """Runs a callback, unless it was cancelled, or a fault hits its process first."""
+        if call.is_cancelled:
             return
         if process is not None:
             process.steps += 1
-            if process.steps == process.strike_at:
-                self.struck(process)
-                if process.state is not State.RUNNING:
-                    process.held.append(call)
+            if process.steps == process.fault_at_step:
+                self.on_fault(process)
+                if process.state is not ProcessState.RUNNING:
+                    process.deferred.append(call)
                     return
         self.steps += 1
-        call.where.run(call.what, *call.arguments)
+        call.context.run(call.callback, *call.arguments)
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Runs a callback as the last one of this moment."""
-        where = context or copy_context()
-        call = _Call(callback, args, where, self.now_s, where.get(PROCESS))
+        """Runs a callback after those that are due now."""
+        context = context or copy_context()
+        call = _Call(callback, args, context, self.now_s, context.get(PROCESS))
         self._ready.append(call)
         return call
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Runs a callback after so many seconds."""
+        """Runs a callback after `delay` seconds."""
         return self.call_at(self.now_s + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Runs a callback at a moment of the loop's time."""
-        where = context or copy_context()
-        call = _Call(callback, args, where, when, where.get(PROCESS))
+        """Runs a callback at `when` of the loop's time."""
+        context = context or copy_context()
+        call = _Call(callback, args, context, when, context.get(PROCESS))
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, call))
         return call
 
-    def post(self, delay_s: float, what: Callable[..., object], *arguments: object) -> None:
-        """Has the network do something after so many seconds."""
+    def post(self, delay_s: float, callback: Callable[..., object], *arguments: object) -> None:
+        """Schedules a callback of the network after `delay_s`."""
         when = self.now_s + delay_s
         self._number += 1
-        call = _Call(what, arguments, self.network, when, None)
+        call = _Call(callback, arguments, self.network, when, None)
         heapq.heappush(self._timers, (when, self._number, call))
 
     def create_future(self) -> asyncio.Future[Any]:
-        """Makes a future of this loop."""
+        """Returns a new future of this loop."""
         return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]
-        self, coro: Coroutine[Any, Any, Result], *, name: str | None = None, context: Context | None = None
-    ) -> asyncio.Task[Result]:
-        """Makes a task, in the process of whoever calls."""
+        self, coro: Coroutine[Any, Any, _T], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[_T]:
+        """Starts a task in the process of its caller."""
         context = context or copy_context()
         task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
         if (process := context.get(PROCESS)) is not None:
-            process.takes(task)
+            process.add_task(task)
         return task
 
     def get_debug(self) -> bool:
-        """Says that asyncio needn't look closely."""
+        """Returns False: asyncio's debug mode is off."""
         return False
 
     def is_running(self) -> bool:
-        """Says that the loop runs, as far as anybody who asks can see."""
+        """Returns whether the loop can run: that is all that callers need."""
         return not self._closed
 
     def is_closed(self) -> bool:
-        """Says whether the loop is over."""
+        """Returns whether the loop is closed."""
         return self._closed
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Passes over what asyncio has to say: processes that are killed leave much behind."""
+        """Ignores what asyncio reports: killed processes leave many unfinished tasks."""
 
     def close(self) -> None:
-        """Ends all that was ever begun and isn't over, so that nothing of it is left to the collector."""
+        """Cancels everything that is unfinished, so that the collector finds nothing."""
         if self._closed:
             return
         for process in self._processes:
-            process.state, process.strike_at = State.RUNNING, -1
-            self._ready.extend(process.held)
-            process.held.clear()
+            process.state, process.fault_at_step = ProcessState.RUNNING, -1
+            self._ready.extend(process.deferred)
+            process.deferred.clear()
         while left := [task for task in {*self._dead, *asyncio.all_tasks(self)} if not task.done()]:
             for task in left:
                 task.cancel()
@@ -311,5 +311,5 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.close()
 
 
-def _nothing() -> None:
-    """Takes the place of a callback that was cancelled."""
+def _do_nothing() -> None:
+    """Replaces a cancelled callback."""

@@ -18,10 +18,17 @@ from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find import find
 from trackside.replay.history.moments import Moment, parse_moment
-from trackside.whatif.bar_chart import page, png
-from trackside.whatif.canvas import MissingMatplotlibError
-from trackside.whatif.compare import Comparison, Question, Row, compare, parse_assessor, parse_policy
-from trackside.whatif.recording import Recording, recording_of
+from trackside.whatif.charts.bar_chart import page, png
+from trackside.whatif.charts.canvas import MissingMatplotlibError
+from trackside.whatif.compare import (
+    Comparison,
+    ScenarioGrid,
+    ScenarioResult,
+    compare,
+    parse_assessor,
+    parse_placement_order,
+)
+from trackside.whatif.recording import Recording, read_recording
 
 PICTURES = frozenset({".png", ".html", ".htm"})
 
@@ -70,34 +77,34 @@ def whatif(
             raise Misuse(
                 f"--plot {path}: can't tell what to draw; expected a name that ends in .png or .html"
             )
-    question = Question(
+    grid = ScenarioGrid(
         [parse_assessor(text) for text in assessor],
         workers,
         slots,
-        [parse_policy(text) for text in policy],
+        [parse_placement_order(text) for text in policy],
         concurrency,
     )
-    found = compare(run(_recorded(stream_id, parse_moment(at, now_ms()))), question)
+    comparison = compare(run(_recorded(stream_id, parse_moment(at, now_ms()))), grid)
     for path in plot:
-        _draw(found, path)
+        _draw(comparison, path)
     if as_json:
-        screen.emit(found.as_json())
+        screen.emit(comparison.as_json())
     else:
-        show(found)
+        show(comparison)
 
 
 async def _recorded(stream_id: str, moment: Moment) -> Recording:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        return await recording_of(await find(log, Topics(prefix=addresses.prefix), stream_id), moment)
+        return await read_recording(await find(log, Topics(prefix=addresses.prefix), stream_id), moment)
 
 
-def _draw(found: Comparison, path: Path) -> None:
+def _draw(comparison: Comparison, path: Path) -> None:
     try:
         if path.suffix.lower() == ".png":
-            path.write_bytes(png(found))
+            path.write_bytes(png(comparison))
         else:
-            path.write_text(page(found), encoding="utf-8")
+            path.write_text(page(comparison), encoding="utf-8")
     except MissingMatplotlibError as error:
         raise Failure(str(error)) from error
     except OSError as error:
@@ -105,16 +112,16 @@ def _draw(found: Comparison, path: Path) -> None:
     screen.complain(f"{path} written")
 
 
-def show(found: Comparison) -> None:
+def show(comparison: Comparison) -> None:
     """Prints a comparison as a table, and what it rests on."""
-    recording, base = found.recording, found.rows[0].outcome
+    recording, base = comparison.recording, comparison.results[0].search
     took, modelled = (screen.duration(ms / 1000) for ms in (recording.makespan_ms, base.makespan_ms))
     screen.say(
         f"{recording.stream_id}: {len(recording.traces)} trials took {took}, {recording.concurrency} at once "
-        f"on {recording.places} devices; the model makes it {modelled}"
+        f"on {recording.devices} devices; the model makes it {modelled}"
     )
-    if found.best is not None:
-        screen.say(f"  best: {screen.number(found.best.value)} of trial {found.best.number}")
+    if comparison.best is not None:
+        screen.say(f"  best: {screen.number(comparison.best.value)} of trial {comparison.best.number}")
     columns = [
         Column("scenario", keep=True),
         Column("mode"),
@@ -127,29 +134,29 @@ def show(found: Comparison) -> None:
         Column("lost", right=True),
         Column("rank", right=True, optional=True),
     ]
-    screen.show_table(columns, [_cells(row, found) for row in found.rows])
-    for row in found.rows:
-        if row.best_killed and found.best is not None:
-            name = f"{row.outcome.scenario.name} ({row.mode})"
-            screen.say(f"{name} stops trial {found.best.number}, the best one")
+    screen.show_table(columns, [_cells(result, comparison) for result in comparison.results])
+    for result in comparison.results:
+        if result.best_trial_stopped and comparison.best is not None:
+            name = f"{result.search.scenario.name} ({result.mode})"
+            screen.say(f"{name} stops trial {comparison.best.number}, the best one")
     screen.say("assumed:")
-    for line in found.assumptions:
+    for line in comparison.assumptions:
         screen.say(textwrap.fill(line, screen.WIDTH, initial_indent="  ", subsequent_indent="    "))
 
 
-def _cells(row: Row, found: Comparison) -> list[object]:
-    outcome, is_base = row.outcome, row is found.rows[0]
+def _cells(result: ScenarioResult, comparison: Comparison) -> list[object]:
+    search, is_base = result.search, result is comparison.results[0]
     return [
-        _with_room(outcome.scenario.name),
-        "" if is_base else row.mode,
-        screen.duration(outcome.makespan_ms / 1000),
-        None if is_base else f"{row.makespan_saved:.0%}",
-        screen.duration(outcome.device_ms / 1000),
-        None if is_base else f"{row.device_saved:.0%}",
-        row.stops,
-        None if row.best is None else row.best.value,
-        None if is_base or row.lost is None else f"{row.lost:.3g}",
-        row.rank,
+        _with_room(search.scenario.name),
+        "" if is_base else result.mode,
+        screen.duration(search.makespan_ms / 1000),
+        None if is_base else f"{result.makespan_saved:.0%}",
+        screen.duration(search.device_ms / 1000),
+        None if is_base else f"{result.device_saved:.0%}",
+        result.stops,
+        None if result.best is None else result.best.value,
+        None if is_base or result.value_lost is None else f"{result.value_lost:.3g}",
+        result.rank_of_best,
     ]
 
 

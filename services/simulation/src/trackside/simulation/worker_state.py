@@ -1,4 +1,4 @@
-"""What a simulated worker keeps: the placements on its disk, and what it still has to say."""
+"""The state of a simulated worker: the placements on its disk, and the records not yet in the log."""
 
 import asyncio
 from collections import Counter, deque
@@ -12,13 +12,13 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
 
 TASK_TYPE = "noop"
-Key = tuple[str, int, int]
+PlacementKey = tuple[str, int, int]
 """Task, attempt, placement."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a task does: so many reports, evenly over a time between two, s; `points` are written too."""
+class Workload:
+    """A task with evenly spaced reports over a random time in `seconds`; `points`: as metric points too."""
 
     seconds: tuple[float, float] = (0.02, 0.5)
     reports: int = 2
@@ -26,10 +26,10 @@ class Work:
 
 
 @dataclass(slots=True, eq=False)
-class Placement:
-    """A placement in the journal; `ending` is what its process has left: the values that it reported."""
+class SimulatedPlacement:
+    """A placement in the journal; `ending` is its result, with the values that it reported."""
 
-    key: Key
+    key: PlacementKey
     stream: str
     incarnation: str
     device_ids: tuple[str, ...]
@@ -38,39 +38,45 @@ class Placement:
     begun: bool = False
     values: list[float] = field(default_factory=list)
     ending: AttemptEnd | None = None
-    said: bool = False
+    reported: bool = False
 
     @property
     def token(self) -> dict[str, Any]:
-        """Gives the fields that name it in events."""
+        """Returns the fields that identify it in events."""
         return {"task_id": self.key[0], "attempt": self.key[1], "placement": self.key[2]}
 
-    def told(self) -> RunningPlacement:
-        """Gives it as heartbeats tell it."""
+    def running(self) -> RunningPlacement:
+        """Returns the entry of it in heartbeats."""
         return RunningPlacement(stream=self.stream, device_ids=[*self.device_ids], **self.token)
 
 
 @dataclass(slots=True)
-class Disk:
-    """What outlives a worker's process, and how often each placement was begun."""
+class SimulatedDisk:
+    """What outlives a worker's process, and how often each placement was started."""
 
-    journal: dict[Key, Placement] = field(default_factory=dict)
-    begun: Counter[Key] = field(default_factory=Counter)
+    journal: dict[PlacementKey, SimulatedPlacement] = field(default_factory=dict)
+    begun: Counter[PlacementKey] = field(default_factory=Counter)
 
 
-class Outbox:
-    """What a worker has to say, in order within a partition, until the log has it."""
+class SimulatedOutbox:
+    """Appends records in order within a partition, until the log has them."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._waiting: dict[TopicPartition, deque[tuple[Outgoing, Placement | asyncio.Event | None]]] = {}
+        self._waiting: dict[
+            TopicPartition, deque[tuple[Outgoing, SimulatedPlacement | asyncio.Event | None]]
+        ] = {}
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.positions: dict[TopicPartition, int] = {}
 
-    def say(
-        self, topic: Topic, partition: int, record: Outgoing, then: "Placement | asyncio.Event | None" = None
+    def send(
+        self,
+        topic: Topic,
+        partition: int,
+        record: Outgoing,
+        then: "SimulatedPlacement | asyncio.Event | None" = None,
     ) -> None:
-        """Sends a record; `then` is told that it is in the log."""
+        """Queues a record; `then` is set once it is in the log."""
         place = (topic.name, partition)
         self._waiting.setdefault(place, deque()).append((record, then))
         if place not in self._writers:
@@ -88,23 +94,25 @@ class Outbox:
             self.positions[place] = appended.offset + len(batch)
             for _, then in batch:
                 waiting.popleft()
-                if isinstance(then, Placement):
-                    then.said = True
+                if isinstance(then, SimulatedPlacement):
+                    then.reported = True
                 elif then is not None:
                     then.set()
         del self._writers[place]
 
 
-def key_of(command: RunTask | StopTask | RecallTask) -> Key:
-    """Gives the key of the placement that a command is about."""
+def placement_key(command: RunTask | StopTask | RecallTask) -> PlacementKey:
+    """Returns the key of the placement that a command is about."""
     return command.task_id, command.attempt, command.placement
 
 
-def placement_of(
+def simulated_placement(
     command: RunTask | StopTask | RecallTask,
     device_ids: tuple[str, ...],
     parameters: dict[str, Any],
     wait: bool,
-) -> Placement:
-    """Gives the placement that a command is about."""
-    return Placement(key_of(command), command.stream, command.incarnation, device_ids, parameters, wait)
+) -> SimulatedPlacement:
+    """Returns the placement that a command is about."""
+    return SimulatedPlacement(
+        placement_key(command), command.stream, command.incarnation, device_ids, parameters, wait
+    )

@@ -1,4 +1,4 @@
-"""Shapes on a page, as SVG by hand and as PNG by matplotlib: one layout, two renderings."""
+"""Shapes on a page, rendered as SVG, and as PNG with matplotlib."""
 
 import io
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ FONT = "DejaVu Sans"
 
 
 class MissingMatplotlibError(Exception):
-    """A PNG was asked for where matplotlib isn't installed."""
+    """A PNG needs matplotlib, which isn't installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line of text; `anchor` is where x is."""
+    """A line of text; `anchor` is the part of it that is at x."""
 
     x: float
     y: float
@@ -39,8 +39,8 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line through points; `dash`: px drawn and px left out, by turns."""
+class Polyline:
+    """A line through points; `dash`: px drawn and px left out, alternating."""
 
     points: tuple[tuple[float, float], ...]
     color: str
@@ -48,14 +48,14 @@ class Line:
     dash: tuple[float, ...] = ()
 
 
-Shape = Box | Label | Line
+Shape = Box | Label | Polyline
 
 
-def svg(width: float, height: float, shapes: Sequence[Shape], said: str) -> str:
-    """Writes the shapes as an SVG element that needs nothing else; `said` is what it is, in words."""
+def svg(width: float, height: float, shapes: Sequence[Shape], description: str) -> str:
+    """Returns the shapes as a self-contained SVG element; `description` is its accessible name."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
-        f'aria-label="{escape(said)}" font-family="{FONT}, Verdana, sans-serif">',
+        f'aria-label="{escape(description)}" font-family="{FONT}, Verdana, sans-serif">',
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
         *(_element(shape) for shape in shapes),
         "</svg>",
@@ -76,7 +76,7 @@ def _element(shape: Shape) -> str:
                 f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" font-size="{shape.size:g}" fill="{shape.color}" '
                 f'text-anchor="{shape.anchor}"{weight}>{escape(shape.text)}</text>'
             )
-        case Line():
+        case Polyline():
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in shape.points)
             dash = f' stroke-dasharray="{" ".join(f"{part:g}" for part in shape.dash)}"' if shape.dash else ""
             return (
@@ -86,7 +86,7 @@ def _element(shape: Shape) -> str:
 
 
 def png(width: float, height: float, shapes: Sequence[Shape]) -> bytes:
-    """Draws the shapes as PNG; raises MissingMatplotlibError."""
+    """Returns the shapes as PNG; raises MissingMatplotlibError."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
@@ -121,7 +121,7 @@ def png(width: float, height: float, shapes: Sequence[Shape]) -> bytes:
                     family=FONT,
                     weight="bold" if shape.bold else "normal",
                 )
-            case Line():
+            case Polyline():
                 xs, ys = zip(*shape.points, strict=True)
                 # matplotlib counts dashes in widths of the line
                 dash = (0, [part / shape.width for part in shape.dash]) if shape.dash else "-"

@@ -1,0 +1,1 @@
+"""Charts of a what-if, as PNG and HTML."""
