@@ -14,7 +14,7 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
-from trackside.simulation.virtual.log import VirtualLog, NetworkFaults
+from trackside.simulation.virtual.log import NetworkFaults, VirtualLog
 from trackside.simulation.virtual.loop import EPOCH_MS, SimulatedProcess, VirtualLoop
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
-from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorOp
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
+from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed

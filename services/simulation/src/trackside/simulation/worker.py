@@ -43,7 +43,7 @@ from trackside.simulation.worker_state import (
     placement_key,
     simulated_placement,
 )
-from trackside.worker.placements.fencing import FencingTable, CommandAction
+from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
