@@ -49,6 +49,10 @@ PLANTED = {
         "import trackside.replay.derive",
         "history.planted -> trackside.replay.derive",
     ),
+    "verify/checks/planted.py": (
+        "import trackside.verify.verifier",
+        "checks.planted -> trackside.verify.verifier",
+    ),
     "simulation/virtual/planted.py": (
         "import trackside.simulation.worker",
         "virtual.planted -> trackside.simulation.worker",

@@ -28,7 +28,7 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
-from trackside.verify.log import examine
+from trackside.verify.log import verify_topics
 
 STREAM = "several-1"
 SPACE: dict[str, Any] = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
@@ -184,7 +184,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
         (message.requests, message.value) for message in place.applied if isinstance(message, MetricReported)
     ]
     assert {number for number, _ in by_set} == {0, 1, 2, 3}
-    assert (await examine(place.log, place.settings.topics)).findings == []
+    assert (await verify_topics(place.log, place.settings.topics)).findings == []
 
 
 async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answered_the_same(
@@ -205,4 +205,4 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     stream = await place.until(lambda found: found.closed)
     assert tried(stream) == [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
     assert [len(task.attempts) for task in stream.tasks.values()] == [1]
-    assert (await examine(place.log, place.settings.topics)).findings == []
+    assert (await verify_topics(place.log, place.settings.topics)).findings == []

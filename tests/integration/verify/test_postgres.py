@@ -8,7 +8,7 @@ from tests.integration.projections.following import TOPICS, all_kept, query, run
 from tests.integration.replay.conftest import OWNERS
 from tests.unit.projections.histories import small
 from trackside.eventlog.memory import MemoryLog
-from trackside.verify.postgres import examine_all
+from trackside.verify.postgres import verify_with_postgres
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ async def kept(database: str) -> MemoryLog:
 
 
 async def test_what_is_kept_is_what_the_log_says(kept: MemoryLog, database: str) -> None:
-    verdict = await examine_all(kept, TOPICS, database)
+    verdict = await verify_with_postgres(kept, TOPICS, database)
     assert verdict.findings == []
     assert verdict.skipped.keys() == {"INV-11"}
     assert verdict.checked["INV-13"] == verdict.streams == 6
@@ -37,25 +37,25 @@ async def test_a_snapshot_that_is_not_what_the_log_folds_to_is_found(kept: Memor
     await query(database, "UPDATE snapshots SET state = $1 WHERE stream_id = 'open'", json.dumps(changed))
     await query(database, "UPDATE snapshots SET log_offset = 1 WHERE stream_id = 'one'")
     await query(database, "UPDATE snapshots SET log_offset = 999 WHERE stream_id = 'two'")
-    verdict = await examine_all(kept, TOPICS, database)
+    verdict = await verify_with_postgres(kept, TOPICS, database)
     found = {finding.stream: finding for finding in verdict.findings}
     assert {finding.invariant for finding in verdict.findings} == {"INV-13"}
     assert "not what the log folds to" in found["open"].message
     assert found["one"].offset == 1
     assert "which the log does not have" in found["two"].message
-    alone = await examine_all(kept, TOPICS, database, stream="open")
+    alone = await verify_with_postgres(kept, TOPICS, database, stream="open")
     assert alone.findings == [found["open"]]
     assert alone.skipped["INV-15"] == "of the whole log alone"
 
 
 async def test_a_snapshot_of_another_fold_is_not_compared(kept: MemoryLog, database: str) -> None:
     await query(database, "UPDATE snapshots SET fold = '0', state = '{}'")
-    verdict = await examine_all(kept, TOPICS, database)
+    verdict = await verify_with_postgres(kept, TOPICS, database)
     assert verdict.findings == []
     assert verdict.skipped["INV-13"] == "6 snapshots are of another release"
 
 
 async def test_a_row_that_is_not_what_the_log_says_is_found(kept: MemoryLog, database: str) -> None:
     await query(database, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
-    (found,) = (await examine_all(kept, TOPICS, database)).findings
+    (found,) = (await verify_with_postgres(kept, TOPICS, database)).findings
     assert str(found).startswith("INV-15 table trials: table trials, key (one, 2), column value: live 0.25")

@@ -25,7 +25,7 @@ from trackside.scheduler.settings import SchedulerSettings
 from trackside.simulation.services import dispatcher, scheduler
 from trackside.simulation.worker import SimulatedWorker
 from trackside.simulation.worker_state import Workload
-from trackside.verify.log import examine
+from trackside.verify.log import verify_topics
 
 STREAM = "s"
 TRIALS = 12
@@ -120,13 +120,13 @@ async def test_a_real_run_has_no_findings_and_what_is_planted_is_found(
             await until_joined(log, topics, WORKERS)
             await log.publish(topics.commands.name, 1, publisher.single(STREAM, command, message_id="c-1"))
             await until_over(log, topics)
-        verdict = await examine(log, topics)
+        verdict = await verify_topics(log, topics)
         assert verdict.findings == []
         assert verdict.checked["INV-3"] >= TRIALS
         assert verdict.checked["INV-8"] == 1
         assert verdict.checked["INV-5"] > verdict.checked["INV-3"]  # with the commands to devices
         await plant(log, topics)
-        found = await examine(log, topics)
+        found = await verify_topics(log, topics)
         assert [finding.invariant for finding in found.findings] == ["INV-5"]
         monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
         monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topics.prefix)

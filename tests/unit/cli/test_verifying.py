@@ -4,19 +4,19 @@ import pytest
 
 from trackside.cli.commands.verify import SHOWN, as_object, show
 from trackside.verify.findings import INVARIANTS, NEEDS_POSTGRES, NOT_YET, Finding
-from trackside.verify.log import Verdict
+from trackside.verify.log import VerificationReport
 
 MESSAGE = "device w1/cpu-0 has task b while it has a"
 
 
-def verdict(findings: int) -> Verdict:
+def verdict(findings: int) -> VerificationReport:
     found = [
         Finding(
             "INV-4", "trackside.events", 3, 17 + at, "digits-1", "device w1/cpu-0 has task b while it has a"
         )
         for at in range(findings)
     ]
-    return Verdict(found, {"INV-4": 5}, {**NOT_YET, **NEEDS_POSTGRES}, events=100, streams=2)
+    return VerificationReport(found, {"INV-4": 5}, {**NOT_YET, **NEEDS_POSTGRES}, events=100, streams=2)
 
 
 def test_the_table_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,14 +38,14 @@ def test_findings_are_named_with_their_place(capsys: pytest.CaptureFixture[str])
 
 def test_records_that_are_not_ours_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     found = verdict(0)
-    found.passed_over = ["trackside.events-3@17"]
+    found.undecodable = ["trackside.events-3@17"]
     show(found)
     said = capsys.readouterr().out
     assert said.endswith(" of 2 streams; no service can read 1 record at trackside.events-3@17\n")
-    found.passed_over.append("trackside.events-3@20")
+    found.undecodable.append("trackside.events-3@20")
     show(found)
     assert "can read 2 records, the first at trackside.events-3@17\n" in capsys.readouterr().out
-    assert as_object(found)["passed_over"] == found.passed_over
+    assert as_object(found)["passed_over"] == found.undecodable
 
 
 def test_of_very_many_findings_only_the_first_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ from random import Random
 from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.contracts.message import Record
 from trackside.domain.streams import Streams
-from trackside.verify.findings import Finding, Where
-from trackside.verify.streams import Fold, Verifier
+from trackside.verify.findings import Finding, RecordPosition
+from trackside.verify.verifier import Fold, Verifier
 
 LATER_MS = 60_000
 
@@ -16,12 +16,12 @@ def findings_of(cluster: Cluster, fold: Fold | None = None, mixed: bool = True) 
     """Returns what is found in the log of a cluster, a minute after its last record."""
     verifier = Verifier(fold or Streams().fold)
     for record in cluster.fleet_records:
-        verifier.lives.take(record)
+        verifier.incarnations.take(record)
     for source in cluster.published:
-        place = Where(source.topic, source.partition, source.offset, "")
+        place = RecordPosition(source.topic, source.partition, source.offset, "")
         verifier.commands.published[source] = (place, cluster.now_ms)
     for number, command in enumerate(cluster.sent):
-        verifier.sent.note(command, Where("device", 0, number, command.stream))
+        verifier.device_commands.note(command, RecordPosition("device", 0, number, command.stream))
     waiting: dict[int, list[Record]] = defaultdict(list)
     for record in reversed(cluster.records):
         waiting[record.partition].append(record)
@@ -35,5 +35,5 @@ def findings_of(cluster: Cluster, fold: Fold | None = None, mixed: bool = True) 
             if not waiting[partition]:
                 del waiting[partition], lasts[partition]
                 break
-        verifier.settle(min(lasts.values(), default=0))
+        verifier.check_until(min(lasts.values(), default=0))
     return verifier.finish(cluster.now_ms + LATER_MS)

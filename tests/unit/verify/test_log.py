@@ -40,10 +40,10 @@ from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.verify.commands import GRACE_MS
+from trackside.verify.checks.commands import ANSWER_GRACE_MS
 from trackside.verify.findings import INVARIANTS
-from trackside.verify.log import examine, verify
-from trackside.verify.streams import Verifier
+from trackside.verify.log import verify, verify_topics
+from trackside.verify.verifier import Verifier
 
 TOPICS = Topics(event_partitions=3)
 CLUSTERS = 150
@@ -116,7 +116,7 @@ def test_whatever_is_written_the_fold_holds_up_what_is_said_of_streams(seed: int
 async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
     whole = MemoryLog(Clock())
     await small(whole, TOPICS)
-    verdict = await examine(whole, TOPICS)
+    verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
     assert verdict.holds
     assert verdict.streams == 6
@@ -134,9 +134,9 @@ async def test_an_event_that_the_fold_ignores_is_no_finding(log: MemoryLog) -> N
 
 async def test_a_record_that_no_service_can_read_is_told_of(log: MemoryLog) -> None:
     await log.append(TOPICS.events.name, 1, [Outgoing(b"s", b"not ours", [])])
-    verdict = await examine(log, TOPICS)
+    verdict = await verify_topics(log, TOPICS)
     assert (verdict.holds, verdict.events) == (True, 0)
-    assert verdict.passed_over == [f"{TOPICS.events.name}-1@0"]
+    assert verdict.undecodable == [f"{TOPICS.events.name}-1@0"]
 
 
 async def test_a_command_without_an_answer_is_found(log: MemoryLog) -> None:
@@ -150,7 +150,7 @@ async def test_a_command_that_has_just_arrived_may_still_be_answered() -> None:
     fresh = MemoryLog()
     await fresh.ensure(TOPICS.shared)
     await plant(fresh, "s", [[DISPATCHER.single("s", received("s", "c", "trackside.x.v1", 4))]])
-    assert GRACE_MS > 1_000
+    assert ANSWER_GRACE_MS > 1_000
     assert await verify(fresh, TOPICS) == []
 
 
@@ -172,8 +172,8 @@ async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log:
     await log.append(TOPICS.commands.name, 2, [Outgoing(b"lost", value, headers)])
     (found,) = await verify(log, TOPICS)
     assert str(found).startswith("INV-8 trackside.commands-2@0 lost: ")
-    assert (await examine(log, TOPICS, stream="another")).findings == []
-    assert (await examine(log, TOPICS, stream="lost")).findings == [found]
+    assert (await verify_topics(log, TOPICS, stream="another")).findings == []
+    assert (await verify_topics(log, TOPICS, stream="lost")).findings == [found]
 
 
 async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
@@ -300,25 +300,25 @@ async def test_a_stream_can_be_verified_alone(log: MemoryLog) -> None:
     await plant(log, "one", one)
     await plant(log, "two", [*two[:2], two[2][:1]])
     assert {finding.stream for finding in await verify(log, TOPICS)} == {"two"}
-    alone = await examine(log, TOPICS, stream="one")
+    alone = await verify_topics(log, TOPICS, stream="one")
     assert (alone.findings, alone.streams) == ([], 1)
     assert alone.events == sum(len(decision) for decision in one)
-    assert (await examine(log, TOPICS, stream="nobody")).streams == 0
+    assert (await verify_topics(log, TOPICS, stream="nobody")).streams == 0
 
 
 async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
     verifier = Verifier()
     cluster = random_cluster("forgetting", moves=4_000, invalid_share=0.1)
     for record in cluster.fleet_records:
-        verifier.lives.take(record)
+        verifier.incarnations.take(record)
     for record in sorted(cluster.records, key=lambda record: record.append_time_ms):
         verifier.take(record)
-        verifier.settle(record.append_time_ms)
+        verifier.check_until(record.append_time_ms)
     assert verifier.finish(cluster.now_ms) == []
-    over = [books for books in verifier.books.values() if books.over]
+    over = [histories for histories in verifier.histories.values() if histories.over]
     assert over
-    assert all(not books.tasks and books.root is None for books in over)
-    assert all(not floor._going and not floor._waiting for floor in verifier.uses._floors.values())
+    assert all(not histories.tasks and histories.root is None for histories in over)
+    assert all(not floor._active and not floor._pending for floor in verifier.resources._resources.values())
 
 
 @pytest.mark.thorough

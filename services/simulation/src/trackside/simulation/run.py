@@ -30,7 +30,7 @@ from trackside.simulation.statistics import FleetStatistics, TaskTimes, statisti
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.worker import SimulatedWorker
-from trackside.verify.log import Told, examine
+from trackside.verify.log import VerifyProgress, verify_topics
 
 STREAM = "s"
 ENDED = SearchEnded.wire_type().encode()
@@ -96,7 +96,7 @@ class Simulation:
         self._published = False
         self.ended = 0
         self.on_trial_ended: Callable[[int], None] = lambda _: None
-        self.on_verify_progress: Told = lambda _read, _total: None
+        self.on_verify_progress: VerifyProgress = lambda _read, _total: None
         self.times = TaskTimes()
         self._by_process: dict[str, _SupervisedProcess] = {}
         self._crashes: list[str] = []
@@ -268,7 +268,9 @@ class Simulation:
         replayed = Streams()
         decoded = decode if result.seed % DECODE_EVERY == 0 else self.log.decoded
         fold = partial(self._fold, replayed)
-        work = examine(self.log, self.topics, fold=fold, told=self.on_verify_progress, decoded=decoded)
+        work = verify_topics(
+            self.log, self.topics, fold=fold, on_progress=self.on_verify_progress, decoded=decoded
+        )
         violations += [str(finding) for finding in self.loop.run_until_complete(work).findings]
         violations += self._check_trials(replayed)
         violations += self._check_states(replayed)
@@ -351,7 +353,10 @@ def sweep(seeds: Iterable[int], config: SimulationConfig | None = None) -> Itera
 
 
 def simulate_fleet(
-    seed: int, config: SimulationConfig, on_trial_ended: Callable[[int], None], on_verify_progress: Told
+    seed: int,
+    config: SimulationConfig,
+    on_trial_ended: Callable[[int], None],
+    on_verify_progress: VerifyProgress,
 ) -> tuple[SimulationResult, FleetStatistics | None]:
     """Simulates a fleet and verifies its log; the statistics are None if the search didn't end.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any
 
-from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
@@ -15,14 +14,14 @@ from trackside.dispatcher.service import Dispatcher
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
-from trackside.eventlog.log import Entry, Log
+from trackside.eventlog.log import Log
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
+from trackside.verify.log import EntryDecoder
 
-EntryDecoder = Callable[[Entry], Record | None]
 OnStreams = Callable[[Streams], None]
 """Called with the streams that a service folds into, each time that it starts."""
 

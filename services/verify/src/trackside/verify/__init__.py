@@ -1,1 +1,1 @@
-"""Checks a log: are the invariants of streams, tasks, devices and the fleet kept?"""
+"""Verifies a log: checks the invariants of streams, tasks, devices and the fleet."""

@@ -1,4 +1,4 @@
-"""INV-13 and INV-15: what is kept in Postgres is what the log says."""
+"""INV-13 and INV-15: snapshots and read models in Postgres equal a fold of the log."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -14,51 +14,53 @@ from trackside.projections.projection import RowValues
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.findings import Finding
-from trackside.verify.log import Told, Verdict, examine
+from trackside.verify.log import VerificationReport, VerifyProgress, verify_topics
 
 _SNAPSHOTS = "SELECT stream_id, partition, log_offset, fold, state FROM snapshots"
 
 
 @dataclass(slots=True)
-class Snapshots:
-    """The snapshots to be compared: by stream, the offset and the digest of the state. `others` are too old.
+class SnapshotChecks:
+    """The snapshots to compare: by stream, the offset and the digest of the state.
 
-    A snapshot of a fold of another version says nothing about this one; services don't use it either.
+    `other_folds` counts snapshots of another version of the fold, which are skipped; services skip them too.
     """
 
     topics: Topics
-    waiting: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    pending: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
-    others: int = 0
+    other_folds: int = 0
 
     async def read(self, rows: AsyncIterator[RowValues], stream: str) -> None:
-        """Takes in the rows of all streams, or of one."""
+        """Reads the rows of all streams, or of one."""
         async for stream_id, _, offset, fold, state in rows:
             if stream not in ("", stream_id):
                 continue
             if fold != fold_name():
-                self.others += 1
+                self.other_folds += 1
             else:
-                self.waiting[stream_id] = (offset, _digest(load(state)))
+                self.pending[stream_id] = (offset, _digest(load(state)))
 
-    def see(self, stream: Stream, outcome: Outcome, offset: int) -> None:
-        """Compares a snapshot when the log has been folded to its offset."""
-        found = self.waiting.get(stream.stream_id)
+    def compare(self, stream: Stream, outcome: Outcome, offset: int) -> None:
+        """Compares the snapshot of a stream that is folded to its offset."""
+        found = self.pending.get(stream.stream_id)
         if found is None or outcome is not Outcome.APPLIED or offset < found[0]:
             return
-        del self.waiting[stream.stream_id]
+        del self.pending[stream.stream_id]
         self.compared += 1
         if offset > found[0]:
             self._find(
-                stream.stream_id, found[0], "there is a snapshot of this offset, at which nothing counts"
+                stream.stream_id,
+                found[0],
+                "there is a snapshot of this offset, at which no event was applied",
             )
         elif _digest(load(dump(stream))) != found[1]:
             self._find(stream.stream_id, offset, "the snapshot of this offset is not what the log folds to")
 
     def finish(self) -> list[Finding]:
-        """Finds snapshots of what the log doesn't have, and gives all findings."""
-        for stream_id, (offset, _) in self.waiting.items():
+        """Adds snapshots of offsets that the log doesn't have, and returns all findings."""
+        for stream_id, (offset, _) in self.pending.items():
             self._find(stream_id, offset, "there is a snapshot of this offset, which the log does not have")
         return self.findings
 
@@ -70,45 +72,49 @@ class Snapshots:
 
 
 def _digest(stream: Stream) -> bytes:
-    """Digests a state without what differs between readers: which decision is passed over, what was kept."""
+    """Returns the digest of a state, without what differs between readers."""
     stream.ignored_decision = b""
     shrink(stream)
     return sha256(dump(stream)).digest()
 
 
-def _say_nothing(read: int, total: int) -> None:
-    """Takes the place of a progress bar."""
+def _ignore_progress(read: int, total: int) -> None:
+    """Does nothing: the default without a progress bar."""
 
 
-async def examine_all(
+async def verify_with_postgres(
     log: Log,
     topics: Topics,
     dsn: str,
     *,
     stream: str = "",
-    told: Told = _say_nothing,
+    on_progress: VerifyProgress = _ignore_progress,
     schema: str = LIVE_SCHEMA,
-) -> Verdict:
-    """Verifies a log, or one stream of it, and what Postgres has of it.
+) -> VerificationReport:
+    """Verifies a log, or one stream of it, and its snapshots and read models in Postgres.
 
-    The read models are compared for the whole log alone. Raises as `examine` and `rebuild` do.
+    Read models are compared for a whole log only. Raises as `verify_topics` and `rebuild` do.
     """
-    snapshots = Snapshots(topics)
+    snapshots = SnapshotChecks(topics)
     async with open_repeatable_read(dsn, schema) as connection:
         await snapshots.read(stream_rows(connection, _SNAPSHOTS), stream)
-    verdict = await examine(log, topics, stream=stream, told=told, seen=snapshots.see)
-    verdict.findings += snapshots.finish()
-    verdict.checked["INV-13"] = snapshots.compared
-    del verdict.skipped["INV-13"]
-    if snapshots.others and not snapshots.compared:
-        verdict.skipped["INV-13"] = f"{snapshots.others} snapshots are of another release"
+    report = await verify_topics(
+        log, topics, stream=stream, on_progress=on_progress, on_record=snapshots.compare
+    )
+    report.findings += snapshots.finish()
+    report.checked["INV-13"] = snapshots.compared
+    del report.skipped["INV-13"]
+    if snapshots.other_folds and not snapshots.compared:
+        report.skipped["INV-13"] = f"{snapshots.other_folds} snapshots are of another release"
     if stream:
-        verdict.skipped["INV-15"] = "of the whole log alone"
-        return verdict
-    report = await rebuild(log, topics, dsn, lambda state: told(state.read, state.total), schema=schema)
-    del verdict.skipped["INV-15"]
-    verdict.checked["INV-15"] = sum(report.rows.values())
-    if not report.equal:
-        name = report.first.table if report.first is not None else "positions"
-        verdict.findings.append(Finding("INV-15", f"table {name}", -1, -1, "", str(report.first or report)))
-    return verdict
+        report.skipped["INV-15"] = "of the whole log only"
+        return report
+    rebuilt = await rebuild(
+        log, topics, dsn, lambda state: on_progress(state.read, state.total), schema=schema
+    )
+    del report.skipped["INV-15"]
+    report.checked["INV-15"] = sum(rebuilt.rows.values())
+    if not rebuilt.equal:
+        name = rebuilt.first.table if rebuilt.first is not None else "positions"
+        report.findings.append(Finding("INV-15", f"table {name}", -1, -1, "", str(rebuilt.first or rebuilt)))
+    return report

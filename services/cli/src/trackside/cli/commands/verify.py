@@ -18,8 +18,8 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.verify.findings import INVARIANTS
-from trackside.verify.log import Verdict, examine
-from trackside.verify.postgres import examine_all
+from trackside.verify.log import VerificationReport, verify_topics
+from trackside.verify.postgres import verify_with_postgres
 
 PATIENCE_S = 2.0
 """How long a verification may take before a bar shows how far it is."""
@@ -51,42 +51,42 @@ def verify_log(
       trackside verify-log digits-1
       trackside verify-log --postgres --json
     """
-    verdict = run(_verdict(stream, postgres))
-    if stream and not verdict.streams:
+    report = run(_report(stream, postgres))
+    if stream and not report.streams:
         raise Misuse(f"the log has no stream {stream}; `trackside ls` lists the searches")
     if as_json:
-        screen.emit(as_object(verdict))
+        screen.emit(as_object(report))
     else:
-        show(verdict)
-    if not verdict.holds:
+        show(report)
+    if not report.holds:
         raise Reported()
 
 
-def as_object(verdict: Verdict) -> dict[str, Any]:
+def as_object(report: VerificationReport) -> dict[str, Any]:
     """Gives a verdict for programs; an invariant `holds` as null where it was not looked at."""
-    found = {finding.invariant for finding in verdict.findings}
+    found = {finding.invariant for finding in report.findings}
     invariants = [
         {
             "invariant": name,
             "says": invariant.says,
-            "checked": verdict.checked.get(name, 0),
+            "checked": report.checked.get(name, 0),
             "unit": invariant.unit,
-            "holds": None if name in verdict.skipped else name not in found,
-            "skipped": verdict.skipped.get(name),
+            "holds": None if name in report.skipped else name not in found,
+            "skipped": report.skipped.get(name),
         }
         for name, invariant in INVARIANTS.items()
     ]
-    findings = [asdict(finding) for finding in verdict.findings]
+    findings = [asdict(finding) for finding in report.findings]
     whole = {
-        "holds": verdict.holds,
-        "events": verdict.events,
-        "streams": verdict.streams,
-        "passed_over": verdict.passed_over,
+        "holds": report.holds,
+        "events": report.events,
+        "streams": report.streams,
+        "passed_over": report.undecodable,
     }
     return {**whole, "invariants": invariants, "findings": findings}
 
 
-def show(verdict: Verdict) -> None:
+def show(report: VerificationReport) -> None:
     """Prints the invariants, what was found against them, and a line that says it all."""
     screen.show_table(
         [
@@ -96,47 +96,47 @@ def show(verdict: Verdict) -> None:
             Column("", keep=True),
         ],
         [
-            (name, INVARIANTS[name].says, _looked_at(verdict, name), _result(verdict, name))
+            (name, INVARIANTS[name].says, _looked_at(report, name), _result(report, name))
             for name in INVARIANTS
         ],
     )
     screen.say("")
-    for finding in verdict.findings[:SHOWN]:
+    for finding in report.findings[:SHOWN]:
         screen.say(str(finding))
-    if len(verdict.findings) > SHOWN:
-        screen.say(f"and {len(verdict.findings) - SHOWN} more; --json has all")
-    count = len(verdict.findings)
+    if len(report.findings) > SHOWN:
+        screen.say(f"and {len(report.findings) - SHOWN} more; --json has all")
+    count = len(report.findings)
     found = "nothing found" if not count else f"{count} finding{'s' if count > 1 else ''}"
-    screen.say(f"{found}: {verdict.events} events of {verdict.streams} streams{_passed_over(verdict)}")
+    screen.say(f"{found}: {report.events} events of {report.streams} streams{_passed_over(report)}")
 
 
-def _passed_over(verdict: Verdict) -> str:
-    count, first = len(verdict.passed_over), next(iter(verdict.passed_over), "")
+def _passed_over(report: VerificationReport) -> str:
+    count, first = len(report.undecodable), next(iter(report.undecodable), "")
     records = "1 record" if count == 1 else f"{count} records, the first"
     return f"; no service can read {records} at {first}" if count else ""
 
 
-def _looked_at(verdict: Verdict, name: str) -> str:
-    if name in verdict.skipped:
+def _looked_at(report: VerificationReport, name: str) -> str:
+    if name in report.skipped:
         return ""
-    return f"{verdict.checked.get(name, 0)} {INVARIANTS[name].unit}"
+    return f"{report.checked.get(name, 0)} {INVARIANTS[name].unit}"
 
 
-def _result(verdict: Verdict, name: str) -> str:
-    if name in verdict.skipped:
-        return verdict.skipped[name]
-    count = sum(finding.invariant == name for finding in verdict.findings)
+def _result(report: VerificationReport, name: str) -> str:
+    if name in report.skipped:
+        return report.skipped[name]
+    count = sum(finding.invariant == name for finding in report.findings)
     return f"{count} found" if count else "holds"
 
 
-async def _verdict(stream: str, postgres: bool) -> Verdict:
+async def _report(stream: str, postgres: bool) -> VerificationReport:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
         with _told_late() as told:
             if postgres:
-                return await examine_all(log, topics, addresses.dsn, stream=stream, told=told)
-            return await examine(log, topics, stream=stream, told=told)
+                return await verify_with_postgres(log, topics, addresses.dsn, stream=stream, on_progress=told)
+            return await verify_topics(log, topics, stream=stream, on_progress=told)
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from trackside.simulation.virtual.segment_store import UNPACKED_ENTRIES, Segment
 class NetworkFaults:
     """The faults of the network: times in s, and the shares of appends, commands and reads that they hit.
 
-    `lost`: an append fails. `untold`: it is written, and its writer gets an error. `late`: its writer gets an
-    error, and it is written after that. `stalled`: a reader sees a partition only after up to `stall_s`. Of
-    commands to devices some are `dropped`, some written twice (`repeated`), some `delayed`.
+    `lost`: an append fails. `unacknowledged`: it is written, and its writer gets an error. `late`: its writer
+    gets an error, and it is written after that. `stalled`: a reader sees a partition only after up to
+    `stall_s`. Of commands to devices some are `dropped`, some written twice (`repeated`), some `delayed`.
     """
 
     append_s: tuple[float, float] = (0.001, 0.003)
@@ -36,7 +36,7 @@ class NetworkFaults:
     stall_s: float = 1.5
     late_s: float = 3.0
     lost: float = 0.0
-    untold: float = 0.0
+    unacknowledged: float = 0.0
     late: float = 0.0
     stalled: float = 0.0
     dropped: float = 0.0
@@ -231,12 +231,12 @@ class VirtualLog:
 
     def _append_failure(self) -> str:
         rates = self.network_faults
-        if not (rates.lost or rates.untold or rates.late):
+        if not (rates.lost or rates.unacknowledged or rates.late):
             return ""
         drawn = self._rng.random()
         for failure, share in (
             ("lost", rates.lost),
-            ("untold", rates.untold),
+            ("untold", rates.unacknowledged),
             ("late", rates.late),
         ):
             if drawn < share:

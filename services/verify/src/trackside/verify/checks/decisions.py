@@ -1,4 +1,4 @@
-"""INV-9: a decision is whole. All its events are there, in order, and they count together or not at all."""
+"""INV-9: decisions are atomic: all events are there, in order, and applied together or not at all."""
 
 from dataclasses import dataclass, field
 
@@ -7,71 +7,71 @@ from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStopRequested
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.outcome import Outcome
-from trackside.verify.findings import Findings, Where, where
+from trackside.verify.findings import Findings, RecordPosition, position_of
 
 MAY_BE_TOO_LATE = (TaskStopRequested, SearchStopRequested, BatchStopRequested)
-"""What is to be stopped may have ended since it was decided: that alone of a decision may come to nothing."""
+"""What is to be stopped may have ended meanwhile: these events of a decision alone may have no effect."""
 
 
 @dataclass(slots=True)
-class _Open:
-    """A decision of which more is to come; `place` is that of its first event."""
+class _OpenDecision:
+    """A decision with more events to come; `position` is that of its first one."""
 
     name: bytes
     count: int
-    counts: bool
-    place: Where
+    applied: bool
+    position: RecordPosition
     next_index: int = 1
 
 
 @dataclass(slots=True)
-class Decisions:
-    """Judges records partition by partition, those that don't count too."""
+class DecisionChecks:
+    """Checks records, in the order of each partition, also those that were not applied."""
 
     findings: Findings
-    _open: dict[int, _Open] = field(default_factory=dict)
+    _open: dict[int, _OpenDecision] = field(default_factory=dict)
 
     def take(self, record: Record, outcome: Outcome) -> None:
-        """Judges one record, in the order of its partition."""
+        """Checks the next record of a partition."""
         name, index = record.envelope.decision_id, record.envelope.index
         decision = self._open.get(record.partition)
         applied = outcome is Outcome.APPLIED
         if decision is not None and (decision.name, decision.next_index) == (name, index):
-            self._next(decision, record, applied)
+            self._continue(decision, record, applied)
             return
-        self._torn(self._open.pop(record.partition, None))
+        self._incomplete(self._open.pop(record.partition, None))
         if not name:
             return
         if index == 0:
             count = _count(record)
             self.findings.checked["INV-9"] += applied
             if count > 1:
-                self._open[record.partition] = _Open(name, count, applied, where(record))
+                self._open[record.partition] = _OpenDecision(name, count, applied, position_of(record))
         elif applied:
-            message = f"event {index} of a decision counts, and those before it are not there"
+            message = f"event {index} of a decision is applied, and those before it are missing"
             self.findings.add("INV-9", record, message)
 
     def finish(self) -> None:
-        """Finds decisions that the log ends in the midst of: an append is whole, so that can't be."""
+        """Adds decisions that are incomplete at the end of the log: appends are atomic."""
         for decision in self._open.values():
-            self._torn(decision)
+            self._incomplete(decision)
 
-    def _next(self, decision: _Open, record: Record, applied: bool) -> None:
+    def _continue(self, decision: _OpenDecision, record: Record, applied: bool) -> None:
         kind = type(record.message).__name__
-        if decision.counts and not applied and not isinstance(record.message, MAY_BE_TOO_LATE):
-            message = f"{kind}, event {decision.next_index} of a decision that counts, does not"
+        if decision.applied and not applied and not isinstance(record.message, MAY_BE_TOO_LATE):
+            message = f"{kind}, event {decision.next_index} of a decision that is applied, is not"
             self.findings.add("INV-9", record, message)
-        elif applied and not decision.counts:
-            message = f"{kind}, event {decision.next_index} of a decision, counts though the first does not"
+        elif applied and not decision.applied:
+            message = f"{kind}, event {decision.next_index} of a decision, is applied though the first is not"
             self.findings.add("INV-9", record, message)
         decision.next_index += 1
         if decision.next_index == decision.count:
             del self._open[record.partition]
 
-    def _torn(self, decision: _Open | None) -> None:
-        if decision is not None and decision.counts:
+    def _incomplete(self, decision: _OpenDecision | None) -> None:
+        if decision is not None and decision.applied:
             message = f"of the {decision.count} events of this decision only {decision.next_index} are there"
-            self.findings.add("INV-9", decision.place, message)
+            self.findings.add("INV-9", decision.position, message)
 
 
 def _count(record: Record) -> int:

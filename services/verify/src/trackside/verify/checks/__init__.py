@@ -1,0 +1,1 @@
+"""The checks of invariants, one module for each subject of events."""

@@ -1,0 +1,186 @@
+"""INV-4: no device, and no memory, is given to two placements at once.
+
+Placements on one device belong to streams of different partitions, so they are ordered by the log's clock.
+Where two overlap a little, the worker's own clock decides: its events of two partitions may be written in
+another order than it sent them. Memory is what was reserved; what a task used is not in the log.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+
+from trackside.verify.checks.incarnations import IncarnationHistory
+from trackside.verify.findings import Findings, RecordPosition
+
+GPU = "gpu-"
+"""The prefix of ids of devices that may be shared, if the worker's description of its devices is unknown."""
+
+
+@dataclass(slots=True, eq=False)
+class ResourceUse:
+    """The use of a resource by a task, in ms of the log's clock; `until_ms` is None while it lasts.
+
+    `worker_since` and `worker_until` are the same times by the worker's clock, RFC 3339, empty if unknown.
+    `capacity_bytes` is the memory of the resource (0: unknown), `max_uses` the limit of uses (0: none).
+    """
+
+    position: RecordPosition
+    task_id: str
+    since_ms: int
+    worker_since: str
+    memory_bytes: int
+    whole: bool = False
+    capacity_bytes: int = 0
+    max_uses: int = 0
+    until_ms: int | None = None
+    worker_until: str = ""
+
+    def end(self, time_ms: int, worker_time: str) -> None:
+        """Sets when it ended, or an earlier end."""
+        if self.until_ms is None or time_ms < self.until_ms:
+            self.until_ms, self.worker_until = time_ms, worker_time
+
+    def ended_before(self, other: "ResourceUse") -> bool:
+        """Returns whether it had ended when another one began."""
+        return self.until_ms is not None and self.until_ms <= other.since_ms
+
+    def ended_before_by_worker_clock(self, other: "ResourceUse") -> bool:
+        """Returns whether it had ended when another one began, by the worker's clock."""
+        return bool(self.worker_until) and bool(other.worker_since) and self.worker_until < other.worker_since
+
+
+@dataclass(slots=True)
+class SharedResource:
+    """A device, or the memory of a host: the uses to be checked, and the active ones."""
+
+    name: str
+    _pending: list[tuple[int, int, ResourceUse]] = field(default_factory=list)
+    _active: list[ResourceUse] = field(default_factory=list)
+
+    def add(self, use: ResourceUse, number: int) -> None:
+        """Adds a use; `number` orders those that begin at the same time."""
+        heapq.heappush(self._pending, (use.since_ms, number, use))
+
+    def check_until(self, before_ms: float, findings: Findings) -> bool:
+        """Checks uses that began before a time to which all records were read; returns if none is left."""
+        while self._pending and self._pending[0][0] < before_ms:
+            use = heapq.heappop(self._pending)[2]
+            if use.ended_before(use):
+                continue
+            self._active = [other for other in self._active if not other.ended_before(use)]
+            others = [other for other in self._active if not other.ended_before_by_worker_clock(use)]
+            self._active.append(use)
+            findings.checked["INV-4"] += 1
+            if message := self._violation(use, others):
+                findings.add("INV-4", use.position, message)
+        self._active = [use for use in self._active if use.until_ms is None or use.until_ms > before_ms]
+        return not self._pending and not self._active
+
+    def _violation(self, use: ResourceUse, others: list[ResourceUse]) -> str:
+        whole = next((other for other in others if other.whole or use.whole), None)
+        if whole is not None:
+            return f"{self.name} has task {use.task_id} while it has {whole.task_id}"
+        if use.max_uses and len(others) >= use.max_uses:
+            return f"{self.name} has {len(others) + 1} tasks, it takes {use.max_uses}"
+        taken = use.memory_bytes + sum(other.memory_bytes for other in others)
+        if use.capacity_bytes and taken > use.capacity_bytes:
+            names = ", ".join(sorted(other.task_id for other in others)) or "nothing"
+            return (
+                f"{self.name} has {use.capacity_bytes} bytes of memory, and {taken} are reserved: "
+                f"task {use.task_id} next to {names}"
+            )
+        return ""
+
+
+@dataclass(slots=True)
+class PlacementUse:
+    """The uses of one placement: of its host, and of each of its devices."""
+
+    task_id: str
+    worker_id: str
+    device_ids: tuple[str, ...]
+    incarnation: IncarnationHistory | None
+    whole: bool
+    host: ResourceUse | None = None
+    devices: list[ResourceUse] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ResourceChecks:
+    """Checks all resources. The uses of an incarnation end with it at the latest."""
+
+    findings: Findings
+    _resources: dict[str, SharedResource] = field(default_factory=dict)
+    _number: int = 0
+
+    def start_host(
+        self,
+        placement_use: PlacementUse,
+        position: RecordPosition,
+        time_ms: int,
+        worker_time: str,
+        memory_bytes: int,
+    ) -> None:
+        """Starts the use of a host by a placement, with its reserved memory."""
+        if placement_use.host is not None:
+            placement_use.host.end(time_ms, worker_time)
+        placement_use.host = ResourceUse(position, placement_use.task_id, time_ms, worker_time, memory_bytes)
+        if placement_use.incarnation is not None:
+            placement_use.host.capacity_bytes, placement_use.host.max_uses = (
+                placement_use.incarnation.memory_bytes,
+                placement_use.incarnation.max_tasks,
+            )
+        self._add(placement_use, f"host {placement_use.worker_id}", placement_use.host)
+
+    def start_devices(
+        self,
+        placement_use: PlacementUse,
+        position: RecordPosition,
+        time_ms: int,
+        worker_time: str,
+        cuda_bytes: int,
+    ) -> None:
+        """Starts the use of its devices by a placement, unless it has started, with its reserved memory."""
+        if placement_use.devices:
+            return
+        for device_id in placement_use.device_ids:
+            shared, capacity_bytes = _shared_memory(placement_use.incarnation, device_id)
+            use = ResourceUse(position, placement_use.task_id, time_ms, worker_time, cuda_bytes)
+            use.whole, use.capacity_bytes = placement_use.whole or not shared, capacity_bytes
+            placement_use.devices.append(use)
+            self._add(placement_use, f"device {placement_use.worker_id}/{device_id}", use)
+
+    def end_devices(self, placement_use: PlacementUse, time_ms: int, worker_time: str) -> None:
+        """Ends the use of its devices by a placement."""
+        for use in placement_use.devices:
+            use.end(time_ms, worker_time)
+        placement_use.devices = []
+
+    def end_placement(self, placement_use: PlacementUse, time_ms: int, worker_time: str) -> None:
+        """Ends all uses of a placement."""
+        self.end_devices(placement_use, time_ms, worker_time)
+        if placement_use.host is not None:
+            placement_use.host.end(time_ms, worker_time)
+            placement_use.host = None
+
+    def check_until(self, before_ms: float) -> None:
+        """Checks uses that began before a time up to which all partitions were read."""
+        for name, resource in list(self._resources.items()):
+            if resource.check_until(before_ms, self.findings):
+                del self._resources[name]
+
+    def _add(self, placement_use: PlacementUse, name: str, use: ResourceUse) -> None:
+        if placement_use.incarnation is not None and placement_use.incarnation.end_ms is not None:
+            use.until_ms = placement_use.incarnation.end_ms
+        resource = self._resources.get(name)
+        if resource is None:
+            resource = self._resources[name] = SharedResource(name)
+        self._number += 1
+        resource.add(use, self._number)
+
+
+def _shared_memory(incarnation: IncarnationHistory | None, device_id: str) -> tuple[bool, int]:
+    """Returns whether several tasks may share a device, and its memory in bytes, 0 if unknown."""
+    device = None if incarnation is None else incarnation.devices.get(device_id)
+    if device is None:
+        return device_id.startswith(GPU), 0
+    return (True, device.memory_bytes) if device.kind == "gpu" else (False, 0)

@@ -1,0 +1,128 @@
+"""INV-7: the incarnations of workers, from the fleet topic: when they joined and ended, their devices."""
+
+from dataclasses import dataclass, field
+
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.message import Event, Record
+from trackside.domain.fleet import Fleet
+from trackside.domain.fleet import evolve as evolve_fleet
+from trackside.domain.outcome import Outcome
+from trackside.verify.findings import Findings
+
+LATE_EVENTS_MS = 10_000
+"""How much later than its leave or its next join a worker's last events may be written, ms.
+
+They are in other partitions. Events of a lost worker count until the scheduler has ended its attempt.
+"""
+MAX_CLOCK_SKEW_MS = 1_000
+"""How much the clocks of a cluster's brokers may differ, ms."""
+
+
+@dataclass(slots=True)
+class IncarnationHistory:
+    """One incarnation. Offsets are of the fleet topic, -1: not yet; `last_event_ms`: it is silent then."""
+
+    worker_id: str
+    incarnation: str
+    joined_offset: int
+    joined_ms: int
+    devices: dict[str, Device]
+    memory_bytes: int
+    max_tasks: int
+    end_offset: int = -1
+    end_ms: int | None = None
+    end: str = ""
+    last_event_ms: int | None = None
+
+
+@dataclass(slots=True)
+class IncarnationChecks:
+    """Checks the fleet topic, and keeps all incarnations that ever joined, by name."""
+
+    findings: Findings
+    by_name: dict[str, IncarnationHistory] = field(default_factory=dict)
+    newest: dict[str, str] = field(default_factory=dict)
+    _fleet: Fleet = field(default_factory=Fleet)
+
+    def take(self, record: Record) -> None:
+        """Checks one record of the fleet topic, in order; what the fold ignores is ignored here."""
+        if evolve_fleet(self._fleet, record) is not Outcome.APPLIED:
+            return
+        event = record.message
+        self.findings.checked["INV-7"] += 1
+        check_role(self.findings, record)
+        if isinstance(event, WorkerJoined):
+            self._joined(event, record)
+        elif isinstance(event, WorkerLeft | WorkerLost):
+            self._ended(event, record)
+
+    def check_assigned(self, worker_id: str, name: str, seen: int, record: Record) -> None:
+        """Checks an assignment that was decided on the fleet as it was before offset `seen`."""
+        incarnation = self.by_name.get(name)
+        target = f"incarnation {name} of worker {worker_id}"
+        if incarnation is None or incarnation.worker_id != worker_id:
+            self.findings.add("INV-7", record, f"assigned to {target}, which has never joined")
+        elif 0 < seen <= incarnation.joined_offset:
+            self.findings.add("INV-7", record, f"assigned to {target} before it had joined")
+        elif 0 <= incarnation.end_offset < seen:
+            self.findings.add("INV-7", record, f"assigned to {target}, which {incarnation.end}")
+
+    def check_event(self, name: str, record: Record) -> None:
+        """Checks when a worker writes an event."""
+        incarnation, time_ms = self.by_name.get(name), record.append_time_ms
+        if incarnation is None:
+            return
+        if time_ms < incarnation.joined_ms - MAX_CLOCK_SKEW_MS:
+            self.findings.add("INV-7", record, f"incarnation {name} acts before it has joined")
+        elif incarnation.last_event_ms is not None and time_ms > incarnation.last_event_ms + LATE_EVENTS_MS:
+            late_s = (time_ms - incarnation.last_event_ms) / 1000
+            message = f"incarnation {name} acts {late_s:.1f} s after its worker {incarnation.end}"
+            self.findings.add("INV-7", record, message)
+
+    def _joined(self, event: WorkerJoined, record: Record) -> None:
+        if event.incarnation in self.by_name:
+            self.findings.add("INV-7", record, f"incarnation {event.incarnation} joins twice")
+            return
+        previous = self.by_name.get(self.newest.get(event.worker_id, ""))
+        if previous is not None:
+            _end(previous, "has joined again", record)
+            if previous.last_event_ms is None:
+                previous.last_event_ms = record.append_time_ms
+        self.newest[event.worker_id] = event.incarnation
+        self.by_name[event.incarnation] = IncarnationHistory(
+            worker_id=event.worker_id,
+            incarnation=event.incarnation,
+            joined_offset=record.offset,
+            joined_ms=record.append_time_ms,
+            devices={device.device_id: device for device in event.devices},
+            memory_bytes=event.memory_bytes,
+            max_tasks=event.max_tasks,
+        )
+
+    def _ended(self, event: WorkerLeft | WorkerLost, record: Record) -> None:
+        incarnation = self.by_name.get(event.incarnation)
+        how = "had left" if isinstance(event, WorkerLeft) else "was lost"
+        if incarnation is None or self.newest.get(event.worker_id) != event.incarnation or incarnation.end:
+            kind = type(event).__name__
+            message = f"{kind} of incarnation {event.incarnation}, which was not there"
+            self.findings.add("INV-7", record, message)
+            return
+        _end(incarnation, how, record)
+        if isinstance(event, WorkerLeft):
+            incarnation.last_event_ms = record.append_time_ms
+
+
+def check_role(findings: Findings, record: Record) -> None:
+    """Checks that an applied event is of a role that may write it."""
+    event = record.message
+    if isinstance(event, Event) and record.envelope.role not in event.written_by:
+        allowed = " or ".join(sorted(event.written_by))
+        role = record.envelope.role or "an unknown role"
+        message = f"{type(event).__name__} is applied though {role} wrote it; only {allowed} may"
+        findings.add("INV-7", record, message)
+
+
+def _end(incarnation: IncarnationHistory, how: str, record: Record) -> None:
+    if not incarnation.end:
+        incarnation.end = how
+        incarnation.end_offset, incarnation.end_ms = record.offset, record.append_time_ms

@@ -1,0 +1,89 @@
+"""The state of each task as the verifier tracks it, independent of the folded state."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from trackside.contracts.resources import Needs
+from trackside.contracts.tasks import AttemptEnd, Reservation, TaskStatus
+from trackside.verify.checks.devices import PlacementUse
+
+_INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
+
+
+class TaskPhase(Enum):
+    """The phase of a task: in the queue, placed on a worker, accepted by it, or over."""
+
+    QUEUED = auto()
+    PLACED = auto()
+    ACTIVE = auto()
+    ENDED = auto()
+
+
+@dataclass(slots=True)
+class TaskHistory:
+    """The state of a task. It may not be placed again before `not_before_ms`.
+
+    `interrupts` are those of the attempt, by resource; `ends` counts the ends of its attempts by kind.
+    `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
+    attempt. `held`: it may not be placed, by hold number `hold_number`. `trial` is the one that it runs, or
+    ran last if it is `idle`; `requested`, `answered` and `taken` count the requests of its placement for
+    another trial.
+    """
+
+    task_id: str
+    needs: Needs
+    queued_ms: int
+    phase: TaskPhase = TaskPhase.QUEUED
+    attempt: int = 1
+    placement: int = 0
+    incarnation: str = ""
+    reserved: Reservation = field(default_factory=Reservation)
+    behind: bool = False
+    placement_use: PlacementUse | None = None
+    not_before_ms: int = 0
+    accepted_ms: int = 0
+    status: int = TaskStatus.INIT
+    interrupts: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    last_step: int | None = None
+    has_final: bool = False
+    stop_requested: bool = False
+    end_requested: bool = False
+    held: bool = False
+    hold_number: int = 0
+    recalled: bool = False
+    unschedulable: int = 0
+    exhausted: bool = False
+    trial: int | None = None
+    idle: bool = False
+    requested: int = 0
+    answered: int = 0
+    taken: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Returns whether the task is over."""
+        return self.phase is TaskPhase.ENDED
+
+    @property
+    def interrupted(self) -> int:
+        """The number of interrupts of the attempt."""
+        return sum(self.interrupts.values())
+
+    def failures_of(self, end: AttemptEnd) -> int:
+        """Returns what a retry policy counts of an end, with interrupts that ran out of the same memory."""
+        return self.ends[end.value] + (self.ends[_INTERRUPTS_OF[end]] if end in _INTERRUPTS_OF else 0)
+
+    @property
+    def awaits_parameters(self) -> bool:
+        """Returns whether its process waits for the answer to a request."""
+        return self.phase is TaskPhase.ACTIVE and self.requested > self.answered
+
+    def release(self) -> None:
+        """Ends its trial: it is idle."""
+        self.idle, self.last_step, self.has_final = True, None, False
+
+    def assign_trial(self, trial: int) -> None:
+        """Assigns another trial to it."""
+        self.idle, self.trial, self.answered = False, trial, self.requested

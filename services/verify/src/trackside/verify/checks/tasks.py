@@ -1,0 +1,387 @@
+"""INV-2, 3, 5, 6 and 10 of tasks: the legal order of events, of those that were applied.
+
+Histories here are independent of the folded state, so that a fold that applies too much is found.
+"""
+
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from trackside.contracts.message import Record
+from trackside.contracts.resources import Retry
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    MetricReported,
+    ParametersRequested,
+    ParametersTaken,
+    ParametersWithheld,
+    TaskAccepted,
+    TaskAssigned,
+    TaskHeld,
+    TaskInterrupted,
+    TaskPreemptionRequested,
+    TaskRecallRequested,
+    TaskRefused,
+    TaskReleased,
+    TaskReturned,
+    TaskStatus,
+    TaskStatusChanged,
+    TaskStopRequested,
+    TaskSubmitted,
+    TaskUnschedulable,
+    TimeLimitReached,
+)
+from trackside.domain.task_events import TaskEvent
+from trackside.verify.checks.devices import PlacementUse, ResourceChecks
+from trackside.verify.checks.incarnations import IncarnationChecks
+from trackside.verify.checks.task_history import TaskHistory, TaskPhase
+from trackside.verify.findings import Findings, position_of
+
+WorkerEvent = (
+    TaskAccepted
+    | TaskRefused
+    | TaskReturned
+    | TaskInterrupted
+    | TaskStatusChanged
+    | ParametersRequested
+    | ParametersTaken
+    | AttemptEnded
+)
+WORKER_EVENTS = frozenset(get_args(WorkerEvent))
+ParametersEvent = ParametersRequested | ParametersWithheld | ParametersTaken
+
+
+PlacementEvent = (
+    TaskAssigned
+    | TaskAccepted
+    | TaskRefused
+    | TaskReturned
+    | TaskInterrupted
+    | TaskStatusChanged
+    | ParametersRequested
+    | ParametersWithheld
+    | ParametersTaken
+    | MetricReported
+    | AttemptEnded
+    | TaskRecallRequested
+    | TaskPreemptionRequested
+)
+"""The events that name a placement."""
+
+
+@dataclass(slots=True)
+class TaskChecks:
+    """Checks the events of tasks."""
+
+    findings: Findings
+    incarnations: IncarnationChecks
+    resources: ResourceChecks
+
+    def submitted(self, tasks: dict[str, TaskHistory], event: TaskSubmitted, record: Record) -> bool:
+        """Checks a TaskSubmitted; returns True if the task is new."""
+        self.findings.checked["INV-2"] += 1
+        if event.task_id in tasks:
+            self._add("INV-2", record, f"task {event.task_id} is submitted twice")
+            return False
+        tasks[event.task_id] = task = TaskHistory(event.task_id, event.needs, record.append_time_ms)
+        task.trial = event.trial
+        return True
+
+    def take(self, task: TaskHistory, event: TaskEvent, record: Record) -> bool:
+        """Checks any other event of a task; returns True if the task has ended with it."""
+        self.findings.checked["INV-6"] += 1
+        if type(event) in WORKER_EVENTS and record.envelope.role == "worker":
+            self.findings.checked["INV-5"] += 1
+            if not (type(event) is AttemptEnded and event.recovered):
+                self.incarnations.check_event(cast(WorkerEvent, event).incarnation, record)
+        if task.has_ended:
+            self._after_end(task, event, record)
+            return False
+        match event:
+            case TaskStatusChanged():
+                self._status(task, event, record)
+            case MetricReported():
+                self._reported(task, event, record)
+            case TaskAssigned():
+                self._assigned(task, event, record)
+            case TaskAccepted():
+                self._accepted(task, event, record)
+            case AttemptEnded():
+                self._attempt_ended(task, event, record)
+            case TaskRefused() | TaskReturned():
+                self._returned(task, event, record)
+            case TaskInterrupted():
+                self._interrupted(task, event, record)
+            case TaskStopRequested():
+                self._stop_requested(task, record)
+            case TaskHeld() | TaskReleased():
+                self._held(task, event, record)
+            case ParametersRequested() | ParametersWithheld() | ParametersTaken():
+                self._request(task, event, record)
+            case _:
+                self._scheduler_event(task, event, record)
+        return task.has_ended
+
+    def forget(self, task: TaskHistory, record: Record) -> None:
+        """Ends a task that had not ended when its stream did."""
+        self._end(task, record)
+
+    def _scheduler_event(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
+        match event:
+            case TaskRecallRequested():
+                if self._is_current(task, event, record):
+                    self._require(task.phase is TaskPhase.PLACED and not task.recalled, task, event, record)
+                    task.recalled = True
+            case TaskPreemptionRequested():
+                if self._is_current(task, event, record):
+                    self._require(not task.stop_requested and not task.end_requested, task, event, record)
+                    task.end_requested = True
+            case TimeLimitReached():
+                self._time_limit(task, event, record)
+            case TaskUnschedulable():
+                rises = event.attempt == task.attempt and event.number > task.unschedulable
+                self._require(task.phase is TaskPhase.QUEUED and rises, task, event, record)
+                task.unschedulable = max(event.number, task.unschedulable)
+
+    def _after_end(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
+        name = type(event).__name__
+        if isinstance(event, TaskAssigned) and event.attempt > task.attempt and task.exhausted:
+            message = f"task {task.task_id} is tried again, beyond its policy of retries"
+            self._add("INV-10", record, message)
+        else:
+            self._add("INV-2", record, f"task {task.task_id} had ended before this {name}")
+
+    def _assigned(self, task: TaskHistory, event: TaskAssigned, record: Record) -> None:
+        self.findings.checked["INV-3"] += 1
+        self.incarnations.check_assigned(event.worker_id, event.incarnation, event.seen, record)
+        self._check_order(task, event, record)
+        if task.held:
+            self._require(False, task, event, record)
+        if record.append_time_ms < task.not_before_ms:
+            early_ms = task.not_before_ms - record.append_time_ms
+            self._add("INV-10", record, f"task {task.task_id} is placed {early_ms} ms before it may be")
+        self._release_resources(task, record)
+        if event.attempt != task.attempt:
+            task.interrupts.clear()
+        task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
+        task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
+        task.recalled = task.end_requested = False
+        task.requested = task.answered = task.taken = 0
+        task.placement_use = PlacementUse(
+            task_id=event.task_id,
+            worker_id=event.worker_id,
+            device_ids=tuple(event.device_ids),
+            incarnation=self.incarnations.by_name.get(event.incarnation),
+            whole=task.needs.resources.whole_device,
+        )
+
+    def _check_order(self, task: TaskHistory, event: TaskAssigned, record: Record) -> None:
+        name, current = _describe(event), (task.attempt, task.placement)
+        if (event.attempt, event.placement) <= current:
+            self._add("INV-6", record, f"{name} is assigned after {_describe_placement(*current)}")
+        elif event.attempt > task.attempt + 1:
+            self._add("INV-3", record, f"{name} comes after attempt {task.attempt}")
+        elif event.attempt > task.attempt:
+            self._add("INV-3", record, f"{name} begins before attempt {task.attempt} has ended")
+        elif event.placement > task.placement + 1:
+            self._add("INV-3", record, f"{name} comes after placement {task.placement}")
+        elif task.phase is not TaskPhase.QUEUED:
+            self._add("INV-3", record, f"{name} is assigned while placement {task.placement} holds")
+
+    def _accepted(self, task: TaskHistory, event: TaskAccepted, record: Record) -> None:
+        if not self._is_current(task, event, record):
+            return
+        if task.phase is TaskPhase.ACTIVE:
+            self._add("INV-3", record, f"{_describe(event)} is accepted twice")
+            return
+        task.phase, task.accepted_ms, task.recalled = TaskPhase.ACTIVE, record.append_time_ms, False
+        placement_use = task.placement_use
+        if placement_use is not None:
+            times = (position_of(record), record.append_time_ms, record.envelope.time)
+            self.resources.start_host(placement_use, *times, task.reserved.memory_bytes)
+            if not task.behind:
+                self.resources.start_devices(placement_use, *times, task.reserved.cuda_memory_bytes)
+
+    def _status(self, task: TaskHistory, event: TaskStatusChanged, record: Record) -> None:
+        if not self._is_current(task, event, record):
+            return
+        rises = event.interrupts == task.interrupted and event.status > task.status
+        self._require(task.phase is TaskPhase.ACTIVE and rises, task, event, record)
+        task.status = event.status
+        if (
+            event.status is TaskStatus.TRAINING
+            and task.placement_use is not None
+            and task.phase is TaskPhase.ACTIVE
+        ):
+            times = (position_of(record), record.append_time_ms, record.envelope.time)
+            if task.interrupted:
+                self.resources.start_host(task.placement_use, *times, task.reserved.memory_bytes)
+            self.resources.start_devices(task.placement_use, *times, task.reserved.cuda_memory_bytes)
+
+    def _interrupted(self, task: TaskHistory, event: TaskInterrupted, record: Record) -> None:
+        if not self._is_current(task, event, record):
+            return
+        follows = event.interrupt == task.interrupted + 1
+        self._require(task.phase is TaskPhase.ACTIVE and follows, task, event, record)
+        task.interrupts[event.resource] += 1
+        task.ends[event.resource] += 1
+        task.status, task.reserved = TaskStatus.LOADING, event.reserved
+        task.last_step, task.has_final = None, False
+        if task.placement_use is not None:
+            self.resources.end_devices(task.placement_use, record.append_time_ms, record.envelope.time)
+
+    def _reported(self, task: TaskHistory, event: MetricReported, record: Record) -> None:
+        if not self._is_current(task, event, record):
+            return
+        legal = task.phase is TaskPhase.ACTIVE and event.interrupts == task.interrupted
+        legal = legal and event.requests == task.taken and not task.idle
+        if event.kind == "FINAL":
+            self._require(legal and not task.has_final, task, event, record)
+            task.has_final = True
+        else:
+            self._require(
+                legal and (task.last_step is None or event.step > task.last_step), task, event, record
+            )
+            task.last_step = event.step
+
+    def _request(self, task: TaskHistory, event: ParametersEvent, record: Record) -> None:
+        if not self._is_current(task, event, record):
+            return
+        legal = task.phase is TaskPhase.ACTIVE
+        match event:
+            case ParametersRequested(request=number):
+                self._require(legal and task.taken + 1 == task.requested + 1 == number, task, event, record)
+                task.requested = number
+            case ParametersWithheld(request=number):
+                self._require(legal and task.answered < task.requested == number, task, event, record)
+                task.answered = number
+            case ParametersTaken(request=number):
+                self._require(legal and task.taken < task.answered == number, task, event, record)
+                task.taken = number
+
+    def _returned(self, task: TaskHistory, event: TaskRefused | TaskReturned, record: Record) -> None:
+        if self._is_current(task, event, record):
+            self._require(task.phase is TaskPhase.PLACED, task, event, record)
+            self._requeue(task, record)
+
+    def _attempt_ended(self, task: TaskHistory, event: AttemptEnded, record: Record) -> None:
+        if record.envelope.role == "scheduler":
+            may_end = event.end in (AttemptEnd.LOST, AttemptEnd.REFUSED)
+            self._require(may_end, task, event, record)
+            if event.end is AttemptEnd.REFUSED:
+                is_current = (event.attempt, event.placement) == (task.attempt, task.placement)
+                self._require(is_current and task.phase is TaskPhase.QUEUED, task, event, record)
+                self._end(task, record)
+                return
+        if not self._is_current(task, event, record):
+            return
+        if event.end is AttemptEnd.PREEMPTED:
+            self._requeue(task, record)
+            return
+        task.ends[event.end.value] += 1
+        rule: Retry = getattr(task.needs.retry, event.end.value, None) or Retry()
+        task.exhausted = task.failures_of(event.end) > rule.times
+        if task.stop_requested or task.idle or task.exhausted:
+            self._end(task, record)
+            return
+        self._release_resources(task, record)
+        wait_s = min(rule.backoff_s * rule.factor ** (task.failures_of(event.end) - 1), rule.max_backoff_s)
+        task.not_before_ms = record.append_time_ms + int(wait_s * (1 - rule.jitter) * 1000)
+        task.queued_ms = record.append_time_ms
+        task.phase, task.attempt, task.placement = TaskPhase.QUEUED, task.attempt + 1, 0
+        task.unschedulable = 0
+        task.interrupts.clear()
+
+    def _stop_requested(self, task: TaskHistory, record: Record) -> None:
+        if task.stop_requested:
+            self._add("INV-10", record, f"task {task.task_id} is asked to stop twice")
+        task.stop_requested = True
+        if task.phase is TaskPhase.QUEUED:
+            self._end(task, record)
+
+    def _held(self, task: TaskHistory, event: TaskHeld | TaskReleased, record: Record) -> None:
+        begins = isinstance(event, TaskHeld)
+        follows = event.hold == task.hold_number + int(begins)
+        self._require(
+            task.held is not begins and follows and not (begins and task.stop_requested), task, event, record
+        )
+        task.held, task.hold_number = begins, event.hold
+        if not begins:
+            task.not_before_ms = max(task.not_before_ms, record.append_time_ms)
+        elif task.phase is not TaskPhase.QUEUED:
+            task.end_requested = True
+
+    def _time_limit(self, task: TaskHistory, event: TimeLimitReached, record: Record) -> None:
+        waits = task.phase is TaskPhase.QUEUED
+        limit_s = task.needs.queue_timeout_s if waits else task.needs.run_timeout_s
+        since_ms = max(task.queued_ms, task.not_before_ms) if waits else task.accepted_ms
+        right = event.limit == ("queue" if waits else "run") and event.attempt == task.attempt
+        if (
+            limit_s is None
+            or not right
+            or not (waits or (task.phase is TaskPhase.ACTIVE and not task.end_requested))
+        ):
+            self._require(False, task, event, record)
+        elif event.due_ms < since_ms + int(limit_s * 1000) or record.append_time_ms < event.due_ms:
+            message = f"the {event.limit} limit of task {task.task_id} is reached before it was due"
+            self._add("INV-10", record, message)
+        task.end_requested = True
+        if waits:
+            self._end(task, record)
+
+    def _requeue(self, task: TaskHistory, record: Record) -> None:
+        self._release_resources(task, record)
+        task.phase, task.end_requested = TaskPhase.QUEUED, False
+        if task.stop_requested or task.idle:
+            self._end(task, record)
+
+    def _end(self, task: TaskHistory, record: Record) -> None:
+        self._release_resources(task, record)
+        task.phase = TaskPhase.ENDED
+
+    def _release_resources(self, task: TaskHistory, record: Record) -> None:
+        """Ends the resource use of a placement; by the worker's clock too, if the worker wrote the record."""
+        if task.placement_use is not None:
+            worker_time = record.envelope.time if record.envelope.role == "worker" else ""
+            self.resources.end_placement(task.placement_use, record.append_time_ms, worker_time)
+            task.placement_use = None
+        task.status, task.last_step, task.has_final = TaskStatus.INIT, None, False
+
+    def _is_current(self, task: TaskHistory, event: PlacementEvent, record: Record) -> bool:
+        """Returns whether an event is of the current placement; adds a finding if not."""
+        current, of_event = (task.attempt, task.placement), (event.attempt, event.placement)
+        by_another = type(event) in WORKER_EVENTS and cast(WorkerEvent, event).incarnation != task.incarnation
+        if of_event == current and task.phase is not TaskPhase.QUEUED and not by_another:
+            return True
+        name = f"{type(event).__name__} of {_describe(event)}"
+        if of_event > current:
+            self._add("INV-5", record, f"{name}: the last assignment is {_describe_placement(*current)}")
+        elif of_event < current:
+            self._add("INV-6", record, f"{name} counts after {_describe_placement(*current)} was there")
+        elif task.phase is TaskPhase.QUEUED and task.placement == 0:
+            self._add("INV-5", record, f"{name}, which was never assigned")
+        elif task.phase is TaskPhase.QUEUED:
+            self._add("INV-3", record, f"{name} counts after the end of that placement")
+        else:
+            message = f"{name} is written by another incarnation than {task.incarnation}, which has it"
+            self._add("INV-7", record, message)
+        return False
+
+    def _require(self, holds: bool, task: TaskHistory, event: TaskEvent, record: Record) -> None:
+        if not holds:
+            place = f"{_describe_placement(task.attempt, task.placement)} is {task.phase.name.lower()}"
+            message = f"{type(event).__name__} of task {task.task_id} is not legal now: {place}"
+            self._add(
+                "INV-10", record, f"{message}, status {int(task.status)}, {task.interrupted} interrupts"
+            )
+
+    def _add(self, invariant: str, record: Record, message: str) -> None:
+        self.findings.add(invariant, record, message)
+
+
+def _describe(event: PlacementEvent) -> str:
+    return f"attempt {event.attempt} placement {event.placement} of task {event.task_id}"
+
+
+def _describe_placement(attempt: int, placement: int) -> str:
+    return f"attempt {attempt} placement {placement}"

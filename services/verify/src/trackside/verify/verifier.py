@@ -1,0 +1,130 @@
+"""The verifier of streams: passes each applied event to the checks that it concerns.
+
+The fold that every reader shares decides what is applied; but the checks keep histories of their own, so that
+a fold that applies too much is found as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams
+from trackside.domain.task_events import KINDS, task_of
+from trackside.verify.checks.batches import ENDS, STARTS, RootChecks, RootHistory
+from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
+from trackside.verify.checks.decisions import DecisionChecks
+from trackside.verify.checks.device_commands import DeviceCommandChecks
+from trackside.verify.checks.devices import ResourceChecks
+from trackside.verify.checks.incarnations import IncarnationChecks, check_role
+from trackside.verify.checks.task_history import TaskHistory, TaskPhase
+from trackside.verify.checks.tasks import TaskChecks
+from trackside.verify.findings import Finding, Findings
+
+Fold = Callable[[Record], tuple[Stream, Outcome]]
+COMMAND_EVENTS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
+
+
+@dataclass(slots=True)
+class StreamHistory:
+    """The histories of one stream; once it is over only those of its commands are kept."""
+
+    commands: CommandHistory = field(default_factory=CommandHistory)
+    root: RootHistory = None
+    tasks: dict[str, TaskHistory] = field(default_factory=dict)
+    over: bool = False
+
+
+class Verifier:
+    """Takes the records of the fleet topic, then those of the events topic, and collects findings.
+
+    Records come in order within a partition, in any order between partitions.
+    """
+
+    def __init__(self, fold: Fold | None = None) -> None:
+        self.findings = Findings()
+        self.incarnations = IncarnationChecks(self.findings)
+        self.resources = ResourceChecks(self.findings)
+        self.commands = CommandChecks(self.findings)
+        self.device_commands = DeviceCommandChecks(self.findings)
+        self.histories: dict[str, StreamHistory] = {}
+        self._fold = fold or Streams().fold
+        self._decisions = DecisionChecks(self.findings)
+        self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
+        self._roots = RootChecks(self.findings)
+
+    def take(self, record: Record) -> tuple[Stream, Outcome]:
+        """Checks one record of the events topic; one that isn't applied for its decision alone."""
+        stream, outcome = self._fold(record)
+        self._decisions.take(record, outcome)
+        if outcome is Outcome.APPLIED:
+            self._check_applied(stream, record)
+        return stream, outcome
+
+    def check_until(self, before_ms: float) -> None:
+        """Checks the use of devices and memory, up to a time before which all partitions were read."""
+        self.resources.check_until(before_ms)
+
+    def finish(self, now_ms: int) -> list[Finding]:
+        """Adds what only the whole log shows, and returns all findings; `now_ms` is the clock of the log."""
+        self._decisions.finish()
+        self.device_commands.finish()
+        self.commands.finish({name: history.commands for name, history in self.histories.items()}, now_ms)
+        self.check_until(float("inf"))
+        return self.findings.sorted()
+
+    def _check_applied(self, stream: Stream, record: Record) -> None:
+        event = record.message
+        self.findings.checked["INV-7"] += 1
+        self.findings.checked["INV-10"] += 1
+        check_role(self.findings, record)
+        history = self.histories.get(stream.stream_id)
+        if history is None:
+            history = self.histories[stream.stream_id] = StreamHistory()
+            if not isinstance(event, CommandReceived):
+                self.findings.add("INV-10", record, "a stream does not begin with a command")
+        if type(event) in COMMAND_EVENTS:
+            self.commands.take(history.commands, cast(CommandEvent, event), record)
+        elif type(event) in KINDS:
+            self._check_task_event(history, stream.stream_id, record)
+        elif history.over:
+            name = type(event).__name__
+            self.findings.add("INV-10", record, f"the stream was over before this {name}")
+        elif isinstance(event, STARTS):
+            history.root = self._roots.started(history.root, stream.stream_id, event, record)
+        else:
+            self._roots.take(history.root, history.tasks, event, record)
+            if isinstance(event, ENDS):
+                self._end_stream(history, stream, record)
+
+    def _check_task_event(self, history: StreamHistory, stream: str, record: Record) -> None:
+        event, task_id = record.message, task_of(record.message)
+        if history.over:
+            message = f"task {task_id}: the stream was over before this {type(event).__name__}"
+            self.findings.add("INV-2", record, message)
+            return
+        if type(event) is TaskSubmitted:
+            if self._tasks.submitted(history.tasks, event, record):
+                self._roots.submitted(history.root, event, record)
+            return
+        if type(event) is TaskAssigned:
+            self.device_commands.assigned(stream, event)
+        task = history.tasks.get(task_id)
+        if task is None:
+            message = f"{type(event).__name__} of task {task_id}, which was never submitted"
+            self.findings.add("INV-10", record, message)
+        elif self._tasks.take(task, event, record):  # type: ignore[arg-type]
+            self._roots.ended(history.root, task_id)
+
+    def _end_stream(self, history: StreamHistory, stream: Stream, record: Record) -> None:
+        history.over = True
+        for name, task in history.tasks.items():
+            if task.phase is not TaskPhase.ENDED:
+                self.findings.add("INV-2", record, f"the stream is over, its task {name} has not ended")
+                self._tasks.forget(task, record)
+        history.tasks, history.root = {}, None
+        shrink(stream)
