@@ -58,7 +58,7 @@ def _ours(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple
     memory = make_tuner(space, {"name": name}, 1, "maximize")
     began = monotonic_s()
     for number, parameters in enumerate(suggested):
-        memory.recall(number, parameters)
+        memory.restore(number, parameters)
         memory.tell(number, "complete", value_of(parameters))
     return memory, (monotonic_s() - began) * 1000
 

@@ -107,7 +107,7 @@ async def _read(
                     streams.fold(record)
             stream = streams.by_id.get(stream_id)
             if stream is not None:
-                judging.look_at(stream)
+                judging.update(stream)
                 if last in stream.tasks and stream.tasks[last].reports:
                     return
     finally:

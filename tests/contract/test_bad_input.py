@@ -74,12 +74,12 @@ class Published:
         )
         self._offset += 1
         intake = Intake()
-        intake.take(entry)
-        if intake.dead:
-            [letter] = intake.dead
+        intake.receive(entry)
+        if intake.dead_letters:
+            [letter] = intake.dead_letters
             self.repeated = letter.model_dump_json()
             return Problem(code=letter.code, message=letter.message)
-        [(stream, event, _)] = intake.waiting(Streams())
+        [(stream, event, _)] = intake.unrecorded(Streams())
         self.told.tell(event, stream=stream, role="dispatcher")
         [answer] = decide.react(self.told.streams.by_id[stream], OFFER)
         self.told.tell(*answer.events, stream=stream, role="dispatcher")

@@ -101,7 +101,7 @@ class Proposed:
 
 async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: AdvisorProcess) -> None:
     told, proposed = halved(), Proposed(lane)
-    proposed.judging.look_at(told.stream)
+    proposed.judging.update(told.stream)
     event = await proposed.next()
     assert (event.task_id, event.reason, event.seen) == ("digits-1.1", "assessor", told.stream.last_offset)
     await proposed.background.close()
@@ -112,11 +112,11 @@ async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(la
     told = halved()
     stream = load(dump(told.stream))
     proposed = Proposed(lane)
-    proposed.judging.look_at(stream)
+    proposed.judging.update(stream)
     first = await proposed.next()
     proposed.judging.reconsider(stream.stream_id)
     while proposed.answers.empty():  # the question before may be open still
-        proposed.judging.look_at(stream)
+        proposed.judging.update(stream)
         await asyncio.sleep(0)
     assert await proposed.next() == first
     await proposed.background.close()
@@ -124,13 +124,13 @@ async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(la
 
 async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: AdvisorProcess) -> None:
     told, proposed = halved(), Proposed(lane)
-    proposed.judging.look_at(told.stream)
+    proposed.judging.update(told.stream)
     told.tell(await proposed.next())
     again = Proposed(lane)
     told.tell(report(2, 0.05, 1))
     told.tell(report(2, 0.95, 0))
     told.tell(suggested(2), submitted(2))  # not applied: no slot is open
-    again.judging.look_at(told.stream)
+    again.judging.update(told.stream)
     judged = await AssessorClient(lane).assess("s", SETUP, told.stream.past)
     assert [trial for trial, _ in judged.trials_to_stop] == [1]
     assert again.answers.empty()

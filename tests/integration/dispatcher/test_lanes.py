@@ -20,10 +20,9 @@ from trackside.dispatcher.advice.advisor_process import (
     AdvisorOp,
     AdvisorProcess,
     AdvisorTimeout,
-    EndedItem,
-    HistoryItem,
-    TunerClient,
 )
+from trackside.dispatcher.advice.tuner_client import TunerClient
+from trackside.dispatcher.advice.tuner_history import EndedItem, HistoryItem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 SPACE = {
@@ -84,8 +83,8 @@ async def search(tuner: TunerClient, search_id: str, trials: int, kill_every: in
     history: list[HistoryItem] = []
     found = []
     for number in range(trials):
-        if kill_every and number % kill_every == 0 and tuner.lane.pid:
-            pid = tuner.lane.pid
+        if kill_every and number % kill_every == 0 and tuner.process.pid:
+            pid = tuner.process.pid
             os.kill(pid, signal.SIGKILL)
             with pytest.raises(AdvisorDied):
                 await tuner.suggest(search_id, SETUP, history, number)
@@ -118,7 +117,7 @@ async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: Advisor
     early = tuner.suggest("s", setup, history, 1)
     history.append(ended(0, 0.5))
     alone = make_tuner(SPACE, setup["tuner"], 4, "maximize")  # type: ignore[arg-type]
-    alone.recall(0, {"c": "a", "x": 0.5})
+    alone.restore(0, {"c": "a", "x": 0.5})
     assert await early == alone.ask(1)
 
 
@@ -141,7 +140,7 @@ async def test_each_item_of_a_history_is_sent_once() -> None:
         ops: Any = await tuner.suggest("s", SETUP, history, number)
         sent.append([o["op"] for o in ops])
         history += [("suggested", number, {}), ended(number, 1.0)]
-    assert sent == [["open", "ask"], *[["recall", "tell", "ask"]] * 3]
+    assert sent == [["open", "ask"], *[["restore", "tell", "ask"]] * 3]
     await lane.close()
 
 
@@ -161,7 +160,7 @@ async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(
     await asyncio.gather(asked, forgotten)
     history: list[HistoryItem] = [("suggested", 0, {})]
     sent: Any = await tuner.suggest("s", SETUP, history, 1)
-    assert [o["op"] for o in sent] == ["open", "recall", "ask"]
+    assert [o["op"] for o in sent] == ["open", "restore", "ask"]
 
 
 async def test_an_exhausted_grid_gives_none(lane: AdvisorProcess) -> None:

@@ -20,9 +20,9 @@ from trackside.dispatcher.advice.advisor_process import (
     AdvisorDied,
     AdvisorProcess,
     AdvisorTimeout,
-    HistoryItem,
-    TunerClient,
 )
+from trackside.dispatcher.advice.tuner_client import TunerClient
+from trackside.dispatcher.advice.tuner_history import HistoryItem
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.dispatcher.tuners.tuner import TunerWaits
@@ -201,10 +201,10 @@ async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) 
     advice.ready = ready.set
     await lanes[2].start()
     lanes[2].timeout_s = 0.3 if fault == "hangs" else 60.0
-    advice.look_at(told.stream)
+    advice.update(told.stream)
     async with asyncio.timeout(60):
         await ready.wait()
-    [(stream, answer)] = advice.answers
+    [(stream, answer)] = advice.proposals
     assert stream == told.stream.stream_id
     assert lanes[0].generation == failures, "a user's tuner was asked where ours are"
     advice.forget(stream)

@@ -104,7 +104,7 @@ def told(memory: AskTellTuner, history: list[Item]) -> AskTellTuner:
     """Tells a memory a history, as the log has it, and gives the memory."""
     for what, *rest in history:
         if what == "suggested":
-            memory.recall(*rest)
+            memory.restore(*rest)
         else:
             memory.tell(*rest)
     return memory

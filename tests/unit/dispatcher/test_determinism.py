@@ -24,7 +24,8 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess, TunerClient
+from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
+from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.decisions import react as decide

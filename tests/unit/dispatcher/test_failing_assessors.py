@@ -42,7 +42,7 @@ class Touchy(CompletedTrialsRule):
 
 @pytest.fixture
 def touchy(monkeypatch: pytest.MonkeyPatch) -> SearchAssessor:
-    monkeypatch.setattr(search_assessor, "rule_of", lambda *_: Touchy())
+    monkeypatch.setattr(search_assessor, "make_rule", lambda *_: Touchy())
     return SearchAssessor({"name": "touchy"}, "maximize", 7)
 
 
@@ -89,7 +89,7 @@ class Judged:
 
     async def event(self) -> Event:
         """Has the assessor asked, and gives what is proposed next, told."""
-        self.judging.look_at(self.told.stream)
+        self.judging.update(self.told.stream)
         async with asyncio.timeout(60):
             [event] = (await self.answers.get()).events
         assert self.told.tell(event) == APPLIED
@@ -127,7 +127,7 @@ async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_
         await judged.until_idle()
     assert decide.assessor_is_given_up(judged.told.search)
     judged.told.tell(report(2, 0.1))
-    judged.judging.look_at(judged.told.stream)
+    judged.judging.update(judged.told.stream)
     assert judged.lane.answers == []
     assert list(decide.react(judged.told.stream, Offer())) == []
 

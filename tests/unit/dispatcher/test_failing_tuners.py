@@ -70,16 +70,16 @@ class Played:
         stream = load(dump(self.told.stream))
         ready = asyncio.Event()
         self.advice.ready = ready.set
-        self.advice.look_at(stream)
+        self.advice.update(stream)
         asked = self.told.search.next_trial is not None and not decide.has_failed(self.told.search)
         if asked:
             async with asyncio.timeout(60):
                 await ready.wait()
-        events = [event for _, answer in self.advice.answers for event in answer.events]
+        events = [event for _, answer in self.advice.proposals for event in answer.events]
         if events:
             assert set(self.told.tell(*events)) == {Outcome.APPLIED}
-        self.advice.answers.clear()
-        self.advice.concluded(stream.stream_id)
+        self.advice.proposals.clear()
+        self.advice.allow_next(stream.stream_id)
         for answer in decide.react(self.told.stream, Offer()):
             self.told.tell(*answer.events, role="dispatcher")
             events += answer.events

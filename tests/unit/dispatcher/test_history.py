@@ -20,9 +20,7 @@ from tests.unit.domain.given import (
 )
 from trackside.contracts.searches import Assessor, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.advice.advisor_process import HistoryItem
-from trackside.dispatcher.advice.tuner_history import TunerHistory
-from trackside.dispatcher.advice.tuner_history import ended as ended_item
+from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
 from trackside.domain.streams import dump, load
 
 TRIALS = 12

@@ -31,7 +31,7 @@ def entry(
 def took(*entries: Entry) -> Intake:
     intake = Intake()
     for found in entries:
-        intake.take(found)
+        intake.receive(found)
     return intake
 
 
@@ -45,34 +45,34 @@ def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list
 
 def test_a_command_waits_until_it_is_in_its_stream() -> None:
     intake, streams = took(entry(5)), Streams()
-    ((stream, event, _),) = intake.waiting(streams)
+    ((stream, event, _),) = intake.unrecorded(streams)
     assert stream == "digits-1"
     assert (event.command_id, event.command_type, event.body) == ("c-5", "trackside.stop-search.v1", {})
     assert (event.source, event.rules) == (Source(topic=TOPIC, partition=1, offset=5), RULES)
-    assert len(intake.waiting(streams)) == 1
-    intake.folded(event)
-    assert (intake.waiting(streams), len(intake)) == ([], 0)
+    assert len(intake.unrecorded(streams)) == 1
+    intake.recorded(event)
+    assert (intake.unrecorded(streams), len(intake)) == ([], 0)
 
 
 def test_commands_wait_in_the_order_in_which_they_came() -> None:
     intake = took(*(entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None) for offset in (3, 4, 5)))
-    assert [stream for stream, _, _ in intake.waiting(Streams())] == ["s-3", "s-4", "s-5"]
+    assert [stream for stream, _, _ in intake.unrecorded(Streams())] == ["s-3", "s-4", "s-5"]
 
 
 def test_what_is_read_again_and_is_in_its_stream_does_not_go_in_twice() -> None:
     streams = Streams()
-    assert folded(streams, *took(entry(5)).waiting(streams)) == [Outcome.APPLIED]
+    assert folded(streams, *took(entry(5)).unrecorded(streams)) == [Outcome.APPLIED]
     again = took(entry(5), entry(6))
-    assert [event.command_id for _, event, _ in again.waiting(streams)] == ["c-6"]
+    assert [event.command_id for _, event, _ in again.unrecorded(streams)] == ["c-6"]
     assert len(again) == 1
 
 
 def test_a_command_published_twice_goes_in_twice_for_both_want_an_answer() -> None:
     streams = Streams()
     intake = took(entry(5), entry(6, ce_id=b"c-5"))
-    assert folded(streams, *intake.waiting(streams)) == [Outcome.APPLIED, Outcome.APPLIED]
+    assert folded(streams, *intake.unrecorded(streams)) == [Outcome.APPLIED, Outcome.APPLIED]
     assert len(streams.by_id["digits-1"].commands["c-5"].publications) == 2
-    assert intake.waiting(streams) == []
+    assert intake.unrecorded(streams) == []
 
 
 def test_a_command_without_a_usable_stream_is_answered_on_its_own() -> None:
@@ -83,12 +83,12 @@ def test_a_command_without_a_usable_stream_is_answered_on_its_own() -> None:
         (entry(5, key=b"a b", ce_id=b"../x"), f"commands/{TOPIC}-1-5", f"{TOPIC}-1-5"),
         (entry(5, ce_id=None), "digits-1", f"{TOPIC}-1-5"),
     ):
-        ((where, event, _),) = took(found).waiting(Streams())
+        ((where, event, _),) = took(found).unrecorded(Streams())
         assert (where, event.command_id) == (stream, command_id)
 
 
 def test_a_body_that_is_not_fit_to_be_kept_goes_in_without_it() -> None:
-    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).waiting(Streams())
+    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).unrecorded(Streams())
     assert event.body is None
     assert event.problem is not None
     assert event.problem.code == "nul_character"
@@ -97,8 +97,8 @@ def test_a_body_that_is_not_fit_to_be_kept_goes_in_without_it() -> None:
 def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> None:
     value = b"\xff" * 10_000
     intake = took(entry(5, value), entry(6, None), entry(7, b"[]"), entry(8))
-    assert [letter.code for letter in intake.dead] == ["not_utf8", "empty_payload", "not_object"]
-    letter = intake.dead[0]
+    assert [letter.code for letter in intake.dead_letters] == ["not_utf8", "empty_payload", "not_object"]
+    letter = intake.dead_letters[0]
     assert letter.source == Source(topic=TOPIC, partition=1, offset=5)
     assert (letter.reader, letter.sha256) == ("dispatcher", hashlib.sha256(value).hexdigest())
     assert base64.b64decode(letter.head_base64) == value[:HEAD_BYTES]
@@ -107,7 +107,7 @@ def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> N
 
 def test_a_trace_goes_on_behind_the_command() -> None:
     traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).waiting(Streams())
+    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams())
     assert found == traceparent
 
 
@@ -117,7 +117,7 @@ def known(*offsets: int, partition: int = 1) -> Streams:
     for offset in offsets:
         found = entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None)
         found.partition = partition
-        folded(streams, *took(found).waiting(streams))
+        folded(streams, *took(found).unrecorded(streams))
     return streams
 
 
@@ -132,7 +132,7 @@ def test_a_command_that_was_overtaken_on_its_way_into_the_log_is_read_again() ->
     streams = known(3, 5, 6)
     assert next_commands(streams, {(TOPIC, 1): 3}) == {(TOPIC, 1): 4}
     again = took(*(entry(n, ce_partitionkey=f"s-{n}".encode(), key=None) for n in (4, 5, 6)))
-    assert [event.source.offset for _, event, _ in again.waiting(streams)] == [4]
+    assert [event.source.offset for _, event, _ in again.unrecorded(streams)] == [4]
 
 
 def test_partitions_of_commands_are_counted_apart() -> None:

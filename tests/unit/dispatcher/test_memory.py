@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.dispatcher.searching import Item, Setup, end_of, lived, rebuilt, score
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
-from trackside.dispatcher.tuners.axes import axes_of, flat, inner, point, size, unfit
+from trackside.dispatcher.tuners.axes import axes_of, encode, flat_axes, parameters_fault, point_at, size
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")
@@ -83,7 +83,7 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
         assert len({text(parameters) for parameters in suggested}) == 40
         return
     suggested = exhausted(make_tuner(space, {"name": name}, seed, "maximize"), points)
-    listed = [point(axes, index) for index in range(points)]
+    listed = [point_at(axes, index) for index in range(points)]
     assert sorted(map(text, suggested)) == sorted(map(text, listed))
     assert len({text(parameters) for parameters in listed}) == points
 
@@ -136,10 +136,10 @@ def test_what_a_space_has_fits_it_and_leads_to_its_own_place(space: dict[str, An
     axes = axes_of(space)
     points = size(axes)
     assert points
-    parameters = point(axes, index % points)
-    assert unfit(axes, parameters) is None
-    assert inner(axes, json.loads(text(parameters))).keys() <= {path for path, _ in flat(axes)}
-    assert unfit(axes, {**parameters, "more": 1}) == (
+    parameters = point_at(axes, index % points)
+    assert parameters_fault(axes, parameters) is None
+    assert encode(axes, json.loads(text(parameters))).keys() <= {path for path, _ in flat_axes(axes)}
+    assert parameters_fault(axes, {**parameters, "more": 1}) == (
         "$.more",
         f"not part of the space, which has {', '.join(sorted(space))}",
     )

@@ -15,7 +15,7 @@ from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.advice.tuner_history import ended as ended_item
+from trackside.dispatcher.advice.tuner_history import ended_item
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.decisions import search_objectives as several
@@ -189,7 +189,7 @@ def test_a_tuner_of_two_objectives_is_told_both_and_a_rebuilt_one_suggests_the_s
     reborn, other = make_tuner(*setup), make_tuner(*setup)
     for number, parameters in history:
         for memory, values in ((reborn, values_at(parameters)), (other, [0.0, values_at(parameters)[1]])):
-            memory.recall(number, parameters)
+            memory.restore(number, parameters)
             memory.tell(number, "complete", values)
     expected = living.ask(20)
     assert reborn.ask(20) == expected

@@ -37,8 +37,8 @@ def test_reading_begins_again_at_the_first_receipt_that_is_lacking() -> None:
     receipts = Receipts(MemoryLog(), RecordWriter("dispatcher", "1"), Background(), {"inbox"})
     receipts.read(0, 4)
     assert receipts.positions() == {0: 5}
-    receipts.want(wanted(7))
-    receipts.want(wanted(5))
+    receipts.request(wanted(7))
+    receipts.request(wanted(5))
     receipts.read(0, 7)
     assert receipts.positions() == {0: 5}
 

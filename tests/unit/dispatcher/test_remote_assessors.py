@@ -26,7 +26,7 @@ def search() -> Search:
 
 def taken(rows: list[Row]) -> TrialCurves:
     courses = TrialCurves()
-    courses.take(rows)
+    courses.extend(rows)
     return courses
 
 
@@ -43,7 +43,7 @@ def test_a_question_depends_on_the_past_alone_and_is_another_after_a_failure() -
     asked = search()
     piecewise = TrialCurves()
     for row in ROWS:
-        piecewise.take([row])
+        piecewise.extend([row])
     assert request_of(asked, piecewise, 30.0) == request_of(asked, taken(ROWS), 30.0)
     before = request_of(asked, piecewise, 30.0).request_id
     asked.assessor_failures.count += 1

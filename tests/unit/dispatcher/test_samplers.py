@@ -189,7 +189,7 @@ def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
         if what == "suggested":
             memory.ask(number)
             won = {**rest[0], "dropout": 0.25, "optimizer": "sgd"}
-            memory.recall(number, won)
+            memory.restore(number, won)
         else:
             memory.tell(number, "complete", number / 10)
     log: list[Item] = []
@@ -244,7 +244,7 @@ def test_a_gap_in_the_numbers_is_named() -> None:
     with pytest.raises(ValueError, match="trial 3 with 0 trials known"):
         memory.ask(3)
     with pytest.raises(ValueError, match="trial 2 with 0 trials known"):
-        memory.recall(2, {})
+        memory.restore(2, {})
 
 
 def test_parameters_that_the_space_does_not_have_are_no_lesson_and_no_fault() -> None:

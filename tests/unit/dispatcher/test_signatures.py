@@ -56,8 +56,8 @@ def plain(structured: bool = False) -> Outgoing:
 
 def received(record: Outgoing, policy: SignaturePolicy = "require", time_ms: int = 1) -> CommandReceived:
     intake = Intake(signatures=signatures(policy))
-    intake.take(Entry(TOPIC, 0, 7, time_ms, record.key, record.value, record.headers))
-    [(stream, event, _)] = intake.waiting(Streams())
+    intake.receive(Entry(TOPIC, 0, 7, time_ms, record.key, record.value, record.headers))
+    [(stream, event, _)] = intake.unrecorded(Streams())
     assert stream == "s-1"
     return event
 
@@ -95,8 +95,8 @@ def test_what_is_signed_is_this_command_for_this_topic_and_nothing_else() -> Non
     ]
     assert [code(received(record)) for record in changed] == ["bad_signature"] * len(changed)
     intake = Intake(signatures=signatures())
-    intake.take(Entry(TOPIC, 0, 7, 1, b"s-2", good.value, good.headers))
-    [(_, elsewhere, _)] = intake.waiting(Streams())
+    intake.receive(Entry(TOPIC, 0, 7, 1, b"s-2", good.value, good.headers))
+    [(_, elsewhere, _)] = intake.unrecorded(Streams())
     assert elsewhere.problem is not None and elsewhere.problem.code == "bad_signature"
     assert headers[KEY_ID] == b"ci-1"
 

@@ -66,7 +66,7 @@ def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
     assert [memory.ask(number) for number in range(4)] == [*sets, None]
     again = batch_tuner(space, {"sets": sets, "repeats": True})
     for number in (0, 1):
-        again.recall(number, sets[number])
+        again.restore(number, sets[number])
     assert again.ask(2) == sets[2]
     assert batch_tuner(space, {"sets": sets}).ask(0) == sets[0]
 

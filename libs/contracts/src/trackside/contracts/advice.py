@@ -61,9 +61,10 @@ class AssessmentFailed(Event):
 
 
 class LaneBacklogged(Event):
-    """So many requests wait for the tuners or the assessors of a dispatcher; not said again until it clears.
+    """Many requests wait for a tuner or assessor process of a dispatcher: in older logs only, has no effect.
 
-    `incarnation` is the dispatcher's process.
+    Dispatchers show the number as a gauge and log a warning instead. `incarnation` is the dispatcher's
+    process.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -75,7 +76,7 @@ class LaneBacklogged(Event):
 
 
 class LaneCleared(Event):
-    """A lane that was backlogged is so no more, or its dispatcher's process has ended."""
+    """A lane is no longer backlogged, or its dispatcher has ended: in older logs only, has no effect."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     instance: str

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trackside.contracts.advice import LaneBacklogged, LaneCleared
 from trackside.contracts.fleet import Device, DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
 from trackside.domain.outcome import Outcome
@@ -35,15 +34,11 @@ class Worker:
 
 @dataclass(slots=True)
 class Fleet:
-    """All workers that ever joined, by id, and the position folded in the fleet topic.
-
-    `backlogged` names the lanes of dispatchers in which much waits: instance, incarnation, lane.
-    """
+    """All workers that ever joined, by id, and the position folded in the fleet topic."""
 
     workers: dict[str, Worker] = field(default_factory=dict)
     incarnations: set[str] = field(default_factory=set)
     position: int = 0
-    backlogged: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def task_types(self) -> frozenset[str]:
@@ -75,9 +70,7 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
             return _gone(fleet, event, "lost", record)
         case DeviceUnhealthy():
             return _device_unhealthy(fleet, event)
-        case LaneBacklogged() | LaneCleared():
-            return _lane_changed(fleet, event)
-        case _:
+        case _:  # also LaneBacklogged and LaneCleared: older logs have them, and no state depends on them
             return Outcome.OVERTAKEN
 
 
@@ -115,17 +108,6 @@ def _gone(fleet: Fleet, event: WorkerLeft | WorkerLost, why: str, record: Record
         return Outcome.DUPLICATE
     worker.gone = why
     worker.gone_ms = record.append_time_ms
-    return Outcome.APPLIED
-
-
-def _lane_changed(fleet: Fleet, event: LaneBacklogged | LaneCleared) -> Outcome:
-    lane, rises = (event.instance, event.incarnation, event.lane), isinstance(event, LaneBacklogged)
-    if rises is (lane in fleet.backlogged):
-        return Outcome.DUPLICATE
-    if rises:
-        fleet.backlogged.add(lane)
-    else:
-        fleet.backlogged.discard(lane)
     return Outcome.APPLIED
 
 

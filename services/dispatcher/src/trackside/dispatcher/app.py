@@ -4,7 +4,7 @@ import sys
 
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
-from trackside.dispatcher.advice.remote_tuners import RemoteAdvisors
+from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.intake.intake import next_commands
 from trackside.dispatcher.intake.receipt_positions import ReceiptPositions, earliest
 from trackside.dispatcher.intake.receipts import Receipts
@@ -96,7 +96,7 @@ async def _project(service: ServiceContext, reactor: Reactor, advice: AdviceLoop
     They have a state of their own, and reading that of many trials holds the loop up for a second.
     """
     await reactor.ready.wait()
-    await advice.answered(PROJECTED_WITHIN_S)
+    await advice.wait_until_idle(PROJECTED_WITHIN_S)
     await project("dispatcher", service)
 
 

@@ -7,11 +7,9 @@ import structlog
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS, UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
-from trackside.dispatcher.advice.backlog import Backlog
 from trackside.dispatcher.decisions import deadlines
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer, offer_of
@@ -63,7 +61,6 @@ class Dispatcher:
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
-        self._backlog = Backlog(self._writer.instance, new_id(), advice.lanes)
         self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
@@ -77,10 +74,10 @@ class Dispatcher:
         stream, outcome = self._streams.fold(record)
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
-            self._intake.folded(message)
+            self._intake.recorded(message)
         suggested = type(message) is TrialSuggested and message.source != "customized"
         if suggested or type(message) in _CONCLUDES:
-            self._advice.concluded(stream.stream_id)
+            self._advice.allow_next(stream.stream_id)
         if outcome is Outcome.APPLIED:
             self._over.note(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
@@ -102,20 +99,20 @@ class Dispatcher:
     def arrive(self, entry: Entry) -> None:
         """Takes in what somebody wrote to the commands topic, or a process to one of answers."""
         if entry.topic in self._answers:
-            self._hear(entry)
+            self._receive(entry)
             return
-        self._intake.take(entry)
+        self._intake.receive(entry)
         if self._receipts is not None:
             self._receipts.read(entry.partition, entry.offset)
-            for wanted in self._intake.wanted:
-                self._receipts.want(wanted)
-        self._intake.wanted.clear()
+            for request in self._intake.receipt_requests:
+                self._receipts.request(request)
+        self._intake.receipt_requests.clear()
 
-    def _hear(self, entry: Entry) -> None:
+    def _receive(self, entry: Entry) -> None:
         try:
-            self._advice.hear(entry)
+            self._advice.receive(entry)
         except UndecodableError as error:
-            self._intake.dead.append(dead_letter(entry, error, "dispatcher"))
+            self._intake.dead_letters.append(dead_letter(entry, error, "dispatcher"))
 
     def decide(self, facts: Facts) -> Iterable[Decision]:
         """Gives the commands to record, the answers of tuners and assessors, and what streams lack."""
@@ -135,7 +132,6 @@ class Dispatcher:
             for proposal in decide.react(stream, self._offer, self._over.of(stream)):
                 yield self._decision(stream_id, proposal)
         yield from self._overdue(facts)
-        yield from self._backlogged(facts)
 
     def act(self, facts: Facts) -> None:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
@@ -143,17 +139,17 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
-            self._advice.look_at(stream)
+            self._advice.update(stream)
             if stream.closed:
                 shrink(stream)
         self._unasked.clear()
         if self._receipts is not None:
-            self._receipts.look_up(self._streams)
+            self._receipts.send_answered(self._streams)
         self._streams.spill_idle()
         letters = self._topics.dead_letters
-        while self._intake.dead:
+        while self._intake.dead_letters:
             self._background.spawn(
-                write_dead_letter(self._log, letters, self._writer, self._intake.dead.pop())
+                write_dead_letter(self._log, letters, self._writer, self._intake.dead_letters.pop())
             )
         gauge("trackside.eventlog.open.streams").set(len(self._streams.by_id))
 
@@ -167,19 +163,19 @@ class Dispatcher:
 
     def _arrived(self, facts: Facts) -> Iterable[Decision]:
         events = self._topics.events.name
-        for stream_id, received, traceparent in self._intake.waiting(self._streams):
+        for stream_id, received, traceparent in self._intake.unrecorded(self._streams):
             if not facts.busy(events, stream_id):
                 counter("trackside.dispatcher.received.commands").labels(_kind(received)).inc()
                 yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
         kept = []
-        for stream_id, proposal in self._advice.answers:
+        for stream_id, proposal in self._advice.proposals:
             if facts.busy(self._topics.events.name, stream_id):
                 kept.append((stream_id, proposal))
             else:
                 yield self._decision(stream_id, proposal)
-        self._advice.answers[:] = kept
+        self._advice.proposals[:] = kept
 
     def _overdue(self, facts: Facts) -> Iterable[Decision]:
         events, now_ms = self._topics.events.name, facts.now_ms
@@ -187,12 +183,6 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             for proposal in () if stream is None else deadlines.reached(stream, now_ms):
                 yield Decision(events, stream_id, proposal)
-
-    def _backlogged(self, facts: Facts) -> Iterable[Decision]:
-        fleet, instance = self._topics.fleet.name, self._backlog.instance
-        if not facts.busy(fleet, instance):
-            for event in self._backlog.lacking(self._fleet):
-                yield Decision(fleet, instance, Proposal("report backlog", [event]))
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
         for event in proposal.events:

@@ -1,4 +1,4 @@
-"""Asks tuners and assessors beside the loop; what they say comes back as a proposal that may lose."""
+"""Asks tuners for suggestions outside of the event loop; an answer is a proposal that the log may reject."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,14 +13,13 @@ from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
     AdvisorProcess,
-    HistoryItem,
     SearchSetup,
-    TunerClient,
 )
 from trackside.dispatcher.advice.assessments import AssessmentLoop
-from trackside.dispatcher.advice.backlog import measure
-from trackside.dispatcher.advice.remote_tuners import RemoteAdvisors
-from trackside.dispatcher.advice.tuner_history import TunerHistory
+from trackside.dispatcher.advice.backlog import BacklogMonitor
+from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
+from trackside.dispatcher.advice.tuner_client import TunerClient
+from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions import trial_reuse as handing_on
 from trackside.dispatcher.tuners.builtin_tuners import TUNERS
@@ -39,19 +38,19 @@ log = structlog.get_logger("trackside.dispatcher")
 
 
 @dataclass(slots=True)
-class _Advised:
-    """What is remembered beside the state of one search; all of it can be made again from the state."""
+class _AdvisedSearch:
+    """What is kept for one search besides its state; all of it can be computed again from the state."""
 
     setup: SearchSetup
-    tuner_past: TunerHistory = field(default_factory=TunerHistory)
+    history: TunerHistory = field(default_factory=TunerHistory)
     asking: bool = False
 
 
 class AdviceLoop:
-    """The lanes, and which questions are open. `ready` is called when an answer waits in `answers`.
+    """The advisor processes and the open requests to them. Calls `ready` when it adds to `proposals`.
 
-    Users' tuners and assessors have lanes of their own, so that a slow or hanging one holds back no search of
-    ours.
+    Users' tuners and assessors have processes of their own, so that a slow or hanging one delays no search
+    that has a built-in one.
     """
 
     def __init__(
@@ -59,163 +58,160 @@ class AdviceLoop:
         tuner: AdvisorProcess,
         assessor: AdvisorProcess,
         background: Background,
-        own_tuner: AdvisorProcess | None = None,
-        own_assessor: AdvisorProcess | None = None,
+        plugin_tuner: AdvisorProcess | None = None,
+        plugin_assessor: AdvisorProcess | None = None,
         remote: RemoteAdvisors | None = None,
     ) -> None:
-        self.lanes = [lane for lane in (tuner, assessor, own_tuner, own_assessor) if lane is not None]
-        for lane in self.lanes:
-            lane.on_change = self._changed
+        given = (tuner, assessor, plugin_tuner, plugin_assessor)
+        self.processes = [process for process in given if process is not None]
+        for process in self.processes:
+            process.on_change = self._changed
         self._tuner = TunerClient(tuner)
-        self._own_tuner = self._tuner if own_tuner is None else TunerClient(own_tuner)
+        self._plugin_tuner = self._tuner if plugin_tuner is None else TunerClient(plugin_tuner)
         self._assessor = assessor
         self._remote = remote
-        self._judging = AssessmentLoop(
-            assessor, background, self._answer, own_assessor, None if remote is None else remote.assessors
+        self._assessments = AssessmentLoop(
+            assessor, background, self._propose, plugin_assessor, None if remote is None else remote.assessors
         )
-        self._searches: dict[str, _Advised] = {}
+        self._searches: dict[str, _AdvisedSearch] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        self._backlogged: dict[str, bool] = {}
+        self._backlog = BacklogMonitor()
         self.ready: Callable[[], None] | None = None
         self._background = background
-        self.answers: list[tuple[str, Proposal]] = []
+        self.proposals: list[tuple[str, Proposal]] = []
 
-    def look_at(self, stream: Stream) -> None:
-        """Asks for the next trial of a search if a slot is open and nothing was asked yet."""
+    def update(self, stream: Stream) -> None:
+        """Asks for the next trial of a search if a slot is open and no request for it is."""
         search = stream.search
         if search is None:
             return
         if stream.closed:
             self.forget(search.search_id)
             return
-        known = self._known(search)
+        advised = self._advised(search)
         number = search.next_trial
-        if number is not None and not known.asking and not decide.has_failed(search):
-            known.asking = True
-            past = known.tuner_past.until(search, number)
-            self._background.spawn(self._suggest(stream, search, known, past, number))
-        self._judging.look_at(stream)
+        if number is not None and not advised.asking and not decide.has_failed(search):
+            advised.asking = True
+            history = advised.history.until(search, number)
+            self._background.spawn(self._suggest(stream, search, advised, history, number))
+        self._assessments.update(stream)
 
-    def concluded(self, stream_id: str) -> None:
-        """Allows the next question about a search: what was proposed has been folded or has lost."""
-        known = self._searches.get(stream_id)
-        if known is not None:
-            known.asking = False
+    def allow_next(self, stream_id: str) -> None:
+        """Allows the next request for a search: its last proposal has been folded or rejected."""
+        advised = self._searches.get(stream_id)
+        if advised is not None:
+            advised.asking = False
 
     def reconsider(self, stream_id: str) -> None:
-        """Asks about a search again: what was proposed may have been lost on its way."""
-        self.concluded(stream_id)
-        self._judging.reconsider(stream_id)
+        """Allows all requests for a search again: a proposal for it may have been lost."""
+        self.allow_next(stream_id)
+        self._assessments.reconsider(stream_id)
 
-    def hear(self, entry: Entry) -> None:
-        """Takes the answer of a process elsewhere; raises UndecodableError for what is none."""
+    def receive(self, entry: Entry) -> None:
+        """Receives the answer of a remote advisor; raises UndecodableError for a record that is none."""
         if self._remote is not None:
-            self._remote.hear(entry)
+            self._remote.receive(entry)
 
     def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         if self._searches.pop(search_id, None) is not None:
-            self._background.spawn(self._dropped(search_id))
+            self._background.spawn(self._forget(search_id))
 
-    async def answered(self, limit_s: float) -> None:
-        """Waits until no question is open in any lane, but no longer than so many seconds."""
+    async def wait_until_idle(self, limit_s: float) -> None:
+        """Waits until no process has an open request, for at most so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self._idle.wait()
 
     async def close(self) -> None:
-        """Ends the advisors."""
-        for lane in self.lanes:
-            await lane.close()
+        """Kills the advisor processes."""
+        for process in self.processes:
+            await process.close()
 
     async def start(self) -> None:
-        """Starts our advisors, tuners first, so that the first question needn't wait for their imports."""
-        await self._tuner.lane.start()
+        """Starts the built-in advisors, tuners first, so that no request waits for their imports."""
+        await self._tuner.process.start()
         await self._assessor.start()
 
-    def _lane(self, search: Search) -> TunerClient:
-        return self._tuner if search.spec.tuner.name in TUNERS else self._own_tuner
+    def _client(self, search: Search) -> TunerClient:
+        return self._tuner if search.spec.tuner.name in TUNERS else self._plugin_tuner
 
-    def _known(self, search: Search) -> _Advised:
-        known = self._searches.get(search.search_id)
-        if known is not None and known.setup["space_version"] != search.space_version:
+    def _advised(self, search: Search) -> _AdvisedSearch:
+        advised = self._searches.get(search.search_id)
+        if advised is not None and advised.setup["space_version"] != search.space_version:
             space = search.spec.model_dump(mode="json")["space"]
-            known.setup = {**known.setup, "space": space, "space_version": search.space_version}
-        if known is None:
-            setup = {**search.spec.model_dump(mode="json"), "seed": search.seed}
-            kept = ("space", "tuner", "seed", "direction")
-            given = {name: setup[name] for name in kept} | {"space_version": search.space_version}
+            advised.setup = {**advised.setup, "space": space, "space_version": search.space_version}
+        if advised is None:
+            spec = {**search.spec.model_dump(mode="json"), "seed": search.seed}
+            fields = ("space", "tuner", "seed", "direction")
+            setup = {name: spec[name] for name in fields} | {"space_version": search.space_version}
             if len(search.spec.objectives) > 1:
-                given["directions"] = directions_of(search.spec)
-            known = _Advised(given)
-            self._searches[search.search_id] = known
-        return known
+                setup["directions"] = directions_of(search.spec)
+            advised = _AdvisedSearch(setup)
+            self._searches[search.search_id] = advised
+        return advised
 
     async def _suggest(
-        self, stream: Stream, search: Search, known: _Advised, past: list[HistoryItem], number: int
+        self, stream: Stream, search: Search, advised: _AdvisedSearch, history: list[HistoryItem], number: int
     ) -> None:
-        seen, by_chance = search.opened[number], decide.is_for_chance(search)
+        seen, is_random = search.opened[number], decide.is_for_chance(search)
         began = monotonic_s()
         try:
             with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
-                answer = await self._asked(search, known.setup, past, number, by_chance)
+                parameters = await self._request(search, advised.setup, history, number, is_random)
         except AdvisorClosed:
             return
         except TunerWaits:
             events = decide.deferred(search, number, seen)
         except AdvisorError as error:
-            log.warning("tuner gave no suggestion", stream=search.search_id, trial=number, reason=str(error))
+            log.warning("suggestion failed", stream=search.search_id, trial=number, reason=str(error))
             events = decide.failed(search, number, seen, f"tuner_{error.code}", str(error), error.traceback)
         else:
-            took = histogram("trackside.dispatcher.suggestion.seconds")
-            took.labels(search.spec.tuner.name).observe(monotonic_s() - began)
-            if answer is None:
+            seconds = histogram("trackside.dispatcher.suggestion.seconds")
+            seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
+            if parameters is None:
                 events = decide.exhausted(search, seen)
             else:
-                source: Suggester = "fallback" if by_chance else "algorithm"
+                source: Suggester = "fallback" if is_random else "algorithm"
                 within = handing_on.next_task(stream)
-                events = decide.suggestion(search, number, answer, seen, source, within)
-        self._answer(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
+                events = decide.suggestion(search, number, parameters, seen, source, within)
+        self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
 
-    def _asked(
-        self, search: Search, setup: SearchSetup, past: list[HistoryItem], number: int, by_chance: bool
+    def _request(
+        self, search: Search, setup: SearchSetup, history: list[HistoryItem], number: int, is_random: bool
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
-        """Asks the search's tuner, or our random one in its place, which keeps a past of its own."""
-        if by_chance:
-            chance = {**setup, "tuner": {"name": "random", "options": {}}}
-            return self._tuner.suggest(_by_chance(search.search_id), chance, past, number)
+        """Asks the search's tuner, or as its fallback the built-in random one, with a state of its own."""
+        if is_random:
+            random_setup = {**setup, "tuner": {"name": "random", "options": {}}}
+            return self._tuner.suggest(_fallback_id(search.search_id), random_setup, history, number)
         if search.spec.tuner.remote and self._remote is not None:
-            return self._remote.tuners.suggest(search, past, number)
-        return self._lane(search).suggest(search.search_id, setup, past, number)
+            return self._remote.tuners.suggest(search, history, number)
+        return self._client(search).suggest(search.search_id, setup, history, number)
 
-    async def _dropped(self, search_id: str) -> None:
+    async def _forget(self, search_id: str) -> None:
         try:
             await self._tuner.forget(search_id)
-            await self._tuner.forget(_by_chance(search_id))
-            await self._own_tuner.forget(search_id)
-            await self._judging.forget(search_id)
+            await self._tuner.forget(_fallback_id(search_id))
+            await self._plugin_tuner.forget(search_id)
+            await self._assessments.forget(search_id)
         except AdvisorError:
-            log.debug("an advisor was gone before it could forget", stream=search_id)
+            log.debug("an advisor ended before it could drop a search", stream=search_id)
 
-    def _answer(self, stream_id: str, proposal: Proposal) -> None:
-        self.answers.append((stream_id, proposal))
+    def _propose(self, stream_id: str, proposal: Proposal) -> None:
+        self.proposals.append((stream_id, proposal))
         if self.ready is not None:
             self.ready()
 
-    def _changed(self, lane: AdvisorProcess) -> None:
-        """Shows how much waits in a lane, and has it told when that is much, or no longer."""
-        measure(lane)
-        if any(one.backlog for one in self.lanes):
+    def _changed(self, process: AdvisorProcess) -> None:
+        """Shows the backlog of a process, and notes whether any has open requests."""
+        self._backlog.update(process)
+        if any(each.backlog for each in self.processes):
             self._idle.clear()
         else:
             self._idle.set()
-        if lane.backlogged is not self._backlogged.get(lane.name, False):
-            self._backlogged[lane.name] = lane.backlogged
-            if self.ready is not None:
-                self.ready()
 
 
-def _by_chance(search_id: str) -> str:
-    """Names the memory of chance in place of a search's tuner, in the advisor."""
+def _fallback_id(search_id: str) -> str:
+    """Returns the id under which the tuner process has the random fallback of a search."""
     return f"{search_id}/by-chance"

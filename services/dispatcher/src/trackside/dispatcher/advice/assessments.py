@@ -1,4 +1,4 @@
-"""Asks assessors beside the loop whom to stop; what they say comes back as a proposal that may lose."""
+"""Asks assessors outside of the event loop which trials to stop; an answer is a proposal only."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ log = structlog.get_logger("trackside.dispatcher")
 
 
 @dataclass(slots=True)
-class _Judged:
-    """How many rows of a search's past have been judged, and which verdicts were proposed already."""
+class _AssessedSearch:
+    """How many rows of a search's past have been assessed, and which stops were proposed already."""
 
     setup: SearchSetup
     rows: int = 0
@@ -36,108 +36,123 @@ class _Judged:
 
 
 class AssessmentLoop:
-    """Level-triggered: whatever a search's past has that was not judged yet is sent, also after a restart.
+    """Has every row of a search's past assessed that was not yet assessed, also after a restart.
 
-    While one question is open the next reports gather, and go together: verdicts keep up with any rate.
+    While one request is open further reports gather and go together, so assessments keep up with any rate.
     """
 
     def __init__(
         self,
-        lane: AdvisorProcess,
+        process: AdvisorProcess,
         background: Background,
         propose: Callable[[str, Proposal], None],
-        own_lane: AdvisorProcess | None = None,
+        plugin_process: AdvisorProcess | None = None,
         remote: RemoteAssessors | None = None,
     ) -> None:
-        self._assessor = AssessorClient(lane)
-        self._own = self._assessor if own_lane is None else AssessorClient(own_lane)
+        self._builtin = AssessorClient(process)
+        self._plugins = self._builtin if plugin_process is None else AssessorClient(plugin_process)
         self._remote = remote
         self._background = background
         self._propose = propose
-        self._searches: dict[str, _Judged] = {}
+        self._searches: dict[str, _AssessedSearch] = {}
 
-    def look_at(self, stream: Stream) -> None:
-        """Has what is new in a search's past judged, unless a question about it is open."""
+    def update(self, stream: Stream) -> None:
+        """Has the new rows of a search's past assessed, unless a request about it is open."""
         search = stream.search
         if search is None or search.spec.assessor is None or decide.assessor_is_given_up(search):
             return
-        known = self._searches.get(search.search_id)
-        if known is None:
-            known = self._searches[search.search_id] = _Judged(_setup(search))
-        if len(stream.past) > known.rows and not known.asking:
-            known.asking = True
-            self._background.spawn(self._judge(stream, search, known))
+        assessed = self._searches.get(search.search_id)
+        if assessed is None:
+            assessed = self._searches[search.search_id] = _AssessedSearch(_setup(search))
+        if len(stream.past) > assessed.rows and not assessed.asking:
+            assessed.asking = True
+            self._background.spawn(self._run(stream, search, assessed))
 
     def reconsider(self, search_id: str) -> None:
-        """Has a search judged again: what was proposed may have been lost on its way."""
-        known = self._searches.get(search_id)
-        if known is not None:
-            known.proposed.clear()
-            known.rows = 0
+        """Has a search assessed again: a proposal for it may have been lost."""
+        assessed = self._searches.get(search_id)
+        if assessed is not None:
+            assessed.proposed.clear()
+            assessed.rows = 0
 
     async def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         if self._searches.pop(search_id, None) is not None:
             if self._remote is not None:
                 self._remote.forget(search_id)
-            await self._assessor.forget(search_id)
-            await self._own.forget(search_id)
+            await self._builtin.forget(search_id)
+            await self._plugins.forget(search_id)
 
-    async def _judge(self, stream: Stream, search: Search, known: _Judged) -> None:
-        while known.rows < len(stream.past):
+    async def _run(self, stream: Stream, search: Search, assessed: _AssessedSearch) -> None:
+        while assessed.rows < len(stream.past):
             rows, seen = len(stream.past), stream.last_offset
-            known.rows = rows
+            assessed.rows = rows
             try:
-                result = await self._asked(stream, search, known)
+                result = await self._assess(stream, search, assessed)
             except AdvisorClosed:
                 return
             except AdvisorError as error:
-                log.warning("no verdicts", stream=search.search_id, rows=rows, reason=str(error))
-                known.rows = 0  # asked again when the failure is in the log, unless it was one too many
-                self._tell_silence(stream, search, known, rows, error, seen)
+                log.warning("assessment failed", stream=search.search_id, rows=rows, reason=str(error))
+                assessed.rows = 0  # asked again when the failure is in the log, if retries are left
+                self._propose_failure(stream, search, assessed, rows, error, seen)
                 break
-            known.has_answered = True
-            self._tell_failures(stream, search, known, result.failures, seen)
-            for trial, place in result.trials_to_stop:
-                is_new = (trial, place) not in known.proposed
-                if is_new and _may_stop(stream, trial) and not _began_anew(stream, trial, rows):
-                    known.proposed.add((trial, place))
+            assessed.has_answered = True
+            self._propose_rule_failures(stream, search, assessed, result.failures, seen)
+            for trial, row in result.trials_to_stop:
+                is_new = (trial, row) not in assessed.proposed
+                if is_new and _may_stop(stream, trial) and not _restarted_after(stream, trial, rows):
+                    assessed.proposed.add((trial, row))
                     stop = decide.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
                     self._propose(search.search_id, Proposal("stop trial", stop, follows, stream.traceparent))
-        known.asking = False
+        assessed.asking = False
 
-    def _asked(self, stream: Stream, search: Search, known: _Judged) -> Coroutine[Any, Any, AssessmentResult]:
+    def _assess(
+        self, stream: Stream, search: Search, assessed: _AssessedSearch
+    ) -> Coroutine[Any, Any, AssessmentResult]:
         assessor = search.spec.assessor
         assert assessor is not None
         if assessor.remote and self._remote is not None:
             return self._remote.assess(search, stream.past)
-        lane = self._assessor if assessor.name in ASSESSORS else self._own
-        return lane.assess(search.search_id, known.setup, stream.past)
+        client = self._builtin if assessor.name in ASSESSORS else self._plugins
+        return client.assess(search.search_id, assessed.setup, stream.past)
 
-    def _tell_silence(
-        self, stream: Stream, search: Search, known: _Judged, rows: int, error: AdvisorError, seen: int
+    def _propose_failure(
+        self,
+        stream: Stream,
+        search: Search,
+        assessed: _AssessedSearch,
+        rows: int,
+        error: AdvisorError,
+        seen: int,
     ) -> None:
-        """Proposes the failure of an assessor that could not be asked to the end."""
-        before = 0 if known.has_answered else search.assessor_failures.in_a_row
-        known.has_answered = False
+        """Proposes the failure of an assessor that gave no answer."""
+        before = 0 if assessed.has_answered else search.assessor_failures.in_a_row
+        assessed.has_answered = False
         failure = (rows, before + 1, None)
-        told = decide.assessment_failed(failure, f"assessor_{error.code}", str(error), error.traceback, seen)
-        self._propose(search.search_id, Proposal("assess trials", told, seen, stream.traceparent))
+        events = decide.assessment_failed(
+            failure, f"assessor_{error.code}", str(error), error.traceback, seen
+        )
+        self._propose(search.search_id, Proposal("assess trials", events, seen, stream.traceparent))
 
-    def _tell_failures(
-        self, stream: Stream, search: Search, known: _Judged, failed: list[dict[str, Any]], seen: int
+    def _propose_rule_failures(
+        self,
+        stream: Stream,
+        search: Search,
+        assessed: _AssessedSearch,
+        failures: list[dict[str, Any]],
+        seen: int,
     ) -> None:
-        """Proposes those failures that the log hasn't yet: told of a past again, an assessor repeats them."""
-        for each in failed:
+        """Proposes the failures that are not in the log yet: an assessor repeats them after a restart."""
+        for each in failures:
             rows = each["rows"]
-            if rows <= search.assessor_failures.rows or (-1, rows) in known.proposed:
+            if rows <= search.assessor_failures.rows or (-1, rows) in assessed.proposed:
                 continue
-            known.proposed.add((-1, rows))
+            assessed.proposed.add((-1, rows))
             code = "assessor_nonsense" if each["type"] == "NonsenseError" else "assessor_failed"
             failure, message = (rows, each["failure"], each["trial"]), f"{each['type']}: {each['message']}"
-            told = decide.assessment_failed(failure, code, message, each["traceback"], seen)
-            self._propose(search.search_id, Proposal("assess trials", told, seen, stream.traceparent))
+            events = decide.assessment_failed(failure, code, message, each["traceback"], seen)
+            self._propose(search.search_id, Proposal("assess trials", events, seen, stream.traceparent))
 
 
 def _setup(search: Search) -> SearchSetup:
@@ -149,13 +164,13 @@ def _setup(search: Search) -> SearchSetup:
     }
 
 
-def _began_anew(stream: Stream, trial: int, rows: int) -> bool:
-    """Says whether a trial has another attempt than the one that was judged, by what came behind `rows`."""
+def _restarted_after(stream: Stream, trial: int, rows: int) -> bool:
+    """Reports whether a trial has started another attempt since the first `rows` rows were assessed."""
     return any(row[0] == trial and row[1] is None for row in stream.past[rows:])
 
 
 def _may_stop(stream: Stream, trial: int) -> bool:
-    """Says whether a trial runs still and nobody has asked for its end."""
+    """Reports whether a trial still runs and no stop of it was requested."""
     search = stream.search
     task = None if search is None else stream.tasks.get(search.task_of(trial))
     return task is not None and task.trial == trial and task.end is None and not task.stop_reason

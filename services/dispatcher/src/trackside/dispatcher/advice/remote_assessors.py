@@ -1,7 +1,7 @@
-"""Assessors that are processes elsewhere: what they are told of a search, and what they say of its trials.
+"""Assessors that are separate processes: what a request has of a search, and what an answer means.
 
-A request is a function of the first `rows` rows of the search's past: a dispatcher that begins anew asks the
-same again. A verdict is a proposal like any other: it counts when the log has the TaskStopRequested.
+A request is a function of the first `rows` rows of the search's past, so a dispatcher that restarts sends the
+same one again. An answer is a proposal: a trial is stopped when the log has its TaskStopRequested.
 """
 
 import json
@@ -18,53 +18,53 @@ from trackside.domain.past import Row
 from trackside.domain.search import Search
 
 POINTS_MAX = 1_000
-"""So many reports of a trial a request tells of, the newest."""
+"""A request has at most so many reports of a trial, the newest."""
 
 CurveJson = dict[str, Any]
 
 
 @dataclass(slots=True)
 class TrialCurves:
-    """The first `taken` rows of a search's past by trial: those that run, and those that are over.
+    """The first `rows` rows of a search's past by trial: those that run, and those that are over.
 
-    A trial stands behind those that reported, or ended, before it. `begun` counts how often it began anew.
+    Trials are in the order of their last report or end. `restarts` counts the new attempts of each.
     """
 
-    taken: int = 0
+    rows: int = 0
     running: dict[int, CurveJson] = field(default_factory=dict)
     ended: list[CurveJson] = field(default_factory=list)
-    begun: dict[int, int] = field(default_factory=dict)
+    restarts: dict[int, int] = field(default_factory=dict)
 
-    def take(self, rows: Iterable[Row]) -> None:
-        """Takes in the next rows."""
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Adds the next rows."""
         for trial, step, value in rows:
-            self.taken += 1
+            self.rows += 1
             if step is None:
                 self.running.pop(trial, None)
-                self.begun[trial] = self.begun.get(trial, 0) + 1
+                self.restarts[trial] = self.restarts.get(trial, 0) + 1
                 continue
-            course = self.running.pop(trial, None) or _course(trial)
+            curve = self.running.pop(trial, None) or _new_curve(trial)
             if isinstance(step, str):
-                self.ended.append({**_kept(course), "status": step, "value": value})
+                self.ended.append({**_shortened(curve), "status": step, "value": value})
                 continue
-            course["steps"].append(step)
-            course["values"].append(value)
-            self.running[trial] = course
+            curve["steps"].append(step)
+            curve["values"].append(value)
+            self.running[trial] = curve
 
 
-def _course(trial: int) -> CurveJson:
+def _new_curve(trial: int) -> CurveJson:
     return {"number": trial, "steps": [], "values": [], "omitted": 0}
 
 
-def _kept(course: CurveJson) -> CurveJson:
-    """Gives a trial with its newest reports, as a request tells it."""
-    left_out = max(0, len(course["steps"]) - POINTS_MAX)
-    newest = {name: course[name][left_out:] for name in ("steps", "values")}
-    return {**course, **newest, "omitted": left_out}
+def _shortened(curve: CurveJson) -> CurveJson:
+    """Returns a trial with its newest reports, as a request has it."""
+    omitted = max(0, len(curve["steps"]) - POINTS_MAX)
+    newest = {name: curve[name][omitted:] for name in ("steps", "values")}
+    return {**curve, **newest, "omitted": omitted}
 
 
 class RemoteAssessors:
-    """Assessments by processes outside of Trackside. What is remembered can be made again from the past."""
+    """Assessments by separate processes. All state can be computed again from the past."""
 
     def __init__(self, exchange: RemoteExchange[AnswerAssessment], limit_s: float) -> None:
         self._exchange = exchange
@@ -72,56 +72,57 @@ class RemoteAssessors:
         self._searches: dict[str, TrialCurves] = {}
 
     async def assess(self, search: Search, past: Sequence[Row]) -> AssessmentResult:
-        """Asks which running trials are to be stopped; nobody is asked while none has reported.
+        """Asks which running trials are to be stopped; sends no request while none has reported.
 
-        Raises AdvisorTimeout, and AdviceFailed for an answer that says so, or that makes no sense.
+        Raises AdvisorTimeout, AdviceFailed if the assessor answers that it failed, and InvalidAdvice for a
+        trial that the request does not have.
         """
-        courses = self._courses(search.search_id, past)
-        if not courses.running:
+        curves = self._curves(search.search_id, past)
+        if not curves.running:
             return AssessmentResult([], [])
-        begun = {trial: courses.begun.get(trial, 0) for trial in courses.running}
-        request = request_of(search, courses, self._limit_s)
+        restarts = {trial: curves.restarts.get(trial, 0) for trial in curves.running}
+        request = request_of(search, curves, self._limit_s)
         answer = await self._exchange.ask(request, f"an assessor {request.assessor!r}")
         who = f"assessor {request.assessor}, asked at row {request.rows},"
         if answer.says is not None or answer.hopeless is None:
             raise AdviceFailed(f"{who} failed: {answer.message or 'it gives no reason'}")
         for trial in answer.hopeless:
-            if trial not in begun:
+            if trial not in restarts:
                 raise InvalidAdvice(f"{who} called trial {trial} hopeless, which it was not asked about")
-        return AssessmentResult([(trial, begun[trial]) for trial in sorted(set(answer.hopeless))], [])
+        return AssessmentResult([(trial, restarts[trial]) for trial in sorted(set(answer.hopeless))], [])
 
     def forget(self, search_id: str) -> None:
         """Drops a search that is over."""
         self._searches.pop(search_id, None)
 
-    def _courses(self, search_id: str, past: Sequence[Row]) -> TrialCurves:
-        courses = self._searches.setdefault(search_id, TrialCurves())
-        courses.take(past[courses.taken :])
-        return courses
+    def _curves(self, search_id: str, past: Sequence[Row]) -> TrialCurves:
+        curves = self._searches.setdefault(search_id, TrialCurves())
+        curves.extend(past[curves.rows :])
+        return curves
 
 
-def request_of(search: Search, courses: TrialCurves, limit_s: float) -> AssessmentRequested:
-    """Gives the question upon a search's past, with as many trials as a record has room for."""
+def request_of(search: Search, curves: TrialCurves, limit_s: float) -> AssessmentRequested:
+    """Returns the request about a search's past, with as many trials as a record has room for."""
     assessor = search.spec.assessor
     assert assessor is not None
-    running = [_kept(course) for course in reversed(courses.running.values())]
-    ended = courses.ended[::-1]
-    left, told = REQUEST_BYTES_MAX, 0
-    for course in chain(running, ended):
-        left -= len(json.dumps(course))
-        if left < 0:
+    running = [_shortened(curve) for curve in reversed(curves.running.values())]
+    ended = curves.ended[::-1]
+    bytes_left, included = REQUEST_BYTES_MAX, 0
+    for curve in chain(running, ended):
+        bytes_left -= len(json.dumps(curve))
+        if bytes_left < 0:
             break
-        told += 1
+        included += 1
     return AssessmentRequested(
-        request_id=f"{search.search_id}/{courses.taken}/{search.assessor_failures.count + 1}",
+        request_id=f"{search.search_id}/{curves.rows}/{search.assessor_failures.count + 1}",
         search_id=search.search_id,
         assessor=assessor.name,
         options=assessor.model_dump(mode="json")["options"],
         direction=search.spec.direction,
         search_seed=search.seed,
-        rows=courses.taken,
+        rows=curves.rows,
         time_limit_s=limit_s if assessor.time_limit_s is None else assessor.time_limit_s,
-        running=running[:told],
-        ended=ended[: max(0, told - len(running))],
-        omitted=len(running) + len(ended) - told,
+        running=running[:included],
+        ended=ended[: max(0, included - len(running))],
+        omitted=len(running) + len(ended) - included,
     )

@@ -1,7 +1,7 @@
-"""Requests to processes of anyone, in any language, and their answers, on topics of their own.
+"""Requests to tuners and assessors that are separate processes, and their answers, over topics.
 
-A request has the same id whoever sends it, and is sent again by a dispatcher that begins anew; the first
-answer to it counts, within its time limit.
+The id of a request is a function of the log, and a dispatcher that restarts sends it again; the first answer
+to it counts, within its time limit.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ log = structlog.get_logger("trackside.dispatcher")
 
 RETRY_S = 0.5
 REQUEST_BYTES_MAX = 700_000
-"""So many bytes of a search's past a request tells of: a record holds no more than 1 MiB."""
+"""A request has at most so many bytes of a search's past: a record holds no more than 1 MiB."""
 A = TypeVar("A", bound=AnswerSuggestion | AnswerAssessment)
 
 
 class RemoteExchange(Generic[A]):
-    """The requests of one kind that are open, each with whoever waits for its answer."""
+    """The open requests of one kind, each with the future of its answer."""
 
     def __init__(
         self,
@@ -54,11 +54,12 @@ class RemoteExchange(Generic[A]):
         self._open: dict[str, asyncio.Future[A]] = {}
 
     async def ask(self, request: SuggestionRequested | AssessmentRequested, whom: str) -> A:
-        """Sends a request and waits for its answer; raises AdvisorTimeout, which names `whom`."""
+        """Sends a request and returns its answer; raises AdvisorTimeout, naming `whom`, after its limit."""
         waiting: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._open[request.request_id] = waiting
         try:
-            await self._send(request)  # its time begins when it can be read: an outage is nobody's failure
+            # Its time starts when it is in the log: an outage of Kafka is no failure of the tuner.
+            await self._send(request)
             async with asyncio.timeout(request.time_limit_s):
                 return await waiting
         except TimeoutError:
@@ -70,21 +71,21 @@ class RemoteExchange(Generic[A]):
             if self._open.get(request.request_id) is waiting:
                 del self._open[request.request_id]
 
-    def hear(self, entry: Entry) -> None:
-        """Takes an answer, or passes over one that nobody waits for; raises UndecodableError for none."""
-        arrival, seal = self._signatures.read(entry)
-        fault = arrival.problem or seal.problem
-        read = fault or command_of(arrival.command_type, arrival.body or {}, [self._kind])
+    def receive(self, entry: Entry) -> None:
+        """Receives an answer; logs one to no open request. Raises UndecodableError for anything else."""
+        arrival, signature = self._signatures.read(entry)
+        problem = arrival.problem or signature.problem
+        read = problem or command_of(arrival.command_type, arrival.body or {}, [self._kind])
         if isinstance(read, Problem):
             raise UndecodableError(read.code, f"{read.path}: {read.message}")
         assert isinstance(read, self._kind)
-        said = read.parameters if isinstance(read, AnswerSuggestion) else read.hopeless
-        if (said is None) is (read.says is None):
+        content = read.parameters if isinstance(read, AnswerSuggestion) else read.hopeless
+        if (content is None) is (read.says is None):
             what = "parameters" if isinstance(read, AnswerSuggestion) else "hopeless"
             raise UndecodableError("not_valid", f"$: expected {what} or says, one of both")
         waiting = self._open.get(read.request_id)
         if waiting is None or waiting.done():
-            log.info("an answer that nobody waits for", request=read.request_id, publisher=arrival.publisher)
+            log.info("answer to no open request", request=read.request_id, publisher=arrival.publisher)
             return
         waiting.set_result(read)
 
@@ -93,6 +94,6 @@ class RemoteExchange(Generic[A]):
         partition = partition_of(request.search_id, self._requests.partitions)
         await retry_until_reachable(
             partial(self._log.publish, self._requests.name, partition, record),
-            lambda reason: log.warning("a request waits", stream=request.search_id, reason=reason),
+            lambda reason: log.warning("request not sent yet", stream=request.search_id, reason=reason),
             RETRY_S,
         )

@@ -1,1 +1,1 @@
-"""The child process that runs tuners and assessors: JSON lines in, JSON lines out."""
+"""The child process that runs tuners and assessors: requests and answers are JSON lines."""

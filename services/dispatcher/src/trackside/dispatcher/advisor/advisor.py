@@ -1,19 +1,19 @@
-"""The child process that asks tuners and assessors: JSON lines in, JSON lines out.
+"""The child process that runs tuners and assessors: requests on stdin and answers on stdout are JSON lines.
 
-Run as `python -m trackside.dispatcher.advisor.advisor --parent PID`. It lives apart from its service because
-a sampler can be slow, can hang, and may import torch. It can be killed at any moment: all it knows can be
+Run as `python -m trackside.dispatcher.advisor.advisor --parent PID`. It is a process of its own because a
+sampler can be slow, can hang, and may import torch. It can be killed at any moment: all of its state can be
 sent again.
 
     request  {"id": 7, "search": "s-1", "ops": [{"op": "tell", ...}, {"op": "ask", "number": 4}]}
-    answer   {"id": 7, "result": <what the last op gave>}
-          or {"id": 7, "waits": true}, if a tuner has to know the end of another trial before it answers
+    answer   {"id": 7, "result": <the result of the last op>}
+          or {"id": 7, "waits": true}, if a tuner needs the end of another trial before it answers
           or {"id": 7, "error": {"type": "ValueError", "message": "...", "traceback": "...", "op": 1}}
 
 Ops of a search: `open` (kind tuner: space, tuner, seed, direction, and `directions` of several objectives;
-kind assessor: assessor, direction, seed), `close`; of a tuner `recall` (number, parameters), `ask` (number),
-`tell` (number, state, value, intermediates), `learn` (parameters, value); of an assessor `take` (rows), which
-gives who is to be stopped, and where it failed. One op may stand in the request itself, without `ops`. After
-an error the search is closed, since it is unknown how much of it was taken in: open it again.
+kind assessor: assessor, direction, seed) and `close`. A tuner has the ops `restore` (number, parameters),
+`ask` (number), `tell` (number, state, value, intermediates) and `add_result` (parameters, value). An assessor
+has the op `take` (rows), whose result has the trials to stop and the failures of the rule. A single op may be
+in the request itself, without `ops`. An error closes the search, as its state is undefined: open it again.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
-from trackside.dispatcher.plugins.user_errors import described
+from trackside.dispatcher.plugins.user_errors import describe
 from trackside.dispatcher.tuners.tuner import AskTellTuner, TunerWaits
 
 _Op = Mapping[str, Any]
@@ -36,13 +36,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Advisor:
-    """Many searches' memories, each changed only by the ops that name it."""
+    """The tuners and assessors of many searches, each changed only by the ops of its search."""
 
     def __init__(self) -> None:
         self._open: dict[str, AskTellTuner | SearchAssessor] = {}
 
     def answer(self, line: bytes | str) -> dict[str, Any]:
-        """Does what one line asks and gives the reply to it; never raises."""
+        """Performs the request of one line and returns the reply to it; never raises."""
         request: dict[str, Any] = {}
         done = 0
         try:
@@ -54,23 +54,23 @@ class Advisor:
             return {"id": request.get("id"), "result": result}
         except TunerWaits:
             return {"id": request.get("id"), "waits": True}
-        except Exception as error:  # noqa: BLE001  (a tuner may raise anything; the asker gets it as a reply)
+        except Exception as error:  # noqa: BLE001  (a tuner may raise anything; it is the reply)
             self._open.pop(str(request.get("search")), None)
-            return {"id": request.get("id"), "error": {**described(error), "op": done}}
+            return {"id": request.get("id"), "error": {**describe(error), "op": done}}
 
     def _do(self, search: str, op: _Op) -> Any:
         match op["op"]:
             case "open":
-                self._open[search] = _opened(op)
+                self._open[search] = _new(op)
             case "close":
                 self._open.pop(search, None)
             case name:
-                memory = self._open.get(search)
-                if memory is None:
+                advisor = self._open.get(search)
+                if advisor is None:
                     raise LookupError(f"search {search!r} is not open here; send open and its history first")
-                if isinstance(memory, SearchAssessor):
-                    return _assess(memory, name, op)
-                return _tune(memory, name, op)
+                if isinstance(advisor, SearchAssessor):
+                    return _assess(advisor, name, op)
+                return _tune(advisor, name, op)
         return None
 
 
@@ -81,7 +81,7 @@ def _request(line: bytes | str) -> dict[str, Any]:
     return request
 
 
-def _opened(op: _Op) -> AskTellTuner | SearchAssessor:
+def _new(op: _Op) -> AskTellTuner | SearchAssessor:
     if op["kind"] == "tuner":
         return make_tuner(op["space"], op["tuner"], op["seed"], op["direction"], op.get("directions") or ())
     if op["kind"] == "assessor":
@@ -89,26 +89,26 @@ def _opened(op: _Op) -> AskTellTuner | SearchAssessor:
     raise ValueError(f"unknown kind {op['kind']!r}; expected tuner or assessor")
 
 
-def _tune(memory: AskTellTuner, name: str, op: _Op) -> dict[str, Any] | None:
+def _tune(tuner: AskTellTuner, name: str, op: _Op) -> dict[str, Any] | None:
     match name:
-        case "recall":
-            memory.recall(op["number"], op["parameters"])
+        case "restore":
+            tuner.restore(op["number"], op["parameters"])
         case "tell":
-            memory.tell(op["number"], op["state"], op.get("value"), _pairs(op.get("intermediates")))
-        case "learn":
-            memory.learn(op["parameters"], op["value"])
+            tuner.tell(op["number"], op["state"], op.get("value"), _pairs(op.get("intermediates")))
+        case "add_result":
+            tuner.add_result(op["parameters"], op["value"])
         case "ask":
-            return memory.ask(op["number"])
+            return tuner.ask(op["number"])
         case _:
-            raise ValueError(f"unknown op {name!r} for a tuner; expected recall, tell, learn or ask")
+            raise ValueError(f"unknown op {name!r} for a tuner; expected restore, tell, add_result or ask")
     return None
 
 
-def _assess(memory: SearchAssessor, name: str, op: _Op) -> dict[str, Any]:
+def _assess(assessor: SearchAssessor, name: str, op: _Op) -> dict[str, Any]:
     if name != "take":
         raise ValueError(f"unknown op {name!r} for an assessor; expected take")
-    hopeless = memory.take(op["rows"])
-    return {"hopeless": hopeless, "failed": [asdict(failure) for failure in memory.failures]}
+    stopped = assessor.take(op["rows"])
+    return {"hopeless": stopped, "failed": [asdict(failure) for failure in assessor.failures]}
 
 
 def _pairs(intermediates: Iterable[tuple[int, float]] | None) -> list[tuple[int, float]]:
@@ -116,7 +116,7 @@ def _pairs(intermediates: Iterable[tuple[int, float]] | None) -> list[tuple[int,
 
 
 def _die_with(parent: int) -> None:
-    """Makes the kernel kill this process with its parent, and ends it if the parent is gone already."""
+    """Has the kernel kill this process when its parent ends; exits if the parent has ended already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:
@@ -124,31 +124,31 @@ def _die_with(parent: int) -> None:
 
 
 def _take_stdout() -> IO[bytes]:
-    """Keeps the real stdout for replies and sends everything else that prints to stderr."""
+    """Returns the real stdout, for replies, and redirects all other prints to stderr."""
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return replies
 
 
 def _take_stdin() -> IO[bytes]:
-    """Keeps the real stdin for requests: what a user's code starts must not read them."""
+    """Returns the real stdin, for requests: processes that a user's code starts must not read them."""
     requests = os.fdopen(os.dup(0), "rb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    devnull = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(devnull, 0)
+    os.close(devnull)
     return requests
 
 
 def main() -> None:
-    """Serves requests from stdin until it closes; the first line out says that the process is ready."""
+    """Serves requests from stdin until it closes; the first line on stdout reports that it is ready."""
     parser = argparse.ArgumentParser(prog="python -m trackside.dispatcher.advisor.advisor")
     parser.add_argument("--parent", type=int, default=0, help="pid of the process to die with")
     arguments = parser.parse_args()
-    # Ctrl-C reaches the whole terminal; the parent decides when to stop asking.
+    # Ctrl-C reaches all processes of the terminal; the parent decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(arguments.parent)
     replies, requests = _take_stdout(), _take_stdin()
-    import optuna  # noqa: F401  (here, so that being ready means that an answer takes milliseconds)
+    import optuna  # noqa: F401  (here, so that a process that is ready answers in milliseconds)
 
     advisor = Advisor()
     _write(replies, {"ready": os.getpid()})

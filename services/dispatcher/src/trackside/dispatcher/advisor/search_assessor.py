@@ -1,7 +1,7 @@
-"""One search's assessor at work: told what happened in the order of the log, it says who is to be stopped.
+"""The assessor of one search: receives reports and ends in the order of the log, and stops trials.
 
-What it says is a function of what it was told and of the search's seed: told again from the start, after its
-process was killed, it says the same.
+Its decisions are a function of these rows and of the search's seed: a process that is started again and
+receives the same rows decides the same.
 """
 
 import math
@@ -20,13 +20,13 @@ from trackside.dispatcher.assessors.stopping_rules import (
     Wilcoxon,
 )
 from trackside.dispatcher.assessors.successive_halving import Hyperband, SuccessiveHalving
-from trackside.dispatcher.plugins.user_errors import described
+from trackside.dispatcher.plugins.user_errors import describe
 from trackside.domain.past import Row
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingRuleFailure:
-    """What a rule raised upon the report in row `rows` of the past; `failure` counts those in a row."""
+    """An exception of a rule at row number `rows`; `failure` counts consecutive ones. Both are from 1 on."""
 
     rows: int
     trial: int
@@ -37,24 +37,24 @@ class StoppingRuleFailure:
 
 
 class SearchAssessor:
-    """The trials of one search as its assessor knows them.
+    """The trials of one search, and the stopping rule that decides about each report in turn.
 
-    A report is judged as it is taken in. A trial that was found hopeless stays so until its attempt ends:
-    what it reports meanwhile is not judged. Steps of an attempt rise; what doesn't is a repeat and is
-    ignored. A rule that raises has said nothing: its trial goes on. `failures` are the first of these.
+    A trial that is to be stopped stays so until its attempt ends: its further reports are not passed to the
+    rule. Steps of an attempt increase; a report that does not is a repeat and is ignored. If the rule raises,
+    the trial goes on. `failures` are the first of these exceptions.
     """
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
-        self._rule = rule_of(assessor, direction, seed)
+        self._rule = make_rule(assessor, direction, seed)
         self._running: dict[int, LearningCurve] = {}
         self._ended: set[int] = set()
-        self._hopeless: dict[int, int] = {}
+        self._to_stop: dict[int, int] = {}
         self._rows = 0
         self._in_a_row = 0
         self.failures: list[StoppingRuleFailure] = []
 
     def take(self, rows: Iterable[Row]) -> list[tuple[int, int]]:
-        """Takes in rows; gives each running trial that is hopeless, and the place of the row that said so."""
+        """Adds rows; returns each running trial that is to be stopped, with the index of its deciding row."""
         for trial, step, value in rows:
             if trial not in self._ended:
                 if isinstance(step, int):
@@ -64,7 +64,7 @@ class SearchAssessor:
                 else:
                     self._end(trial, step, value)
             self._rows += 1
-        return sorted(self._hopeless.items())
+        return sorted(self._to_stop.items())
 
     def _report(self, trial: int, step: int, value: float | str | None) -> None:
         curve = self._running.get(trial)
@@ -79,31 +79,31 @@ class SearchAssessor:
             curve.values.append(curve.newest)
             curve.low = min(curve.low, curve.newest)
             curve.high = max(curve.high, curve.newest)
-        if trial not in self._hopeless and self._judged(curve):
-            self._hopeless[trial] = self._rows
+        if trial not in self._to_stop and self._should_stop(curve):
+            self._to_stop[trial] = self._rows
 
-    def _judged(self, curve: LearningCurve) -> bool:
+    def _should_stop(self, curve: LearningCurve) -> bool:
         try:
-            verdict = self._rule.should_stop(curve)
+            decision = self._rule.should_stop(curve)
         except Exception as error:  # noqa: BLE001  (a user's assessor may raise anything)
             self._in_a_row += 1
             if len(self.failures) < FAILURES_MAX:
                 self.failures.append(
-                    StoppingRuleFailure(self._rows + 1, curve.number, self._in_a_row, **described(error))
+                    StoppingRuleFailure(self._rows + 1, curve.number, self._in_a_row, **describe(error))
                 )
             return False
         self._in_a_row = 0
-        return verdict
+        return decision
 
     def _restart(self, trial: int) -> None:
         curve = self._running.pop(trial, None)
         if curve is not None:
             self._rule.on_restarted(curve)
-        self._hopeless.pop(trial, None)
+        self._to_stop.pop(trial, None)
 
     def _end(self, trial: int, status: str, value: float | str | None) -> None:
         self._ended.add(trial)
-        self._hopeless.pop(trial, None)
+        self._to_stop.pop(trial, None)
         curve = self._running.pop(trial, None) or LearningCurve(trial)
         if status == TrialStatus.SUCCEEDED and isinstance(value, int | float):
             self._rule.on_completed(curve, float(value))
@@ -111,10 +111,10 @@ class SearchAssessor:
             self._rule.on_ended(curve, status)
 
 
-def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> StoppingRule:
-    """Makes the rule of an assessor's spec: ours, or an installed one; raises ValueError if there is none.
+def make_rule(assessor: Mapping[str, Any], direction: Direction, seed: int) -> StoppingRule:
+    """Creates the stopping rule of an assessor's spec: a built-in or an installed one.
 
-    A user's assessor may raise anything.
+    Raises ValueError if there is none of its name, and whatever a user's assessor raises.
     """
     options = dict(assessor.get("options") or {})
     match assessor["name"]:
@@ -130,7 +130,7 @@ def rule_of(assessor: Mapping[str, Any], direction: Direction, seed: int) -> Sto
             return Threshold(**options)
         case "patient":
             wrapped = options.pop("wrapped", None)
-            return Patient(direction, wrapped and rule_of(wrapped, direction, seed), **options)
+            return Patient(direction, wrapped and make_rule(wrapped, direction, seed), **options)
         case "wilcoxon":
             return Wilcoxon(direction, **options)
         case "curve-fitting":

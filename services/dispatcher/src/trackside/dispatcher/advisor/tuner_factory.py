@@ -1,4 +1,4 @@
-"""Which memory a tuner's name means: used in the advisor process, where Optuna and users' code may run."""
+"""Creates the tuner of a name: used in the advisor process, where Optuna and users' code may run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,9 +19,9 @@ def make_tuner(
     direction: Direction,
     directions: Sequence[Direction] = (),
 ) -> AskTellTuner:
-    """Opens an empty memory for a search: of one of our tuners, else of an installed one.
+    """Creates the tuner of a search, without any trials: a built-in one, else an installed one.
 
-    `directions` are those of several objectives, which an installed one isn't asked for.
+    `directions` are those of several objectives, which only built-in tuners can have.
 
     Raises ValueError for an unknown tuner, and whatever a user's tuner raises.
     """

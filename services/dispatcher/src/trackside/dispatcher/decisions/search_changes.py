@@ -29,7 +29,7 @@ from trackside.contracts.searches import (
 )
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.decisions.capabilities import Offer
-from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.domain.search import Search
 from trackside.domain.search_changes import LIMITS
@@ -145,11 +145,11 @@ def _space(
 
 def _import(search: Search, wanted: ImportTrials, known: dict[str, Any]) -> list[Event] | Problem:
     if len(search.spec.objectives) > 1:
-        message = "results from elsewhere have one value, and this search has several objectives"
+        message = "results from elsewhere have one value, and this search has multi_objective objectives"
         return Problem(code="bad_objectives", path="$.trials", message=message)
     axes = axes_of(search.spec.model_dump(mode="json")["space"])
     for place, past in enumerate(wanted.trials):
-        fault = unfit(axes, past.parameters, f"$.trials[{place}].parameters")
+        fault = parameters_fault(axes, past.parameters, f"$.trials[{place}].parameters")
         if fault is not None:
             message = f"{fault[1]}; leave this trial out, or update the space first"
             return Problem(code="bad_parameters", path=fault[0], message=message)
@@ -174,7 +174,7 @@ def _key(parameters: dict[str, Any]) -> str:
 
 def _update(search: Search, wanted: UpdateSearch, known: dict[str, Any]) -> list[Event] | Problem:
     if wanted.goal is not None and len(search.spec.objectives) > 1:
-        message = "a goal is one value, and this search has several objectives"
+        message = "a goal is one value, and this search has multi_objective objectives"
         return Problem(code="bad_objectives", path="$.goal", message=message)
     before = {name: getattr(search.spec, name) for name in LIMITS}
     given = {name: value for name in LIMITS if (value := getattr(wanted, name)) is not None}

@@ -1,4 +1,4 @@
-"""What a search of several objectives may have: checked before it starts. Pure."""
+"""What a search of multi_objective objectives may have: checked before it starts. Pure."""
 
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch
@@ -23,8 +23,8 @@ def problem(wanted: StartSearch) -> Problem | None:
 
 def _problem_of_several(wanted: StartSearch) -> Problem | None:
     tuner = wanted.tuner.name
-    if tuner not in TUNERS or not TUNERS[tuner].several:
-        able = ", ".join(sorted(name for name, kind in TUNERS.items() if kind.several))
+    if tuner not in TUNERS or not TUNERS[tuner].multi_objective:
+        able = ", ".join(sorted(name for name, kind in TUNERS.items() if kind.multi_objective))
         return _refused("$.tuner.name", f"tuner {tuner} learns from one objective only; these can: {able}")
     if wanted.assessor is not None:
         said = "an assessor judges a trial by one value; leave it out, or name one objective"

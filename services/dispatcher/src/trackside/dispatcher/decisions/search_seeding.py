@@ -7,7 +7,7 @@ behind the results, so that whatever is asked without them doesn't count.
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
-from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.domain.search_changes import LIMITS
 
 
@@ -15,7 +15,7 @@ def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | 
     """Gives the events behind a search's start that tell its past and its first trials, or why not."""
     axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, past in enumerate(wanted.past):
-        fault = unfit(axes, past.parameters, f"$.past[{place}].parameters")
+        fault = parameters_fault(axes, past.parameters, f"$.past[{place}].parameters")
         if fault is not None:
             return Problem(code="bad_parameters", path=fault[0], message=f"{fault[1]}; leave this trial out")
     if len(wanted.first) > wanted.max_trials:

@@ -1,1 +1,1 @@
-"""Commands on their way into their streams: reading, signatures, receipts."""
+"""Reading commands, verifying their signatures, and sending receipts."""

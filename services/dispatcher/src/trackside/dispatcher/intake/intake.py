@@ -1,4 +1,4 @@
-"""Takes in what publishers wrote: commands on their way into their streams, and dead letters."""
+"""Reads published commands until their streams have them; undecodable records become dead letters."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,9 +15,9 @@ from trackside.eventlog.log import Entry, TopicPartition
 
 
 class Intake:
-    """Commands that were read and are not in their streams yet, by their place in the commands topic.
+    """Commands that were read and are not in their streams yet, by their position in the commands topic.
 
-    An arrival stays until its CommandReceived was folded, so one that was lost on the way is written again.
+    An arrival is kept until its CommandReceived is folded, so one whose write was lost is written again.
     """
 
     def __init__(
@@ -26,44 +26,46 @@ class Intake:
         self._receipt_topics = receipt_topics
         self._signatures = signatures
         self._arrivals: dict[CommandPosition, tuple[str, CommandReceived, str]] = {}
-        self.dead: list[RecordDeadLettered] = []
-        self.wanted: list[ReceiptRequest] = []
+        self.dead_letters: list[RecordDeadLettered] = []
+        self.receipt_requests: list[ReceiptRequest] = []
 
-    def take(self, entry: Entry) -> None:
+    def receive(self, entry: Entry) -> None:
         """Reads an entry of the commands topic: an arrival, or a dead letter."""
         source = position_of(entry)
         try:
-            arrival, seal = self._signatures.read(entry)
+            arrival, signature = self._signatures.read(entry)
         except UndecodableError as error:
-            self.dead.append(dead_letter(entry, error, "dispatcher"))
+            self.dead_letters.append(dead_letter(entry, error, "dispatcher"))
             return
-        place, stream = (entry.partition, entry.offset), _stream(arrival, source)
-        if seal.problem is not None:
-            # Under an id of its own: who can't sign must not be able to use up the id of who can.
-            arrival = replace(arrival, command_id="", body=None, problem=seal.problem)
+        position, stream = (entry.partition, entry.offset), _stream(arrival, source)
+        if signature.problem is not None:
+            # Under an id of its own: a publisher that cannot sign must not use up the id of another one.
+            arrival = replace(arrival, command_id="", body=None, problem=signature.problem)
         elif arrival.receipt_to in self._receipt_topics:
             command_id = arrival.command_id or position_id(source)
-            self.wanted.append(
+            self.receipt_requests.append(
                 ReceiptRequest(arrival.receipt_to, stream, command_id, source, arrival.traceparent)
             )
         elif arrival.receipt_to and arrival.problem is None:
             arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
-        self._arrivals[place] = (stream, _received(arrival, source, seal.key_id), arrival.traceparent)
+        self._arrivals[position] = (stream, _received(arrival, source, signature.key_id), arrival.traceparent)
 
-    def folded(self, event: CommandReceived) -> None:
-        """Forgets an arrival that is in its stream."""
+    def recorded(self, event: CommandReceived) -> None:
+        """Drops an arrival that is in its stream."""
         self._arrivals.pop((event.source.partition, event.source.offset), None)
 
-    def waiting(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
-        """Gives stream, event and traceparent of what is in no stream yet, oldest first.
+    def unrecorded(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
+        """Returns stream, event and traceparent of each arrival that is in no stream yet, oldest first.
 
-        What was read again after a restart and is in its stream already is forgotten here.
+        Drops arrivals that were read again after a restart and are in their streams already.
         """
-        known = [
-            place for place, (stream, event, _) in self._arrivals.items() if _is_in(streams, stream, event)
+        recorded = [
+            position
+            for position, (stream, event, _) in self._arrivals.items()
+            if _is_recorded(streams, stream, event)
         ]
-        for place in known:
-            del self._arrivals[place]
+        for position in recorded:
+            del self._arrivals[position]
         return list(self._arrivals.values())
 
     def __len__(self) -> int:
@@ -75,14 +77,14 @@ def _no_receipt(arrival: Arrival, allowed: Collection[str]) -> Problem:
     return Problem(code="bad_receipt_topic", path="$receiptto", message=message[:1_000])
 
 
-def _is_in(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
+def _is_recorded(streams: Streams, stream_id: str, event: CommandReceived) -> bool:
     stream = streams.find(stream_id)
     command = stream.commands.get(event.command_id) if stream is not None else None
     return command is not None and any(found.source == event.source for found in command.publications)
 
 
 def _stream(arrival: Arrival, source: Source) -> str:
-    """Gives the stream that a command is answered on: its own, else its command's, else its place's."""
+    """Returns the stream that a command is answered on: its own, else its id, else its position."""
     return arrival.stream or arrival.command_id or f"commands/{position_id(source)}"
 
 
@@ -101,12 +103,12 @@ def _received(arrival: Arrival, source: Source, key_id: str) -> CommandReceived:
 
 
 def next_commands(streams: Streams, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Gives where to go on reading commands: at the first that is in no stream.
+    """Returns the offset from which to read each partition of commands: the first that no stream has.
 
-    Commands reach the partitions of their streams in any order, so one that is missing may lie before
-    others that are there. What is read twice is in its stream already, and changes nothing there.
+    Commands reach the partitions of their streams in any order, so one that is missing may come before
+    others that are there. A command that is read twice is in its stream already, and changes nothing there.
     """
-    known: set[tuple[str, int, int]] = {
+    recorded: set[tuple[str, int, int]] = {
         (publication.source.topic, publication.source.partition, publication.source.offset)
         for stream in streams.by_id.values()
         for command in stream.commands.values()
@@ -115,7 +117,7 @@ def next_commands(streams: Streams, starts: Mapping[TopicPartition, int]) -> dic
     positions = dict(starts)
     for (topic, partition), start in starts.items():
         offset = start
-        while (topic, partition, offset) in known:
+        while (topic, partition, offset) in recorded:
             offset += 1
         positions[topic, partition] = offset
     return positions

@@ -1,4 +1,4 @@
-"""How far receipts were sent, in Postgres: a hint, since what is sent twice has the same id."""
+"""Positions up to which receipts were sent, in Postgres: a hint, as a receipt sent twice has the same id."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,9 +24,9 @@ PAUSE_S = 1.0
 def earliest(
     place: TopicPartition, start: int, first: int, known: Mapping[TopicPartition, int] | None
 ) -> int:
-    """Gives where to read commands from: where streams lack one, or before that if receipts are lacking.
+    """Returns where to read commands from: where streams lack one, or before that if receipts are lacking.
 
-    None known: nobody has said so far; without an answer of Postgres it is the first command that there is.
+    `known` are the stored positions; None, if Postgres could not be read, means the first command of all.
     """
     if known is None:
         return first
@@ -41,7 +41,7 @@ class ReceiptPositions:
         self._topic = topic
 
     async def load(self) -> dict[TopicPartition, int] | None:
-        """Gives what was written last; None without Postgres."""
+        """Returns the positions that were stored last; None without Postgres."""
 
         async def work(connection: Connection) -> dict[TopicPartition, int]:
             return await read_positions(connection, OWNER)
@@ -50,11 +50,11 @@ class ReceiptPositions:
             try:
                 return await opened.transaction(work)
             except (PostgresGoneError, SchemaMissingError) as error:
-                log.info("receipts of all commands are sent again", reason=str(error))
+                log.info("all receipts are sent again", reason=str(error))
                 return None
 
     async def follow(self, positions: Callable[[], Mapping[int, int]]) -> None:
-        """Writes positions each second that they moved, for as long as the service runs."""
+        """Stores positions once a second if they have changed, for as long as the service runs."""
         written: Mapping[int, int] = {}
         async with database(self._dsn, LIVE_SCHEMA) as opened:
             while True:
@@ -70,6 +70,6 @@ class ReceiptPositions:
                 try:
                     await opened.transaction(work)
                 except (PostgresGoneError, SchemaMissingError) as error:
-                    log.debug("positions of receipts wait for Postgres", reason=str(error))
+                    log.debug("receipt positions not stored, Postgres is unreachable", reason=str(error))
                 else:
                     written = found

@@ -1,4 +1,4 @@
-"""Whether a command is signed by a key that we know: Ed25519, over what `contracts.signing` says."""
+"""Verifies that a command is signed with a known key: Ed25519, over the octets of `contracts.signing`."""
 
 import base64
 import binascii
@@ -24,12 +24,12 @@ _FIELDS = {"public", "revoked"}
 
 
 class BadKeysError(Exception):
-    """The file of keys can't be used; the message names the file, the key and the rule."""
+    """The file of keys is not valid; the message names the file, the key and the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublisherKey:
-    """A publisher's public key; commands that reach the log from `revoked_ms` on aren't theirs any more."""
+    """A publisher's public key; commands that reach the log from `revoked_ms` on are refused."""
 
     public: Ed25519PublicKey
     revoked: str = ""
@@ -38,7 +38,7 @@ class PublisherKey:
 
 @dataclass(frozen=True, slots=True)
 class SignatureResult:
-    """What a command's signature says: the key it is signed with, or why it doesn't count."""
+    """The key that a command is signed with, or why its signature is refused."""
 
     key_id: str = ""
     problem: Problem | None = None
@@ -46,18 +46,22 @@ class SignatureResult:
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerifier:
-    """The policy and the keys. `off`: nobody looks; `accept`: a signature must be right; `require`: all."""
+    """The policy and the keys.
+
+    `off`: signatures are not checked; `accept`: a signature must be valid if there is one; `require`: every
+    command must have a valid one.
+    """
 
     policy: SignaturePolicy = "off"
     keys: Mapping[str, PublisherKey] = field(default_factory=dict)
 
     def read(self, entry: Entry) -> tuple[Arrival, SignatureResult]:
-        """Reads a record that anyone may have written, and judges its signature; raises UndecodableError."""
+        """Reads a record of any publisher and verifies its signature; raises UndecodableError."""
         headers = {name.lower(): octets for name, octets in entry.headers if octets is not None}
         arrival = read_command(headers, entry.key, entry.value)
-        return arrival, self._seal(headers, entry, arrival)
+        return arrival, self._verify(headers, entry, arrival)
 
-    def _seal(self, headers: Mapping[str, bytes], entry: Entry, arrival: Arrival) -> SignatureResult:
+    def _verify(self, headers: Mapping[str, bytes], entry: Entry, arrival: Arrival) -> SignatureResult:
         if self.policy == "off":
             return SignatureResult()
         named, signature = headers.get(KEY_ID), headers.get(SIGNATURE)
@@ -76,16 +80,16 @@ class SignatureVerifier:
             return SignatureResult(problem=_problem("unknown_key", f"no key {key_id!r} is known here{known}"))
         octets = signed_octets(entry.topic, key_id, arrival, entry.value or b"")
         if not _is_signed(key, signature or b"", octets):
-            said = f"the signature is not that of key {key_id!r} over this command for {entry.topic}"
-            return SignatureResult(problem=_problem("bad_signature", said))
+            message = f"the signature is not that of key {key_id!r} over this command for {entry.topic}"
+            return SignatureResult(problem=_problem("bad_signature", message))
         if key.revoked_ms is not None and entry.append_time_ms >= key.revoked_ms:
-            said = f"key {key_id!r} was revoked at {key.revoked}; sign with another one"
-            return SignatureResult(problem=_problem("key_revoked", said))
+            message = f"key {key_id!r} was revoked at {key.revoked}; sign with another one"
+            return SignatureResult(problem=_problem("key_revoked", message))
         return SignatureResult(key_id)
 
 
 SIGNATURES_OFF = SignatureVerifier()
-"""The policy `off`, where no other is given."""
+"""The default policy: signatures are not checked."""
 
 _UNSIGNED = f"commands must be signed here; the headers {KEY_ID} and {SIGNATURE} are missing"
 
@@ -115,20 +119,20 @@ def read_keys(path: Path) -> dict[str, PublisherKey]:
         raise BadKeysError(f"{path}: not JSON: {error}") from error
     if not isinstance(body, dict):
         raise BadKeysError(f"{path}: expected an object of keys by id, got {type(body).__name__}")
-    return {key_id: _key(path, key_id, said) for key_id, said in body.items()}
+    return {key_id: _key(path, key_id, fields) for key_id, fields in body.items()}
 
 
-def _key(path: Path, key_id: str, said: Any) -> PublisherKey:
+def _key(path: Path, key_id: str, fields: Any) -> PublisherKey:
     where = f"{path}: key {key_id!r}"
     if not is_identifier(key_id):
         raise BadKeysError(f"{where}: expected an id, {IDENTIFIER_RULE}")
-    if not isinstance(said, dict) or not isinstance(said.get("public"), str) or said.keys() - _FIELDS:
+    if not isinstance(fields, dict) or not isinstance(fields.get("public"), str) or fields.keys() - _FIELDS:
         raise BadKeysError(f'{where}: expected {{"public": ..., "revoked": ...}}, revoked only if it is')
     try:
-        public = _public(said["public"])
+        public = _public(fields["public"])
     except ValueError as error:
         raise BadKeysError(f"{where}: not an Ed25519 public key: {error}") from error
-    revoked = said.get("revoked", "")
+    revoked = fields.get("revoked", "")
     if not revoked:
         return PublisherKey(public)
     try:

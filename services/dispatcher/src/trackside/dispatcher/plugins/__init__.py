@@ -1,1 +1,1 @@
-"""Tuners and assessors of users, found by entry points."""
+"""Tuners and assessors of users: classes of installed packages, found by their entry points."""

@@ -1,15 +1,15 @@
 """Assessors of users: classes that an installed package offers under the group `trackside.assessors`.
 
-A class is made once for a search, with keyword arguments, and asked upon each report of a running trial:
+A class is instantiated once for a search, with keyword arguments, and called on each report of a trial:
 
     class Mine:
-        def __init__(self, options, direction, seed): ...     # ValueError: these options won't do
+        def __init__(self, options, direction, seed): ...     # ValueError: options not valid
         def hopeless(self, trial, ended): ...                 # True: stop it; False: it goes on
 
-`trial` is {"number", "steps", "values", "newest"}: what its attempt has reported, finite values only;
-`newest` is the value that it is asked upon, finite or not. `ended` lists the trials that are over, in the
-order of their ends: {"number", "status", "value", "steps", "values"}. It runs in the advisor process of
-users' assessors; told again from the start, as after a restart, it is asked the same again.
+`trial` is {"number", "steps", "values", "newest"}: the reports of its running attempt, finite values only;
+`newest` is the value of the report in question, finite or not. `ended` lists the trials that are over, in the
+order of their ends: {"number", "status", "value", "steps", "values"}. The class runs in the advisor process
+of users' assessors. After a restart a new instance gets the same calls again, from the start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ TrialReports = dict[str, Any]
 
 
 class AssessorPlugin(Protocol):
-    """What a class of the entry-point group is asked."""
+    """The interface of a class of the entry-point group."""
 
     def hopeless(self, trial: TrialReports, ended: Sequence[TrialReports]) -> bool:
-        """Says whether a trial is to be stopped upon its newest report."""
+        """Returns whether a trial is to be stopped at its newest report."""
         ...
 
 
 def installed_assessors() -> frozenset[str]:
-    """Gives the names of all assessors that were installed when this was first asked."""
+    """Returns the names of all assessors that were installed at the first call."""
     return installed_names(GROUP)
 
 
 class PluginStoppingRule:
-    """A user's assessor as the rule of one search."""
+    """A user's assessor as the stopping rule of one search."""
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         self._name = assessor["name"]
@@ -49,24 +49,24 @@ class PluginStoppingRule:
         self._ended: list[TrialReports] = []
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Asks the user's assessor; raises NonsenseError unless it says yes or no, and what that raises."""
-        trial = {**_told(curve), "newest": curve.newest}
-        said = self._assessor.hopeless(trial, list(self._ended))
-        if not isinstance(said, bool):
-            raise NonsenseError(f"assessor {self._name} said {said!r:.200} of a trial, not True or False")
-        return said
+        """Calls the user's assessor; raises what it raises, and NonsenseError unless it returns a bool."""
+        trial = {**_reports(curve), "newest": curve.newest}
+        answer = self._assessor.hopeless(trial, list(self._ended))
+        if not isinstance(answer, bool):
+            raise NonsenseError(f"assessor {self._name} said {answer!r:.200} of a trial, not True or False")
+        return answer
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Remembers a trial that succeeded."""
-        self._ended.append({**_told(curve), "status": TrialStatus.SUCCEEDED.value, "value": value})
+        """Adds a trial that succeeded to those that are over."""
+        self._ended.append({**_reports(curve), "status": TrialStatus.SUCCEEDED.value, "value": value})
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Remembers a trial that ended in another way."""
-        self._ended.append({**_told(curve), "status": str(state), "value": None})
+        """Adds a trial that ended in another way."""
+        self._ended.append({**_reports(curve), "status": str(state), "value": None})
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Forgets an attempt with its curve."""
+        """Keeps nothing: the reports of an attempt are in its curve."""
 
 
-def _told(curve: LearningCurve) -> TrialReports:
+def _reports(curve: LearningCurve) -> TrialReports:
     return {"number": curve.number, "steps": list(curve.steps), "values": list(curve.values)}

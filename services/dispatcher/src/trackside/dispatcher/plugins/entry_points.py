@@ -6,12 +6,12 @@ from importlib.metadata import EntryPoint, entry_points
 
 @cache
 def installed_names(group: str) -> frozenset[str]:
-    """Gives all names of a group that were installed when this was first asked."""
+    """Returns the names of a group that were installed at the first call."""
     return frozenset(entry.name for entry in entry_points(group=group))
 
 
 def find_entry_point(group: str, kind: str, name: str) -> EntryPoint:
-    """Finds where a class of this kind is; raises ValueError if none or more than one has the name."""
+    """Returns the entry point of a name; raises ValueError if none or more than one has it."""
     offered = entry_points(group=group)
     entries = [entry for entry in offered if entry.name == name]
     if not entries:

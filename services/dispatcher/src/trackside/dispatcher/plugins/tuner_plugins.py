@@ -1,18 +1,18 @@
 """Tuners of users: classes that an installed package offers under the entry-point group `trackside.tuners`.
 
-A class is made once for a search, with keyword arguments, and asked for each trial:
+A class is instantiated once for a search, with keyword arguments, and called for each trial:
 
     class Mine:
-        def __init__(self, space, options, direction): ...     # ValueError: these options won't do
+        def __init__(self, space, options, direction): ...     # ValueError: options not valid
         def suggest(self, history, number, seed): ...           # parameters, None or "wait"
 
-None says that nothing is left to try, "wait" that it has to know the end of another trial first.
+None means that nothing is left to try, "wait" that it needs the end of another trial first.
 
-`space` is the search's in our form. `history` lists the trials before this one, oldest first, each
-{"number", "parameters", "state": running|complete|pruned|failed, "value"}, and imported results, whose number
-is None; those whose parameters are none of the space are left out. It is the same after any restart, and
-`seed` is made of the search's seed and the number. A tuner that uses nothing else suggests the same again
-after a restart. It runs in the advisor process: it may be slow, raise or hang, and is ended if it does.
+`space` is the search's space in Trackside's form. `history` lists the trials before this one, oldest first,
+each {"number", "parameters", "state": running|complete|pruned|failed, "value"}, and imported results, whose
+number is None; those whose parameters are not in the space are left out. It is the same after any restart,
+and `seed` is a function of the search's seed and the number. A tuner that uses nothing else suggests the same
+again after a restart. It runs in an advisor process: it may be slow or raise, and is killed if it hangs.
 """
 
 import json
@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 from trackside.contracts.searches import Direction
 from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
-from trackside.dispatcher.tuners.axes import SpaceJson, axes_of, unfit
+from trackside.dispatcher.tuners.axes import SpaceJson, axes_of, parameters_fault
 from trackside.dispatcher.tuners.tuner import (
     EndState,
     TrialValue,
@@ -33,28 +33,28 @@ from trackside.dispatcher.tuners.tuner import (
 
 GROUP = "trackside.tuners"
 REPEATS_MAX = 8
-"""How often a tuner that repeats itself is asked for one trial, each time with another seed."""
+"""How often a tuner that suggests known parameters is called for one trial, each time with another seed."""
 
 TrialJson = dict[str, Any]
 
 
 class TunerPlugin(Protocol):
-    """What a class of the entry-point group is asked."""
+    """The interface of a class of the entry-point group."""
 
     def suggest(
         self, history: Sequence[TrialJson], number: int, seed: int
     ) -> Mapping[str, Any] | Literal["wait"] | None:
-        """Gives the parameters of trial `number`, None when nothing is left, or "wait"."""
+        """Returns the parameters of trial `number`, None when nothing is left, or "wait"."""
         ...
 
 
 def installed_tuners() -> frozenset[str]:
-    """Gives the names of all tuners that were installed when this was first asked."""
+    """Returns the names of all tuners that were installed at the first call."""
     return installed_names(GROUP)
 
 
 class PluginTuner:
-    """One search of a user's tuner: its history, and the checks on what it suggests."""
+    """A user's tuner for one search: its history, and the checks of its suggestions."""
 
     def __init__(self, space: SpaceJson, tuner: Mapping[str, Any], seed: int, direction: Direction) -> None:
         self._name = tuner["name"]
@@ -63,17 +63,17 @@ class PluginTuner:
         self._tuner: TunerPlugin = kind(space=dict(space), options=options, direction=direction)
         self._seed = seed
         self._axes = axes_of(space)
-        self._known = TriedParameters(self._axes)
+        self._tried = TriedParameters(self._axes)
         self._history: list[TrialJson] = []
-        self._of_trial: list[TrialJson] = []
+        self._by_number: list[TrialJson] = []
 
     def ask(self, number: int) -> dict[str, Any] | None:
-        """Asks the tuner for trial `number`; None when it has nothing left.
+        """Calls the tuner for trial `number`; returns None when nothing is left to try.
 
-        Raises NonsenseError for parameters outside of the space or repeated again and again,
-        TunerWaits, and whatever the tuner raises.
+        Raises NonsenseError for parameters outside of the space, or that another trial has each time;
+        TunerWaits; and whatever the tuner raises.
         """
-        self._known.check_asked(number)
+        self._tried.check_asked(number)
         for redraw in range(REPEATS_MAX):
             seed = suggestion_seed(self._seed, number, redraw)
             suggested = self._tuner.suggest(list(self._history), number, seed)
@@ -81,12 +81,12 @@ class PluginTuner:
                 return None
             if suggested == "wait":
                 raise TunerWaits
-            fault = unfit(self._axes, suggested)
+            fault = parameters_fault(self._axes, suggested)
             if fault is not None:
                 raise NonsenseError(
                     f"tuner {self._name} suggested for trial {number} at {fault[0]}: {fault[1]}"
                 )
-            if not self._known.has(suggested):
+            if not self._tried.has(suggested):
                 parameters: dict[str, Any] = json.loads(json.dumps(suggested))
                 self._put(number, parameters)
                 return parameters
@@ -94,9 +94,9 @@ class PluginTuner:
             f"tuner {self._name} suggested for trial {number} what another trial has, {REPEATS_MAX} times"
         )
 
-    def recall(self, number: int, parameters: Mapping[str, Any]) -> None:
-        """Takes in a trial that the log says was suggested; raises ValueError for a gap in the numbers."""
-        self._known.check_recalled(number)
+    def restore(self, number: int, parameters: Mapping[str, Any]) -> None:
+        """Adds a trial from the log; raises ValueError for a gap in the numbers."""
+        self._tried.check_restored(number)
         self._put(number, parameters)
 
     def tell(
@@ -106,26 +106,26 @@ class PluginTuner:
         value: TrialValue = None,
         intermediates: Iterable[tuple[int, float]] = (),
     ) -> None:
-        """Takes in the end of a trial; that of a pruned one comes with its last report as value."""
-        if number >= len(self._of_trial) or self._of_trial[number]["state"] != "running":
+        """Records the end of a trial; a pruned one has its last report as value."""
+        if number >= len(self._by_number) or self._by_number[number]["state"] != "running":
             return
         last = [reported for _, reported in sorted(intermediates)][-1:]
-        self._of_trial[number] |= {"state": state, "value": last[0] if state == "pruned" and last else value}
+        self._by_number[number] |= {"state": state, "value": last[0] if state == "pruned" and last else value}
 
-    def learn(self, parameters: Mapping[str, Any], value: float) -> None:
-        """Takes in a result from elsewhere, if its parameters are of the space."""
-        if self._known.learn(parameters) is not None:
-            past = {"number": None, "parameters": dict(parameters), "state": "complete", "value": value}
-            self._history.append(past)
+    def add_result(self, parameters: Mapping[str, Any], value: float) -> None:
+        """Adds an imported result, if its parameters are in the space."""
+        if self._tried.add(parameters) is not None:
+            imported = {"number": None, "parameters": dict(parameters), "state": "complete", "value": value}
+            self._history.append(imported)
 
     def _put(self, number: int, parameters: Mapping[str, Any]) -> None:
-        fits = self._known.put(number, parameters) is not None
-        past = {"number": number, "parameters": dict(parameters), "state": "running", "value": None}
-        if number < len(self._of_trial):
-            replaced = self._of_trial[number]
+        fits = self._tried.put(number, parameters) is not None
+        trial = {"number": number, "parameters": dict(parameters), "state": "running", "value": None}
+        if number < len(self._by_number):
+            replaced = self._by_number[number]
             self._history = [other for other in self._history if other is not replaced]
-            self._of_trial[number] = past
+            self._by_number[number] = trial
         else:
-            self._of_trial.append(past)
+            self._by_number.append(trial)
         if fits:
-            self._history.append(past)
+            self._history.append(trial)

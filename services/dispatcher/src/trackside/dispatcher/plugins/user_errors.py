@@ -1,4 +1,4 @@
-"""What a user's code raised, told in a bounded number of characters."""
+"""Describes exceptions of users' code in a bounded number of characters."""
 
 import traceback
 from itertools import dropwhile
@@ -6,25 +6,25 @@ from pathlib import Path
 
 from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX
 
-_OURS = Path(__file__).parent
-"""Where a traceback of a user's code begins; nobody wants to read of these files."""
+_DISPATCHER = Path(__file__).parents[1]
+"""Frames of these files at the start of a traceback are left out: they are not the user's code."""
 
 
 class NonsenseError(ValueError):
-    """A tuner or an assessor said what can't be meant; the message says what and why."""
+    """The answer of a tuner or an assessor is not valid; the message says which answer and why."""
 
 
-def described(error: BaseException) -> dict[str, str]:
-    """Says what was raised, where: its type, its message, and the end of its traceback."""
+def describe(error: BaseException) -> dict[str, str]:
+    """Returns the type of an exception, its message, and the end of its traceback."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001  (a user's own exception: its text is a method of theirs)
-        message = "(its text can't be had)"
+    except Exception:  # noqa: BLE001  (a user's exception class: its __str__ may raise too)
+        message = "(its __str__ raised)"
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = dropwhile(lambda frame: Path(frame.filename).parent == _OURS, frames)
-    told = "".join(traceback.format_list(list(theirs))) + f"{type(error).__name__}: {message}"
+    users = dropwhile(lambda frame: Path(frame.filename).is_relative_to(_DISPATCHER), frames)
+    text = "".join(traceback.format_list(list(users))) + f"{type(error).__name__}: {message}"
     return {
         "type": type(error).__name__[:200],
         "message": message[:MESSAGE_MAX],
-        "traceback": told[-TRACEBACK_MAX:],
+        "traceback": text[-TRACEBACK_MAX:],
     }

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from trackside.dispatcher.tuners.options import Fault
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
-Scale = Literal["places", "whole", "linear", "log"]
+Scale = Literal["index", "integer", "linear", "log"]
 
 NAME = "_name"
 JOIN = "\0"
@@ -43,15 +43,15 @@ class Axis:
     scale: Scale
     low: float
     high: float
-    outward: Callable[[Any], Any]
-    inward: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+    encode: Callable[[Any], Any]
     count: int | None = None
     at: Callable[[int], Any] | None = None
     branches: Mapping[int, "Axes"] | None = None
     constant: bool = False
 
     @property
-    def single(self) -> bool:
+    def is_single(self) -> bool:
         """Says whether there is one value only, which no tuner needs to think about."""
         return self.low == self.high
 
@@ -86,7 +86,7 @@ def _axis(parameter: Mapping[str, Any]) -> Axis:
         case "randint":
             low, high = parameter["low"], parameter["high"] - 1
             return Axis(
-                "whole", low, high, _same, _whole(low, high), high - low + 1, lambda place: low + place
+                "integer", low, high, _same, _whole(low, high), high - low + 1, lambda place: low + place
             )
         case "uniform" | "loguniform" as kind:
             return _interval(parameter, "log" if kind == "loguniform" else "linear")
@@ -108,7 +108,7 @@ def _constant(constant: Any) -> Axis:
             raise ValueError(f"{value!r} is not the constant {constant!r}")
         return 0
 
-    return Axis("places", 0, 0, lambda _: constant, inward, 1, lambda _: constant, constant=True)
+    return Axis("index", 0, 0, lambda _: constant, inward, 1, lambda _: constant, constant=True)
 
 
 def _choice(values: list[Any]) -> Axis:
@@ -140,14 +140,14 @@ def _choice(values: list[Any]) -> Axis:
         for place, found in enumerate(sizes):
             if index < (found or 0):
                 return (
-                    {NAME: names[place], **point(branches[place], index)}
+                    {NAME: names[place], **point_at(branches[place], index)}
                     if place in branches
                     else names[place]
                 )
             index -= found or 0
         raise IndexError(index)
 
-    return Axis("places", 0, len(distinct) - 1, names.__getitem__, inward, count, at, branches or None)
+    return Axis("index", 0, len(distinct) - 1, names.__getitem__, inward, count, at, branches or None)
 
 
 def _whole(low: int, high: int) -> Callable[[Any], int]:
@@ -216,7 +216,7 @@ def size(axes: Axes) -> int | None:
     return None if None in counts else math.prod(count or 0 for count in counts)
 
 
-def point(axes: Axes, index: int) -> dict[str, Any]:
+def point_at(axes: Axes, index: int) -> dict[str, Any]:
     """Gives the point number `index` of a finite space; the last parameter changes fastest."""
     found: dict[str, Any] = {}
     for name, axis in reversed(list(axes.items())):
@@ -227,7 +227,7 @@ def point(axes: Axes, index: int) -> dict[str, Any]:
     return {name: found[name] for name in axes}
 
 
-def inner(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str = "$") -> dict[str, Any]:
+def encode(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str = "$") -> dict[str, Any]:
     """Gives the place or number of each axis that a set of parameters has, by the axis's path.
 
     Constants have none. Raises NotInSpaceError for a missing, a superfluous or an impossible value.
@@ -244,14 +244,14 @@ def inner(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str
             raise NotInSpaceError(here, "missing")
         value = parameters[name]
         try:
-            place = axis.inward(value)
+            place = axis.encode(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise NotInSpaceError(here, str(error)) from None
         if not axis.constant:
             found[prefix + name] = place
         branch = (axis.branches or {}).get(place)
         if branch is not None:
-            found |= inner(branch, value, prefix + branch_prefix(name, place), here)
+            found |= encode(branch, value, prefix + branch_prefix(name, place), here)
     return found
 
 
@@ -260,13 +260,13 @@ def branch_prefix(name: str, place: int) -> str:
     return f"{name}{JOIN}{place}{JOIN}"
 
 
-def flat(axes: Axes, prefix: str = "") -> Iterator[tuple[str, Axis]]:
+def flat_axes(axes: Axes, prefix: str = "") -> Iterator[tuple[str, Axis]]:
     """Walks all axes that are drawn, with those of every branch, by their paths."""
     for name, axis in axes.items():
         if not axis.constant:
             yield prefix + name, axis
         for place, branch in (axis.branches or {}).items():
-            yield from flat(branch, prefix + branch_prefix(name, place))
+            yield from flat_axes(branch, prefix + branch_prefix(name, place))
 
 
 def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -281,12 +281,12 @@ def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str
                 yield from parameters_of(members, f"{here}.values[{place}]")
 
 
-def unfit(axes: Axes, parameters: object, path: str = "$") -> Fault | None:
+def parameters_fault(axes: Axes, parameters: object, path: str = "$") -> Fault | None:
     """Says why a set of parameters is none of the space: path and message, or None if it is."""
     if not isinstance(parameters, Mapping):
         return path, f"expected an object with a value for each parameter, got {type(parameters).__name__}"
     try:
-        inner(axes, parameters, path=path)
+        encode(axes, parameters, path=path)
     except NotInSpaceError as error:
         return error.path, error.reason
     return None

@@ -13,10 +13,10 @@ from trackside.dispatcher.tuners.axes import (
     FINITE_TYPES,
     SpaceJson,
     axes_of,
-    inner,
+    encode,
+    parameters_fault,
     parameters_of,
     size,
-    unfit,
 )
 from trackside.dispatcher.tuners.options import (
     Boolean,
@@ -51,7 +51,7 @@ class TunerKind:
     options: OptionTypes = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
     nested: bool = False
-    several: bool = True
+    multi_objective: bool = True
 
 
 TUNERS: Mapping[str, TunerKind] = {
@@ -82,7 +82,7 @@ TUNERS: Mapping[str, TunerKind] = {
             "lr_adapt": Boolean(),
         },
         types=EVERY_TYPE - {"choice"},
-        several=False,
+        multi_objective=False,
     ),
     "nsga2": TunerKind(_GENETIC),
     "nsga3": TunerKind({**_GENETIC, "dividing_parameter": Integer(1, 100)}),
@@ -181,10 +181,10 @@ def _sets_fault(space: SpaceJson, options: Mapping[str, Any]) -> Fault | None:
     seen: dict[tuple[Any, ...], int] = {}
     for place, parameters in enumerate(options["sets"]):
         path = f"$.tuner.options.sets[{place}]"
-        fault = unfit(axes, parameters, path)
+        fault = parameters_fault(axes, parameters, path)
         if fault:
             return fault
-        first = seen.setdefault(tuple(inner(axes, parameters).values()), place)
+        first = seen.setdefault(tuple(encode(axes, parameters).values()), place)
         if first != place and not options.get("repeats"):
             return path, f"the same parameters as sets[{first}]; with option repeats both are tried"
     return None

@@ -1,7 +1,7 @@
-"""Optuna's sampler of each tuner, made anew for each trial from (search seed, trial number).
+"""Optuna's sampler of each tuner, created for each trial from (search seed, trial number).
 
-Optuna finds the space that trials have in common by comparing all of them at every ask; a search has one
-space, so the samplers are told it. What they are told is what they would find.
+Optuna computes the space that trials have in common by comparing all of them at every ask. A search has one
+space, so the samplers receive it instead; it equals the one that they would compute.
 """
 
 import warnings
@@ -23,106 +23,106 @@ Distributions = dict[str, Any]
 
 
 class SearchSpaces(Protocol):
-    """The distributions of a search, as samplers want them: without those of one value only."""
+    """The distributions of a search for samplers, without those of a single value."""
 
-    def learnt(self) -> Distributions:
-        """Gives those of the top level, by name; none as long as no trial taught anything."""
+    def top_level_space(self) -> Distributions:
+        """Returns those of the top level, by name; none before a trial that the sampler learns from."""
         ...
 
-    def grouped(self) -> list[Distributions]:
-        """Gives those of the top level and those of each sub-space, each for itself."""
+    def space_groups(self) -> list[Distributions]:
+        """Returns those of the top level and those of each sub-space, as separate groups."""
         ...
 
-    def whole(self) -> Distributions:
-        """Gives those of the top level and of all sub-spaces."""
+    def full_space(self) -> Distributions:
+        """Returns those of the top level and of all sub-spaces."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerContext:
-    """What a sampler is made for: a trial and its own seed, in a search with a seed and spaces.
-
-    `several` says that the search has several objectives.
-    """
+    """The trial that a sampler is created for, with its seed, and the search's seed and spaces."""
 
     number: int
     seed: int
     search_seed: int
     spaces: SearchSpaces
     generations: GenerationIndex
-    several: bool = False
+    multi_objective: bool = False
 
 
-def make_sampler(name: str, options: Options, draw: SamplerContext) -> OptunaSampler:
-    """Makes a tuner's sampler for one draw; raises ValueError for a tuner that has none."""
+def make_sampler(name: str, options: Options, context: SamplerContext) -> OptunaSampler:
+    """Creates a tuner's sampler for one trial; raises ValueError for a tuner that has none."""
     make = _MAKERS.get(name)
     if make is None:
         raise ValueError(f"no sampler for tuner {name!r}; expected one of {', '.join(sorted(_MAKERS))}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "experimental" is for us to know, not for each suggestion
-        return make(options, draw)
+        warnings.simplefilter("ignore")  # that a sampler is experimental is no news at each suggestion
+        return make(options, context)
 
 
-def random(seed: int) -> OptunaSampler:
-    """Makes the sampler that draws by chance alone."""
+def random_sampler(seed: int) -> OptunaSampler:
+    """Creates the sampler that draws at random."""
     from optuna.samplers import RandomSampler
 
     return RandomSampler(seed=seed)
 
 
-def _random(_options: Options, draw: SamplerContext) -> OptunaSampler:
-    return random(draw.seed)
+def _random(_options: Options, context: SamplerContext) -> OptunaSampler:
+    return random_sampler(context.seed)
 
 
-def _tpe(options: Options, draw: SamplerContext) -> OptunaSampler:
+def _tpe(options: Options, context: SamplerContext) -> OptunaSampler:
     from optuna.samplers import TPESampler
 
-    sampler = TPESampler(seed=draw.seed, **options)
-    # Optuna's default: parameters are drawn together, but for several objectives one by one.
-    together = options.get("multivariate", not draw.several)
-    return _told(sampler, draw.spaces.learnt) if together else sampler
+    sampler = TPESampler(seed=context.seed, **options)
+    # Optuna's default: parameters are drawn together, but one by one for several objectives.
+    together = options.get("multivariate", not context.multi_objective)
+    return _with_space(sampler, context.spaces.top_level_space) if together else sampler
 
 
-def _tpe_multivariate(options: Options, draw: SamplerContext) -> OptunaSampler:
-    """Makes a TPE that draws together what is on the top level, and what is in each sub-space."""
+def _tpe_multivariate(options: Options, context: SamplerContext) -> OptunaSampler:
+    """Creates a TPE that draws jointly within the top level and within each sub-space."""
     from optuna.samplers import TPESampler
 
-    sampler = TPESampler(seed=draw.seed, multivariate=True, group=True, **options)
+    sampler = TPESampler(seed=context.seed, multivariate=True, group=True, **options)
 
-    def grouped() -> Distributions:
-        groups = draw.spaces.grouped()
+    def space_groups() -> Distributions:
+        groups = context.spaces.space_groups()
         sampler._search_space_group = SimpleNamespace(search_spaces=groups)
         return {path: found for group in groups for path, found in group.items()}
 
-    return _told(sampler, grouped)
+    return _with_space(sampler, space_groups)
 
 
-def _gp(options: Options, draw: SamplerContext) -> OptunaSampler:
+def _gp(options: Options, context: SamplerContext) -> OptunaSampler:
     from optuna.samplers import GPSampler
 
-    return _told(GPSampler(seed=draw.seed, warn_independent_sampling=False, **options), draw.spaces.learnt)
+    return _with_space(
+        GPSampler(seed=context.seed, warn_independent_sampling=False, **options),
+        context.spaces.top_level_space,
+    )
 
 
-def _cma_es(options: Options, draw: SamplerContext) -> OptunaSampler:
+def _cma_es(options: Options, context: SamplerContext) -> OptunaSampler:
     from optuna.samplers import CmaEsSampler
 
-    sampler = CmaEsSampler(seed=draw.seed, warn_independent_sampling=False, **options)
+    sampler = CmaEsSampler(seed=context.seed, warn_independent_sampling=False, **options)
     if not options.get("consider_pruned_trials"):
-        attach_to_cma_es(sampler, draw.generations)
-    return _told(sampler, draw.spaces.learnt)
+        attach_to_cma_es(sampler, context.generations)
+    return _with_space(sampler, context.spaces.top_level_space)
 
 
 def _genetic(kind: str) -> Callable[[Options, SamplerContext], OptunaSampler]:
-    def make(options: Options, draw: SamplerContext) -> OptunaSampler:
+    def make(options: Options, context: SamplerContext) -> OptunaSampler:
         from optuna import samplers
 
         given = {name: value for name, value in options.items() if name != "crossover"}
         if crossover := options.get("crossover"):
             given["crossover"] = _crossover(crossover, options)
         maker = samplers.NSGAIIISampler if kind == "nsga3" else samplers.NSGAIISampler
-        sampler = maker(seed=draw.seed, **given)
-        attach_to_genetic(sampler, draw.generations)
-        return _told(sampler, draw.spaces.learnt)
+        sampler = maker(seed=context.seed, **given)
+        attach_to_genetic(sampler, context.generations)
+        return _with_space(sampler, context.spaces.top_level_space)
 
     return make
 
@@ -142,31 +142,31 @@ def _crossover(name: str, options: Options) -> Any:
     return kinds[name]()
 
 
-def _evolution(options: Options, draw: SamplerContext) -> OptunaSampler:
-    """Makes NSGA-II without crossover: a copy of one of the best, some of its parameters drawn anew."""
+def _evolution(options: Options, context: SamplerContext) -> OptunaSampler:
+    """Creates NSGA-II without crossover: one of the best trials with some parameters drawn again."""
     from optuna.samplers import NSGAIISampler
 
-    sampler = NSGAIISampler(seed=draw.seed, crossover_prob=0.0, **options)
-    attach_to_genetic(sampler, draw.generations)
-    return _told(sampler, draw.spaces.learnt)
+    sampler = NSGAIISampler(seed=context.seed, crossover_prob=0.0, **options)
+    attach_to_genetic(sampler, context.generations)
+    return _with_space(sampler, context.spaces.top_level_space)
 
 
-def _qmc(options: Options, draw: SamplerContext) -> OptunaSampler:
-    """Makes a sampler whose trial n is point n of one sequence, by the search's seed if scrambled."""
+def _qmc(options: Options, context: SamplerContext) -> OptunaSampler:
+    """Creates a sampler whose trial n is point n of one sequence, scrambled by the search's seed."""
     from optuna.samplers import QMCSampler
 
     sampler = QMCSampler(
-        seed=suggestion_seed(draw.search_seed, 0),
-        independent_sampler=random(draw.seed),
+        seed=suggestion_seed(context.search_seed, 0),
+        independent_sampler=random_sampler(context.seed),
         warn_independent_sampling=False,
         **{"scramble": True, **options},
     )
-    # Optuna counts the points in the study; here the trial's number is its place, whoever asks.
-    sampler._find_sample_id = lambda study, space: draw.number
-    return _told(sampler, draw.spaces.whole)
+    # Optuna counts the points in the study; here the trial's number is the index of its point.
+    sampler._find_sample_id = lambda study, space: context.number
+    return _with_space(sampler, context.spaces.full_space)
 
 
-def _told(sampler: OptunaSampler, space: Callable[[], Distributions]) -> OptunaSampler:
+def _with_space(sampler: OptunaSampler, space: Callable[[], Distributions]) -> OptunaSampler:
     sampler.infer_relative_search_space = lambda study, trial: space()
     return sampler
 

@@ -9,7 +9,7 @@ from typing import Any
 from trackside.contracts.codec import command_of
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialStatus
-from trackside.dispatcher.tuners.axes import axes_of, unfit
+from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.domain.search import Search
 from trackside.replay.derive.rerun import plain_spec
 from trackside.replay.history.errors import BadScenarioError
@@ -129,4 +129,4 @@ def _fitting(spec: Mapping[str, Any], known: Sequence[tuple[dict[str, Any], floa
         axes = axes_of(spec["space"])
     except (ValueError, TypeError, LookupError, AttributeError):
         return []
-    return [{"parameters": p, "value": value} for p, value in known if unfit(axes, p, "$") is None]
+    return [{"parameters": p, "value": value} for p, value in known if parameters_fault(axes, p, "$") is None]
