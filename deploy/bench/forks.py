@@ -13,15 +13,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from bench.figures import MissingError
 from bench.place import SLOTS, TASK_TYPE, TASKS
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.attempts.forkserver_client import allowed_environment
 from trackside.worker.catalogue.task_catalogue import read_catalogue
-from trackside.worker.child.control_states import Word, line, spoken
 from trackside.worker.child.forkserver import PACKET_BYTES
+from trackside.worker.process_messages import (
+    FROM_FORKSERVER,
+    Assignment,
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    FromForkserver,
+    LoadCommand,
+    ProcessExited,
+    TrainCommand,
+    decode,
+    encode,
+)
 
 WARM_UP = 10
 
@@ -42,25 +53,15 @@ def measured(count: int) -> Forks:
         return Forks(_rate(server, count, None), _rate(server, count, task))
 
 
-def _assignment(folder: Path) -> dict[str, Any]:
-    """Gives what the worker would tell a process of the bench's task."""
+def _assignment(folder: Path) -> Assignment:
+    """Returns the assignment of the benchmark's task, without its ending file."""
     task_type = read_catalogue(TASKS).tasks[TASK_TYPE]
     environment = {"HOME": str(folder), **allowed_environment(os.environ), "TMPDIR": str(folder)}
-    return {
-        "entry": task_type.entry,
-        "program": task_type.program,
-        "path": task_type.path,
-        "parameters": {},
-        "interrupts": 0,
-        "interrupted": 0,
-        "outputs": 0,
-        "stays": None,
-        "workdir": str(folder),
-        "environment": environment,
-    }
+    program, workdir = list(task_type.program), str(folder)
+    return Assignment(task_type.entry, program, task_type.path, {}, environment, workdir, ending="")
 
 
-def _rate(server: "_Server", count: int, task: dict[str, Any] | None) -> float:
+def _rate(server: "_Server", count: int, task: Assignment | None) -> float:
     """Gives how many a second end, with always two of them under way."""
     began = monotonic_s()
     running, number = 0, 0
@@ -87,8 +88,9 @@ class _Server:
         environment = {"OMP_NUM_THREADS": "1", **allowed_environment(os.environ)}
         with theirs:
             self._process = subprocess.Popen([*command, "torch"], pass_fds=[theirs.fileno()], env=environment)
-        if missing := json.loads(self._control.recv(PACKET_BYTES))["missing"]:
-            raise MissingError(f"the forkserver could not import {missing}")
+        ready = self._receive()
+        if isinstance(ready, ForkserverReady) and ready.missing:
+            raise MissingError(f"the forkserver could not import {ready.missing}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,19 +98,18 @@ class _Server:
         self._process.kill()
         self._process.wait()
 
-    def fork(self, number: int, task: dict[str, Any] | None) -> None:
+    def fork(self, number: int, task: Assignment | None) -> None:
         """Asks for a process that runs a task, or that ends because it gets none."""
         ours, theirs = socket.socketpair()
         nothing = os.open(os.devnull, os.O_WRONLY)
-        socket.send_fds(
-            self._control, [json.dumps({"fork": number}).encode()], [theirs.fileno(), nothing, nothing]
-        )
+        socket.send_fds(self._control, [encode(ForkProcess(number))], [theirs.fileno(), nothing, nothing])
         theirs.close()
         ending = None
         if task is not None:
-            ending = Path(task["workdir"]) / f"{number}.json"
-            words = spoken(Word("LOAD")) + spoken(Word("TRAIN", "cpu"))
-            socket.send_fds(ours, [line(task | {"ending": str(ending)}) + words], [nothing])
+            ending = Path(task.workdir) / f"{number}.json"
+            assignment = task._replace(ending=str(ending))
+            messages = encode(assignment) + encode(LoadCommand()) + encode(TrainCommand("cpu"))
+            socket.send_fds(ours, [messages], [nothing])
         with suppress(OSError):
             ours.shutdown(socket.SHUT_WR)
         os.close(nothing)
@@ -116,11 +117,14 @@ class _Server:
 
     def until_one_ended(self) -> None:
         """Waits for the end of any process; raises MissingError if it went wrong."""
-        while "exited" not in (packet := json.loads(self._control.recv(PACKET_BYTES))):
+        while not isinstance(message := self._receive(), ProcessExited | ForkFailed):
             pass
-        channel, ending = self._channels.pop(packet["exited"])
+        channel, ending = self._channels.pop(message.number)
         channel.close()
-        if packet.get("status") != 0:
-            raise MissingError(f"a process without the log ended with {packet}")
+        if isinstance(message, ForkFailed) or message.status != 0:
+            raise MissingError(f"a process without the log ended with {message}")
         if ending is not None and json.loads(ending.read_text("utf-8"))["end"] != "finished":
             raise MissingError(f"a task without the log left {ending.read_text('utf-8')}")
+
+    def _receive(self) -> FromForkserver:
+        return decode(self._control.recv(PACKET_BYTES), FROM_FORKSERVER)

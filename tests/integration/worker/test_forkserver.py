@@ -30,7 +30,7 @@ async def forkserver() -> AsyncIterator[ForkserverClient]:
 async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver: ForkserverClient) -> None:
     """The forkserver ignores SIGTERM, and so does a process that has just been forked off."""
     for _ in range(20):
-        process = await forkserver.take()
+        process = await forkserver.acquire()
         forkserver.kill(process, signal.SIGTERM)
         assert await asyncio.wait_for(process.exited, LIMIT_S) == -signal.SIGTERM
         process.close()
@@ -39,14 +39,14 @@ async def test_a_process_that_is_told_to_end_before_it_has_begun_ends(forkserver
 async def taken_until_none_is_left(forkserver: ForkserverClient, taken: list[TaskProcess]) -> None:
     """Takes the process that is ready, if there is one, and one that must be forked."""
     for _ in range(2):
-        process = await forkserver.take()
+        process = await forkserver.acquire()
         taken.append(process)
 
 
 async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_died(
     forkserver: ForkserverClient,
 ) -> None:
-    taken: list[TaskProcess] = [await forkserver.take()]
+    taken: list[TaskProcess] = [await forkserver.acquire()]
     died = parent_of(taken[0].pid)
     os.kill(died, signal.SIGKILL)
     assert gone(died)
@@ -57,7 +57,7 @@ async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_die
         with pytest.raises(ForkserverGoneError):
             await asyncio.wait_for(process.exited, LIMIT_S)
         process.close()
-    process = await forkserver.take()
+    process = await forkserver.acquire()
     assert parent_of(process.pid) != died
     process.close()
 
@@ -65,7 +65,7 @@ async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_die
 async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
     forkserver: ForkserverClient,
 ) -> None:
-    first, last = await forkserver.take(), await forkserver.take()
+    first, last = await forkserver.acquire(), await forkserver.acquire()
     died = parent_of(first.pid)
     os.kill(died, signal.SIGSTOP)
     for _ in range(1_000):
@@ -81,7 +81,7 @@ async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_w
     forkserver: ForkserverClient,
 ) -> None:
     """The loop went on to watch a descriptor that was closed, and failed for whoever got its number next."""
-    process = await forkserver.take()
+    process = await forkserver.acquire()
     os.kill(process.pid, signal.SIGSTOP)
     _, writer = await process.connected()
     number = process.channel.fileno()

@@ -24,7 +24,7 @@ from trackside.contracts.topics import Topics
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
-from trackside.worker.child.control_states import spoken
+from trackside.worker.process_messages import Assignment, ProcessMessage, encode
 
 
 @pytest.fixture
@@ -178,11 +178,15 @@ async def test_an_exclusive_task_runs_while_the_log_answers(
         assert (await rig.end("a")).end is AttemptEnd.FINISHED
 
 
-async def test_t13_a_second_order_to_train_is_turned_away_in_the_output(
+async def test_t13_a_second_command_to_train_is_rejected_in_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker never says it twice; so here one that stutters."""
-    monkeypatch.setattr("trackside.worker.attempts.attempt.spoken", lambda word: spoken(word) * 2)
+    """A worker sends each command once: here one that sends each twice."""
+
+    def twice(message: ProcessMessage) -> bytes:
+        return encode(message) * (1 if isinstance(message, Assignment) else 2)
+
+    monkeypatch.setattr("trackside.worker.attempts.attempt.encode", twice)
     topics = Topics("t.")
     async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
         await rig.run("a")

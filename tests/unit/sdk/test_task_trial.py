@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from trackside.sdk import Task, channel, trial
-from trackside.sdk.channel import ScreenChannel, WorkerChannel
+from trackside.sdk import Task, trial
+from trackside.sdk.channel import ScreenChannel
+from trackside.worker.child import worker_channel
+from trackside.worker.child.worker_channel import WorkerChannel
 
 
 class Worker:
@@ -22,9 +24,13 @@ class Worker:
         self._lines = self.ours.makefile("rb")
 
     def next(self) -> dict[str, Any]:
-        """Waits for the next thing said."""
+        """Waits for the next message; returns its fields."""
+        return self.next_of_any_type()[1]
+
+    def next_of_any_type(self) -> tuple[str, dict[str, Any]]:
+        """Waits for the next message; returns its type and its fields."""
         found: dict[str, Any] = json.loads(self._lines.readline())
-        return found
+        return found.pop("type"), found
 
     def close(self) -> None:
         self.channel.close()
@@ -69,7 +75,7 @@ def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
 @pytest.fixture
 def much_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has what is held back for company wait until it is sent by a call, however slow the machine is."""
-    monkeypatch.setattr(channel, "REPORT_EVERY_S", 3_600.0)
+    monkeypatch.setattr(worker_channel, "REPORT_EVERY_S", 3_600.0)
 
 
 @pytest.mark.usefixtures("much_company")
@@ -99,7 +105,7 @@ def test_the_result_comes_behind_all_reports_and_only_once(worker: Worker) -> No
     assert worker.next() == {"final": 3.0}
     assert [item[1] for item in worker.next()["reports"]] == [5.0]
     assert worker.channel.final_value == 3.0
-    assert [item[1] for item in worker.channel.said] == [1.0, 2.0, 5.0]
+    assert [item[1] for item in worker.channel.reports] == [1.0, 2.0, 5.0]
 
 
 def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: Worker) -> None:
@@ -182,17 +188,18 @@ def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: Wo
     assert trial.next_parameters({"epochs": 3}) == {"lr": 0.5, "epochs": 3}
     assert trial.parameters() == {"lr": 0.5}
     trial.report(2.0)
-    assert worker.channel.said_of_this()["requests"] == 1
-    assert [item[:2] for item in worker.channel.said] == [(0, 2.0)]
+    assert worker.channel.trial_values()["requests"] == 1
+    assert [item[:2] for item in worker.channel.reports] == [(0, 2.0)]
     assert trial.next_parameters() is None
     trial.report(3.0)
     worker.channel.flush()
-    heard = [next(iter(worker.next().items())) for _ in range(8)]
+    heard = [worker.next_of_any_type() for _ in range(8)]
     assert [name for name, _ in heard] == [
-        "reports", "final", "asks", "taken", "reports", "asks", "taken", "reports",
+        "reports", "final", "parameters-request", "answer-received", "reports", "parameters-request",
+        "answer-received", "reports",
     ]  # fmt: skip
     assert worker.channel.final_value is None
-    assert [item[:2] for item in worker.channel.said] == [(0, 2.0), (1, 3.0)]
+    assert [item[:2] for item in worker.channel.reports] == [(0, 2.0), (1, 3.0)]
 
 
 def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: Worker) -> None:

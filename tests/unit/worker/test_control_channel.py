@@ -1,6 +1,5 @@
-"""What a task's process is told, and what of it is rejected (T3, T13)."""
+"""What a task process is told, and which messages are rejected (T3, T13)."""
 
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -8,26 +7,40 @@ from collections.abc import Iterator
 import pytest
 
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
-from trackside.worker.child.control_states import ControlGuard, ControlState, Word, line, read, spoken
+from trackside.worker.child.control_states import ControlGuard, ControlState
+from trackside.worker.process_messages import (
+    CONTROL,
+    Assignment,
+    ControlMessage,
+    ExitCommand,
+    LoadCommand,
+    ParametersAnswer,
+    TrainCommand,
+    UnreadableMessageError,
+    decode,
+    encode,
+    type_of,
+)
 
-LOAD, TRAIN, EXIT = Word("LOAD"), Word("TRAIN", "cuda:0"), Word("EXIT")
-NEXT, NONE = Word("NEXT", "", 1, {"x": 0.5}), Word("NEXT", "", 2)
+LOAD, TRAIN, EXIT = LoadCommand(), TrainCommand("cuda:0"), ExitCommand()
+NEXT, NONE = ParametersAnswer(1, {"x": 0.5}), ParametersAnswer(2)
+ASSIGNMENT = Assignment("x:Y", [], "", {}, {}, "/tmp/x", "/tmp/x.json")
 
 
-def objections(*words: Word) -> list[str | None]:
+def objections(*messages: ControlMessage) -> list[str | None]:
     guard = ControlGuard()
-    return [guard.objection(word) for word in words]
+    return [guard.objection(message) for message in messages]
 
 
-@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT, NEXT, NONE])
-def test_t3_a_word_arrives_as_it_was_spoken(word: Word) -> None:
-    assert read(spoken(word)) == word
+@pytest.mark.parametrize("message", [LOAD, TRAIN, EXIT, NEXT, NONE])
+def test_t3_a_message_arrives_as_it_was_sent(message: ControlMessage) -> None:
+    assert decode(encode(message), CONTROL) == message
 
 
-@pytest.mark.parametrize("octets", [b"{}", b"[]", b"null", b'{"do": "DANCE"}', b"\xff", b'{"do": 1}'])
-def test_t13_what_is_no_word_is_rejected_with_what_was_expected(octets: bytes) -> None:
-    found = read(octets)
-    assert isinstance(found, str) and "expected LOAD, TRAIN, EXIT or NEXT" in found
+@pytest.mark.parametrize("octets", [b"{}", b"[]", b"null", b'{"type": "DANCE"}', b"\xff", b'{"type": 1}'])
+def test_t13_what_is_no_message_is_rejected_with_what_was_expected(octets: bytes) -> None:
+    with pytest.raises(UnreadableMessageError, match="expected LOAD, TRAIN, EXIT or NEXT"):
+        decode(octets, CONTROL)
 
 
 def test_load_then_train_then_exit_makes_sense() -> None:
@@ -62,17 +75,17 @@ def test_d19_parameters_may_come_until_the_work_is_over() -> None:
     assert objections(NEXT)[0] == "NEXT is rejected: the task has not been told to load"
 
 
-@pytest.mark.parametrize("word", [LOAD, TRAIN, EXIT, NEXT])
-def test_t13_nothing_is_obeyed_after_the_end(word: Word) -> None:
+@pytest.mark.parametrize("message", [LOAD, TRAIN, EXIT, NEXT])
+def test_t13_nothing_is_obeyed_after_the_end(message: ControlMessage) -> None:
     guard = ControlGuard()
     guard.over()
-    assert guard.objection(word) == f"{word.do} is rejected: the task has ended its work"
+    assert guard.objection(message) == f"{type_of(message)} is rejected: the task has ended its work"
 
 
 def test_an_interrupt_of_what_shall_exit_changes_nothing() -> None:
     guard = ControlGuard()
-    for word in (LOAD, TRAIN, EXIT):
-        guard.objection(word)
+    for message in (LOAD, TRAIN, EXIT):
+        guard.objection(message)
     guard.interrupted()
     assert guard.state is ControlState.LEAVING
 
@@ -88,38 +101,38 @@ def test_the_assignment_and_what_follows_at_once_are_read_one_by_one(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
-    ours.sendall(line({"entry": "x:Y"}) + spoken(LOAD) + spoken(TRAIN))
-    orders = ControlChannel(theirs)
-    assert orders.assignment() == {"entry": "x:Y"}
-    assert (orders.next(), orders.next()) == (LOAD, TRAIN)
+    ours.sendall(encode(ASSIGNMENT) + encode(LOAD) + encode(TRAIN))
+    channel = ControlChannel(theirs)
+    assert channel.assignment() == ASSIGNMENT
+    assert (channel.next(), channel.next()) == (LOAD, TRAIN)
 
 
-def test_t13_what_was_said_during_a_training_is_turned_away_when_it_is_interrupted(
+def test_t13_messages_during_a_training_are_rejected_when_it_is_interrupted(
     ends: tuple[socket.socket, socket.socket], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = ends
-    orders = ControlChannel(theirs)
-    ours.sendall(spoken(LOAD) + spoken(TRAIN))
-    assert (orders.next(), orders.next()) == (LOAD, TRAIN)
-    ours.sendall(spoken(TRAIN))
-    orders.interrupted()
+    channel = ControlChannel(theirs)
+    ours.sendall(encode(LOAD) + encode(TRAIN))
+    assert (channel.next(), channel.next()) == (LOAD, TRAIN)
+    ours.sendall(encode(TRAIN))
+    channel.interrupted()
     assert capsys.readouterr().err == "trackside: TRAIN is rejected: the task has been told to train\n"
-    ours.sendall(spoken(Word("TRAIN", "cpu")))
-    assert orders.next().device == "cpu"
+    ours.sendall(encode(TrainCommand("cpu")))
+    assert channel.next() == TrainCommand("cpu")
 
 
-def test_locks_come_with_the_words_and_are_closed_by_an_interrupt(
+def test_locks_come_with_the_messages_and_are_closed_by_an_interrupt(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
     reading, writing = os.pipe()
-    socket.send_fds(ours, [spoken(LOAD) + spoken(TRAIN)], [writing])
+    socket.send_fds(ours, [encode(LOAD) + encode(TRAIN)], [writing])
     os.close(writing)
-    orders = ControlChannel(theirs)
-    orders.next()
-    assert len(orders.locks) == 1
-    orders.interrupted()
-    assert orders.locks == [] and os.read(reading, 1) == b""
+    channel = ControlChannel(theirs)
+    channel.next()
+    assert len(channel.locks) == 1
+    channel.interrupted()
+    assert channel.locks == [] and os.read(reading, 1) == b""
     os.close(reading)
 
 
@@ -127,7 +140,7 @@ def test_a_channel_that_closes_says_that_the_worker_is_gone(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
-    ours.sendall(json.dumps({"half": "a line"}).encode())
+    ours.sendall(b'{"half": "a line"}')
     ours.shutdown(socket.SHUT_WR)
     with pytest.raises(WorkerGoneError):
         ControlChannel(theirs).assignment()

@@ -11,8 +11,9 @@ from trackside.contracts.fleet import Device
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
 from trackside.worker.placements.warm_processes import WarmProcessPool
+from trackside.worker.process_messages import ProcessFree
 
-MEMORY = {"memory_bytes": 10, "cuda_memory_bytes": 2}
+MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 
 
 class Killer(ForkserverClient):

@@ -20,11 +20,11 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.telemetry.health import Health
-from trackside.worker.attempts.attempt import AttemptContext
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.devices import HostDevice, discover
 from trackside.worker.host.nvml import Nvml

@@ -11,7 +11,7 @@ from trackside.worker.host.usage import Usage
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.ledger import HAS_DEVICES
 from trackside.worker.placements.local_placement import LocalPlacement
-from trackside.worker.reporting.reporter import MetricPoint
+from trackside.worker.process_messages import MetricPoint
 
 SERIES_EVERY_S = 5.0
 """Seconds between two points of a task's series; the first comes with its first sample."""
@@ -77,14 +77,14 @@ class HostMonitor:
             return
         step, time_ms = samples // every, now_ms()
         points: list[MetricPoint] = [
-            ("system/memory_bytes", step, time_ms, float(usage.memory_bytes)),
-            ("system/cpu_percent", step, time_ms, round(usage.cpu_percent, 1)),
+            MetricPoint("system/memory_bytes", step, time_ms, float(usage.memory_bytes)),
+            MetricPoint("system/cpu_percent", step, time_ms, round(usage.cpu_percent, 1)),
         ]
         if usage.cuda_memory_bytes_by_device:
             in_all = float(sum(usage.cuda_memory_bytes_by_device.values()))
-            points.append(("system/cuda_memory_bytes", step, time_ms, in_all))
+            points.append(MetricPoint("system/cuda_memory_bytes", step, time_ms, in_all))
         if gpu_percent is not None:
-            points.append(("system/gpu_percent", step, time_ms, gpu_percent))
+            points.append(MetricPoint("system/gpu_percent", step, time_ms, gpu_percent))
         placement.reporter.points(points)
 
 

@@ -10,6 +10,7 @@ from trackside.eventlog.log import Appended
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
 from trackside.worker.child.orphans import MAX_NAMED, kill_marked
+from trackside.worker.process_messages import StepReport
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
@@ -70,7 +71,7 @@ def _end(
         if requests := written.get("requests", 0):
             reporter.parameters_taken(requests)
             reporter.count_requests(requests, goes_on=True)
-        reporter.reports([(step, value, time_ms) for step, value, time_ms in written.get("reports", [])])
+        reporter.reports([StepReport._make(each) for each in written.get("reports", [])])
         if written.get("final") is not None:
             reporter.final(written["final"])
     ending = recovered_ending(written)

@@ -1,19 +1,30 @@
-"""The worker's side of the forkserver: starts it, asks it for processes, hears when they end."""
+"""The worker's side of the forkserver: starts it, requests processes, and learns when they exit."""
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
 from trackside.worker.child.forkserver import PACKET_BYTES
+from trackside.worker.process_messages import (
+    FROM_FORKSERVER,
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    FromForkserver,
+    ProcessExited,
+    ProcessForked,
+    SignalProcess,
+    decode,
+    encode,
+)
 
 log = structlog.get_logger("trackside.worker")
 
@@ -33,14 +44,14 @@ ALLOWED_VARIABLES = (
 
 
 class ForkserverGoneError(Exception):
-    """The forkserver has died, and all processes with it."""
+    """The forkserver has died, and all its processes with it."""
 
 
 @dataclass(slots=True)
 class TaskProcess:
-    """A process forked off: its pid, our ends of its channel and output, and how it ends.
+    """A forked process: its pid, the worker's ends of its channel and output, and how it exits.
 
-    `exited` gets the exit code, negative for a signal; ForkserverGoneError if nobody can know it.
+    `exited` gets the exit code, negative for a signal; ForkserverGoneError if the forkserver died before.
     """
 
     number: int
@@ -51,26 +62,28 @@ class TaskProcess:
     exited: asyncio.Future[int]
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
     leftovers: list[str] = field(default_factory=list)
-    """Processes that were left of it and had to be killed, at most 10."""
+    """Processes that it left and that were killed, at most 10."""
 
     async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Gives the streams of the channel: the same ones for all tasks of the process."""
+        """Returns the streams of the channel: the same ones for all tasks of the process."""
         if self.connection is None:
             self.connection = await asyncio.open_connection(sock=self.channel, limit=MAX_CHANNEL_LINE_BYTES)
-            self.connection[1].transport.set_write_buffer_limits(high=0)  # a drained one has nothing left
+            self.connection[1].transport.set_write_buffer_limits(
+                high=0
+            )  # so that drain waits until all is sent
         return self.connection
 
     def new_outputs(self) -> list[int]:
-        """Makes new pipes for the output of another task; gives the ends that the process shall write to."""
+        """Creates new pipes for the output of another task; returns the ends to write to."""
         self._close_outputs()
         self.stdout, stdout_end = os.pipe()
         self.stderr, stderr_end = os.pipe()
         return [stdout_end, stderr_end]
 
     def close(self) -> None:
-        """Closes our ends that nobody has taken over."""
+        """Closes the worker's ends."""
         if self.connection is not None:
-            self.connection[1].transport.abort()  # closed only, it would watch the channel until all is sent
+            self.connection[1].transport.abort()  # close would watch the channel until all is sent
         self.channel.close()
         self._close_outputs()
 
@@ -81,12 +94,12 @@ class TaskProcess:
 
 
 def allowed_environment(host: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
-    """Gives what tasks may see of the host's environment: a list of names, none with a secret."""
+    """Returns the part of the host's environment that tasks get: an allowlist, without secrets."""
     return {name: host[name] for name in (*ALLOWED_VARIABLES, *more) if name in host}
 
 
 class ForkserverClient:
-    """One forkserver process; start it from the main thread, with whose end it ends."""
+    """The client of one forkserver process; start it from the main thread, which it dies with."""
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
         self._modules = list(modules)
@@ -103,7 +116,7 @@ class ForkserverClient:
         self._ready: asyncio.Future[Mapping[str, str]] | None = None
 
     async def start(self) -> None:
-        """Starts the process if it isn't there and waits until its modules are imported.
+        """Starts the forkserver if it isn't running and waits until its modules are imported.
 
         Raises ForkserverGoneError if it dies of them.
         """
@@ -118,7 +131,7 @@ class ForkserverClient:
         ours.setblocking(False)
         command = [sys.executable, "-m", "trackside.worker.child.forkserver"]
         with theirs:
-            # In this thread, with whose end the forkserver shall end.
+            # In this thread: the forkserver dies with the thread that starts it.
             self._process = subprocess.Popen(  # noqa: ASYNC220
                 [*command, str(theirs.fileno()), str(os.getpid()), *self._modules],
                 pass_fds=[theirs.fileno()],
@@ -128,31 +141,31 @@ class ForkserverClient:
         self._control = ours
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
-        loop.add_reader(ours, self._hear)
+        loop.add_reader(ours, self._on_readable)
         for module, reason in (await self._ready).items():
             log.warning("module not preloaded", module=module, reason=reason)
 
-    async def take(self) -> TaskProcess:
-        """Gives a process that waits for its assignment: the one kept ready, or a new one.
+    async def acquire(self) -> TaskProcess:
+        """Returns a process that waits for its assignment: the spare one, or a new one.
 
-        Starts a new forkserver if the last one has died. Raises ForkserverGoneError if this one does, and
-        OSError if the kernel has no room for another process.
+        Starts a new forkserver if the last one has died. Raises ForkserverGoneError if this one dies too, and
+        OSError if no process can be forked.
         """
         await self.start()
-        ready, self._spare = self._spare, None
-        if ready is not None and ready.exited.done():
-            ready.close()
-            ready = None
-        process = ready if ready is not None else await self._fork()
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.exited.done():
+            spare.close()
+            spare = None
+        process = spare if spare is not None else await self._fork()
         if self._spare is None and (self._refilling is None or self._refilling.done()):
             self._refilling = asyncio.create_task(self._refill())
         return process
 
     async def _refill(self) -> None:
-        """Forks the next process while this one works, so that the next task needn't wait for it."""
+        """Forks a spare process, so that the next task doesn't wait for the fork."""
         with contextlib.suppress(ForkserverGoneError, OSError):
             spare = await self._fork()
-            if spare.exited.done():  # the forkserver died in between: nobody else knows of it
+            if spare.exited.done():  # the forkserver died in between: only this function knows the process
                 spare.close()
             else:
                 self._spare = spare
@@ -168,9 +181,9 @@ class ForkserverClient:
         ours, theirs = socket.socketpair()
         stdout, stdout_end = os.pipe()
         stderr, stderr_end = os.pipe()
-        handed_over = [theirs.fileno(), stdout_end, stderr_end]
+        descriptors = [theirs.fileno(), stdout_end, stderr_end]
         try:
-            socket.send_fds(self._control, [json.dumps({"fork": number}).encode()], handed_over)
+            socket.send_fds(self._control, [encode(ForkProcess(number))], descriptors)
             pid = await started
         except (BrokenPipeError, ConnectionResetError) as error:
             TaskProcess(number, 0, ours, stdout, stderr, exited).close()
@@ -187,26 +200,26 @@ class ForkserverClient:
         return process
 
     def kill(self, process: TaskProcess, number: int) -> None:
-        """Sends a signal to the process group of a process, if it still lives."""
+        """Sends a signal to the process group of a process, if it still exists."""
         if self._control is None or process.exited.done():
             return
         try:
-            self._control.send(json.dumps({"kill": process.number, "signal": number}).encode())
-        except BlockingIOError:  # it has much to do
+            self._control.send(encode(SignalProcess(process.number, number)))
+        except BlockingIOError:  # its buffer is full
             asyncio.get_running_loop().call_later(RETRY_S, self.kill, process, number)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has died, with all its processes: that is heard in a moment
+            pass  # it has died with all its processes, as the reader of this socket notices next
 
     def close(self) -> None:
-        """Ends the forkserver and all processes that it has forked."""
+        """Ends the forkserver and all its processes."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._gone()
+        self._on_disconnect()
         if self._refilling is not None:
             self._refilling.cancel()
 
-    def _hear(self) -> None:
+    def _on_readable(self) -> None:
         assert self._control is not None
         while True:
             try:
@@ -216,26 +229,28 @@ class ForkserverClient:
             except OSError:
                 packet = b""
             if not packet:
-                self._gone()
+                self._on_disconnect()
                 return
-            self._take(json.loads(packet))
+            self._handle(decode(packet, FROM_FORKSERVER))
 
-    def _take(self, packet: Mapping[str, object]) -> None:
-        match packet:
-            case {"forked": int(number), "pid": int(pid)}:
-                _settle(self._started.pop(number), pid)
-            case {"exited": int(number), "status": int(status), "leftovers": list(names)}:
+    def _handle(self, message: FromForkserver) -> None:
+        match message:
+            case ProcessForked(number, pid):
+                _set_result(self._started.pop(number), pid)
+            case ProcessExited(number, status, names):
                 self._leftovers.pop(number, []).extend(names)
-                _settle(self._exited.pop(number), os.waitstatus_to_exitcode(status))
-            case {"exited": int(number), "error": str(reason)}:
+                _set_result(self._exited.pop(number), os.waitstatus_to_exitcode(status))
+            case ForkFailed(number, reason):
                 self._exited.pop(number).cancel()
                 self._started.pop(number).set_exception(OSError(reason))
-            case {"ready": _, "missing": dict(missing)}:
+            case ForkserverReady(_, missing):
                 assert self._ready is not None
                 self._ready.set_result(missing)
+            case _:
+                assert_never(message)
 
-    def _gone(self) -> None:
-        """Tells all who wait that nothing will come any more."""
+    def _on_disconnect(self) -> None:
+        """Fails all futures: no message will come any more."""
         if self._control is None:
             return
         asyncio.get_running_loop().remove_reader(self._control)
@@ -256,9 +271,9 @@ class ForkserverClient:
         for future in waiting:
             if not future.done():
                 future.set_exception(ForkserverGoneError("the forkserver has died"))
-                future.exception()  # not everybody waits for it
+                future.exception()  # mark as retrieved: it may have no waiter
 
 
-def _settle(future: asyncio.Future[int], value: int) -> None:
+def _set_result(future: asyncio.Future[int], value: int) -> None:
     if not future.done():
         future.set_result(value)

@@ -79,13 +79,6 @@ class TaskType:
     max_tasks: int | None = None
     max_growth_bytes: int | None = None
 
-    @property
-    def stays(self) -> Mapping[str, int] | None:
-        """Returns how many tasks a process may run and how many bytes it may grow; None for one task."""
-        if self.max_tasks is None or self.max_growth_bytes is None:
-            return None
-        return {"tasks": self.max_tasks, "growth_bytes": self.max_growth_bytes}
-
 
 @dataclass(frozen=True, slots=True)
 class TaskCatalogue:

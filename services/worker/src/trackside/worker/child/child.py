@@ -1,4 +1,4 @@
-"""What a task's process does first: cut itself off from the forkserver, learn what it shall be, become it."""
+"""The main function of a task process: separates it from the forkserver, then runs its assignments."""
 
 import contextlib
 import faulthandler
@@ -10,13 +10,13 @@ import sys
 from typing import NoReturn
 
 from trackside.sdk import trial
-from trackside.sdk.channel import WorkerChannel
-from trackside.worker.child import orphans as leftovers
-from trackside.worker.child import phases
+from trackside.worker.child import orphans, phases
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.process_reset import ProcessBaseline
+from trackside.worker.child.worker_channel import WorkerChannel
+from trackside.worker.process_messages import ProcessFree
 
 
 def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
@@ -26,42 +26,41 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     """
     os.setsid()
     die_with(parent)
-    leftovers.adopt_orphans()
+    orphans.adopt_orphans()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core of a task's size would fill the disk
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump of a task would fill the disk
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
-    orders = ControlChannel(connection)
-    with contextlib.suppress(WorkerGoneError):  # it needs no task after all
-        _run(connection, orders)
+    control = ControlChannel(connection)
+    with contextlib.suppress(WorkerGoneError):  # the process is not needed any more
+        _run(connection, control)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _run(connection: socket.socket, orders: ControlChannel) -> None:
-    """Runs tasks until one has gone wrong, has left what can't be taken away, or was the last."""
+def _run(connection: socket.socket, control: ControlChannel) -> None:
+    """Runs tasks until one has failed, was the last, or has left what can't be cleaned up."""
     memory = ProcessMemory()
     baseline = ProcessBaseline(memory)
     while True:
-        assignment = orders.assignment() | {"locks": orders.locks}
-        for descriptor, target in zip(orders.outputs(assignment["outputs"]), (1, 2), strict=False):
+        assignment = control.assignment()
+        for descriptor, target in zip(control.take_outputs(assignment.outputs), (1, 2), strict=False):
             os.dup2(descriptor, target)
             os.close(descriptor)
         baseline.apply(assignment)
-        sink = WorkerChannel(connection, assignment["parameters"])
-        trial.connect(sink)
-        went_well = phases.run(assignment, sink, orders, memory)
-        limits = assignment["stays"]
-        if not went_well or limits is None:
+        channel = WorkerChannel(connection, assignment.parameters)
+        trial.connect(channel)
+        finished = phases.run(assignment, channel, control, memory)
+        if not finished or assignment.max_tasks is None:
             return
-        sink.close()
-        if baseline.restore(limits["tasks"], limits["growth_bytes"]) is not None:
+        channel.close()
+        if baseline.restore(assignment.max_tasks, assignment.max_growth_bytes) is not None:
             return
-        orders.anew()
-        sink.tell({"free": memory.now()})
+        control.reset()
+        channel.send(ProcessFree(**memory.current()))
 
 
 def _redirect(stdout: int, stderr: int) -> None:

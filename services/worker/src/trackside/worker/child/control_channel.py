@@ -1,94 +1,103 @@
-"""The orders of a task's process: what its worker says on the channel, read in the process itself."""
+"""The control channel of a task process: the assignment and control messages from its worker."""
 
 import array
-import json
 import os
 import socket
 import sys
-from typing import Any
 
-from trackside.worker.child.control_states import ControlGuard, Word, read
+from trackside.worker.child.control_states import ControlGuard
+from trackside.worker.process_messages import (
+    ASSIGNMENT,
+    CONTROL,
+    Assignment,
+    ControlMessage,
+    ExitCommand,
+    ParametersAnswer,
+    UnreadableMessageError,
+    decode,
+)
 
 READ_BYTES = 65_536
 MAX_DESCRIPTORS = 64
 """As many as a task may have devices: the lock of each comes as a descriptor."""
 
-_ROOM = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
+_ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
 
 
 class WorkerGoneError(Exception):
-    """The worker has closed the channel: it needs this process no more."""
+    """The worker has closed the channel: it doesn't need this process any more."""
 
 
 class ControlChannel:
-    """Reads assignment and words, and turns away what makes no sense with a line of the task's output.
+    """Reads the worker's messages; reports those that are rejected in the output of the task.
 
-    `locks` are descriptors of lock files; they came along, and are open until the process ends.
+    `locks` are the descriptors of lock files that came with the messages; the process keeps them open.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self.locks: list[int] = []
         self._connection = connection
         self._guard = ControlGuard()
-        self._rest = b""
-        self._obeyed: list[Word] = []
-        self._answers: list[Word] = []
+        self._unread = b""
+        self._accepted: list[ControlMessage] = []
+        self._answers: list[ParametersAnswer] = []
 
-    def outputs(self, count: int) -> list[int]:
-        """Gives the first descriptors that came along, which are no locks: the task's output goes there."""
+    def take_outputs(self, count: int) -> list[int]:
+        """Removes and returns the first descriptors, which are not locks but for the task's output."""
         found, self.locks[:count] = self.locks[:count], []
         return found
 
-    def assignment(self) -> dict[str, Any]:
-        """Waits for what this process shall run; raises WorkerGoneError if there is nothing to run."""
-        while b"\n" not in self._rest:
+    def assignment(self) -> Assignment:
+        """Waits for the task to run. Raises WorkerGoneError and UnreadableMessageError."""
+        while b"\n" not in self._unread:
             self._receive()
-        octets, _, self._rest = self._rest.partition(b"\n")
-        found: dict[str, Any] = json.loads(octets)
-        return found
+        line, _, self._unread = self._unread.partition(b"\n")
+        return decode(line, ASSIGNMENT)
 
-    def next(self) -> Word:
-        """Waits for the next word that makes sense; raises WorkerGoneError."""
+    def next(self) -> ControlMessage:
+        """Waits for the next accepted message. Raises WorkerGoneError."""
         self._take_lines()
-        while not self._obeyed:
+        while not self._accepted:
             self._receive()
             self._take_lines()
-        return self._obeyed.pop(0)
+        return self._accepted.pop(0)
 
-    def answer(self, request: int) -> Word | None:
+    def answer(self, request: int) -> ParametersAnswer | None:
         """Waits for the answer to a request; None if the process is told to exit. Raises WorkerGoneError."""
         while True:
             self._take_lines()
-            for word in self._answers:
-                if word.request == request:
+            for answer in self._answers:
+                if answer.request == request:
                     self._answers.clear()
-                    return word
-            if any(word.do == "EXIT" for word in self._obeyed):
+                    return answer
+            if any(isinstance(message, ExitCommand) for message in self._accepted):
                 return None
             self._receive()
 
     def interrupted(self) -> None:
-        """Turns away what was said during a training that ran out of memory; then one more may be told.
+        """Rejects what came during a training that ran out of memory; then another TRAIN is accepted.
 
-        The devices are given back: their locks are closed, and others come with the next word.
+        The devices are given back: their locks are closed, and others come with the next TRAIN.
         """
         self._take_what_is_there()
         self._guard.interrupted()
-        while self.locks:
-            os.close(self.locks.pop())
+        self._close_locks()
 
-    def anew(self) -> None:
-        """Is ready for another assignment; devices and whatever came for the last one are given up."""
-        self._guard, self._rest = ControlGuard(), b""
-        self._obeyed.clear()
+    def reset(self) -> None:
+        """Prepares for another assignment: releases devices and drops messages for the last one."""
+        self._guard, self._unread = ControlGuard(), b""
+        self._accepted.clear()
         self._answers.clear()
-        while self.locks:
-            os.close(self.locks.pop())
+        self._close_locks()
 
     def over(self) -> None:
-        """Turns away what was said until now; nothing is obeyed any more."""
+        """Rejects what has come and will come: the work is over."""
         self._guard.over()
         self._take_what_is_there()
+
+    def _close_locks(self) -> None:
+        while self.locks:
+            os.close(self.locks.pop())
 
     def _take_what_is_there(self) -> None:
         try:
@@ -98,8 +107,8 @@ class ControlChannel:
             self._take_lines()
 
     def _receive(self, flags: int = 0) -> None:
-        try:  # not recv_fds, which leaves out the flags
-            octets, ancillary, _, _ = self._connection.recvmsg(READ_BYTES, _ROOM, flags)
+        try:  # not recv_fds, which ignores the flags
+            octets, ancillary, _, _ = self._connection.recvmsg(READ_BYTES, _ANCILLARY_BYTES, flags)
         except ConnectionResetError as error:
             raise WorkerGoneError from error
         for level, kind, packed in ancillary:
@@ -109,14 +118,19 @@ class ControlChannel:
                 self.locks += found
         if not octets:
             raise WorkerGoneError
-        self._rest += octets
+        self._unread += octets
 
     def _take_lines(self) -> None:
-        *lines, self._rest = self._rest.split(b"\n")
-        for octets in lines:
-            word = read(octets)
-            objection = word if isinstance(word, str) else self._guard.objection(word)
-            if objection is not None:
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            try:
+                message = decode(line, CONTROL)
+            except UnreadableMessageError as error:
+                sys.stderr.write(f"trackside: {error}\n")
+                continue
+            if (objection := self._guard.objection(message)) is not None:
                 sys.stderr.write(f"trackside: {objection}\n")
-            elif isinstance(word, Word):
-                (self._answers if word.do == "NEXT" else self._obeyed).append(word)
+            elif isinstance(message, ParametersAnswer):
+                self._answers.append(message)
+            else:
+                self._accepted.append(message)

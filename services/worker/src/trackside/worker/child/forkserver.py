@@ -1,29 +1,33 @@
-"""The process that tasks are forked from: started once, with torch imported, and single-threaded.
+"""The process that task processes are forked from: single-threaded, with torch imported once.
 
-It is asked over a Unix socket whose packets are small JSON objects:
-
-    {"fork": 7} and three descriptors: channel, stdout, stderr     -> {"forked": 7, "pid": 4711}
-    {"kill": 7, "signal": 15}                                       the process group, if it still lives
-                                             -> {"exited": 7, "status": 9, "leftovers": ["4712 sh"]}
-It alone reaps tasks, so only it can know that a pid still means the task: it does the killing too.
-When a task's first process has ended, whatever it has left is killed, and it has exited once that is gone.
+Its messages (trackside.worker.process_messages) are packets on a Unix socket. Only the forkserver reaps task
+processes, so only it knows whether a pid still belongs to one: therefore it sends the signals, too. When a
+task process has ended, the processes that it has left are killed; its exit is reported once they are gone.
 """
 
 import contextlib
 import gc
 import importlib
-import json
 import os
 import select
 import signal
 import socket
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from trackside.worker.child import child, huge_pages
-from trackside.worker.child import orphans as leftovers
+from trackside.worker.child import child, huge_pages, orphans
 from trackside.worker.child.parent_death import die_with
+from trackside.worker.process_messages import (
+    TO_FORKSERVER,
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    FromForkserver,
+    ProcessExited,
+    ProcessForked,
+    decode,
+    encode,
+)
 
 PACKET_BYTES = 65_536
 DESCRIPTORS = 3
@@ -36,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     control = socket.socket(fileno=int(descriptor))
-    leftovers.adopt_orphans()
+    orphans.adopt_orphans()
     missing = preload(modules)
     gc.collect()
     gc.freeze()
@@ -45,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def preload(modules: Sequence[str]) -> dict[str, str]:
-    """Imports modules; gives those that can't be imported, with the reason."""
+    """Imports modules; returns those that can't be imported, with the reasons."""
     missing = {}
     for module in modules:
         try:
@@ -60,15 +64,15 @@ class _Forkserver:
         self._control = control
         self._pids: dict[int, int] = {}
         self._woken, self._waker = os.pipe()
-        self._helpers = leftovers.children(os.getpid())  # of a module that was preloaded
-        self._going: list[tuple[list[int], dict[str, Any]]] = []
+        self._module_processes = orphans.children(os.getpid())  # of a preloaded module
+        self._ending: list[tuple[list[int], ProcessExited]] = []
 
     def serve(self, missing: dict[str, str]) -> None:
         os.set_blocking(self._waker, False)
         os.set_blocking(self._woken, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        self._tell({"ready": os.getpid(), "missing": missing})
+        self._send(ForkserverReady(os.getpid(), missing))
         watched: list[socket.socket | int] = [self._control, self._woken]
         while True:
             readable, _, _ = select.select(watched, [], [])
@@ -76,33 +80,33 @@ class _Forkserver:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)
                 self._reap()
-            if self._control in readable and not self._take():
+            if self._control in readable and not self._handle_packet():
                 return
 
-    def _take(self) -> bool:
+    def _handle_packet(self) -> bool:
         packet, descriptors, _, _ = socket.recv_fds(self._control, PACKET_BYTES, DESCRIPTORS)
         if not packet:
             return False
-        request = json.loads(packet)
-        if "fork" in request:
-            self._fork(request["fork"], descriptors)
+        message = decode(packet, TO_FORKSERVER)
+        if isinstance(message, ForkProcess):
+            self._fork(message.number, descriptors)
         else:
-            self._kill(request["kill"], request["signal"])
+            self._kill(message.number, message.signal)
         return True
 
-    def _fork(self, task: int, descriptors: list[int]) -> None:
+    def _fork(self, number: int, descriptors: list[int]) -> None:
         parent = os.getpid()
-        # A child ignores SIGTERM as we do until it has set that back: what comes before then shall wait.
+        # Until a child has reset its handlers it ignores SIGTERM, as this process does: block it until then.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell({"exited": task, "error": f"fork: {error.strerror}"})
+            self._send(ForkFailed(number, f"fork: {error.strerror}"))
         else:
             if pid == 0:
                 self._become_child(parent, descriptors)
-            self._pids[task] = pid
-            self._tell({"forked": task, "pid": pid})
+            self._pids[number] = pid
+            self._send(ProcessForked(number, pid))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             for descriptor in descriptors:
@@ -118,51 +122,51 @@ class _Forkserver:
         finally:
             os._exit(70)
 
-    def _kill(self, task: int, number: int) -> None:
-        pid = self._pids.get(task)
+    def _kill(self, number: int, signal_number: int) -> None:
+        pid = self._pids.get(number)
         if pid is None:
             return
         try:
-            os.killpg(pid, number)
-        except ProcessLookupError:  # it has not made its group yet
+            os.killpg(pid, signal_number)
+        except ProcessLookupError:  # it has not created its group yet
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
 
     def _reap(self) -> None:
-        while ended := _ended():
-            task = next((number for number, pid in self._pids.items() if pid == ended), None)
-            if task is None:  # left by a task
+        while ended := _ended_child():
+            number = next((number for number, pid in self._pids.items() if pid == ended), None)
+            if number is None:  # left by a task
                 os.waitpid(ended, 0)
                 continue
-            strays, names = self._kill_orphans()
-            # While it is a zombie nobody else can get its pid, nor a new group its number.
+            left, names = self._kill_orphans()
+            # While it is a zombie, its pid and its group can't be reused.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(ended, signal.SIGKILL)
             _, status = os.waitpid(ended, 0)
-            del self._pids[task]
-            self._going.append((strays, {"exited": task, "status": status, "leftovers": names}))
-        if self._going:
-            self._going[-1][0].extend(self._kill_orphans()[0])  # those that were forked meanwhile
-        self._tell_who_is_gone()
+            del self._pids[number]
+            self._ending.append((left, ProcessExited(number, status, names)))
+        if self._ending:
+            self._ending[-1][0].extend(self._kill_orphans()[0])  # those that were forked meanwhile
+        self._report_exits()
 
     def _kill_orphans(self) -> tuple[list[int], list[str]]:
-        return leftovers.kill_orphans({*self._pids.values(), *self._helpers})
+        return orphans.kill_orphans({*self._pids.values(), *self._module_processes})
 
-    def _tell_who_is_gone(self) -> None:
-        """Tells of tasks of which nothing is left; the end of what is left wakes us again."""
-        going, self._going = self._going, []
-        for strays, packet in going:
-            if any(leftovers.is_there(pid) for pid in strays):
-                self._going.append((strays, packet))
+    def _report_exits(self) -> None:
+        """Reports tasks of which no process is left; the exit of a leftover wakes this process again."""
+        ending, self._ending = self._ending, []
+        for left, message in ending:
+            if any(orphans.is_there(pid) for pid in left):
+                self._ending.append((left, message))
             else:
-                self._tell(packet)
+                self._send(message)
 
-    def _tell(self, packet: dict[str, Any]) -> None:
-        self._control.send(json.dumps(packet).encode())
+    def _send(self, message: FromForkserver) -> None:
+        self._control.send(encode(message))
 
 
-def _ended() -> int | None:
-    """Gives a child that has ended and wasn't asked about yet."""
+def _ended_child() -> int | None:
+    """Returns the pid of a child that has ended and wasn't reaped yet; None if there is none."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""The memory of a task's process as it sees itself: what it has, has had at most, and can give back."""
+"""The memory of a task process as it sees itself: current use, peaks, and releasing it."""
 
 import contextlib
 import gc
@@ -19,18 +19,18 @@ class ProcessMemory:
         self._of_children = 0
 
     def peaks(self) -> dict[str, int]:
-        """Gives the most that this process, or one that it has waited for, has had since the last reset."""
+        """Returns the peaks of this process, or of a child that it has reaped, since the last reset."""
         own, others = _peak_bytes(resource.RUSAGE_SELF), _peak_bytes(resource.RUSAGE_CHILDREN)
         cuda = torch_cuda()
         devices = range(cuda.device_count()) if cuda is not None else ()
         return {
-            # What an earlier task's processes had stays in that number for ever: only more is this task's.
+            # The kernel never resets the peak of children: only a higher one belongs to this task.
             "peak_memory_bytes": max(own, others if others > self._of_children else 0),
             "peak_cuda_memory_bytes": max((cuda.max_memory_reserved(each) for each in devices), default=0),
         }
 
-    def reset(self) -> None:
-        """Begins to count anew, for the next task; peaks stay where the kernel doesn't let us."""
+    def reset_peaks(self) -> None:
+        """Resets the peaks for the next task, where the kernel permits it."""
         self._of_children = _peak_bytes(resource.RUSAGE_CHILDREN)
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
@@ -38,8 +38,8 @@ class ProcessMemory:
         for each in range(cuda.device_count()) if cuda is not None else ():
             cuda.reset_peak_memory_stats(each)
 
-    def now(self) -> dict[str, int]:
-        """Gives what this process has now; of devices the most that it has on one."""
+    def current(self) -> dict[str, int]:
+        """Returns what this process uses now; of devices the most that it uses on one."""
         cuda = torch_cuda()
         devices = range(cuda.device_count()) if cuda is not None else ()
         return {
@@ -49,7 +49,7 @@ class ProcessMemory:
 
 
 def release_memory() -> None:
-    """Frees what nothing refers to, on the host and, if torch is there, on the device."""
+    """Frees unreferenced memory on the host and, if torch uses one, on the device."""
     gc.collect()
     cuda = torch_cuda()
     if cuda is not None:
@@ -57,7 +57,7 @@ def release_memory() -> None:
 
 
 def torch_cuda() -> Any:
-    """Gives torch.cuda if this process has used it, else None; never imports it."""
+    """Returns torch.cuda if this process has used it, else None; never imports it."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     return cuda if cuda is not None and cuda.is_initialized() else None
 

@@ -1,18 +1,17 @@
-"""What a program says on its metrics descriptor: lines of JSON, read one by one. Pure.
+"""The lines of JSON that a program writes to its metrics descriptor. Pure.
 
-    {"metric": "loss", "value": 0.1, "step": 3}      a number to look at; steps may be left out
-    {"report": 0.9, "step": 3}                       a value that decides
-    {"final": 0.93}                                  the value that the trial is judged by
-    {"final": {"accuracy": 0.93, "latency": 12}}     the same of several objectives; so may a report be
+    {"metric": "loss", "value": 0.1, "step": 3}      a metric; the step may be left out
+    {"report": 0.9, "step": 3}                       an intermediate value of the trial
+    {"final": 0.93}                                  the final value of the trial
+    {"final": {"accuracy": 0.93, "latency": 12}}     of several objectives; also in a report
     {"result": {"accuracy": 0.93}}                   the result; the last one counts
-    {"next": true}                                   asks for another trial's parameters, and waits for them
+    {"next": true}                                   requests another trial's parameters
 
-A number that isn't finite may be written as JSON doesn't know it (NaN) or as "nan", "inf", "-inf".
+A number that isn't finite may be written as NaN, Infinity, -Infinity or as "nan", "inf", "-inf".
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_LINE_BYTES = 1_048_576
 MAX_STEP = 2**63 - 1
@@ -20,42 +19,37 @@ EXPECTED = 'expected an object such as {"metric": "loss", "value": 0.1, "step": 
 
 
 class UnreadableLineError(Exception):
-    """A line that says nothing that can be used; the message says why."""
+    """A line that can't be used; the message has the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricLine:
-    """A number to look at."""
+class MetricLine(NamedTuple):
+    """A point of a metric."""
 
     tag: str
     value: float
     step: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportLine:
-    """A value that decides."""
+class ReportLine(NamedTuple):
+    """An intermediate value of the trial."""
 
     value: float | dict[str, float]
     step: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FinalLine:
-    """The value that the trial is judged by."""
+class FinalLine(NamedTuple):
+    """The final value of the trial."""
 
     value: float | dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultLine:
+class ResultLine(NamedTuple):
     """The result so far."""
 
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class NextLine:
+class NextLine(NamedTuple):
     """A request for another trial's parameters."""
 
 
@@ -63,7 +57,7 @@ ProgramLine = MetricLine | ReportLine | FinalLine | ResultLine | NextLine
 
 
 class LineSplitter:
-    """Cuts what arrives into lines; their numbers start at 1."""
+    """Splits bytes into lines, which are numbered from 1."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -71,7 +65,7 @@ class LineSplitter:
         self._too_long = False
 
     def feed(self, octets: bytes) -> list[tuple[int, bytes | None]]:
-        """Takes what arrived; gives the lines that it completes, None for one over 1 MiB."""
+        """Adds bytes; returns the lines that they complete, None for one over 1 MiB."""
         *lines, self._rest = (self._rest + octets).split(b"\n")
         found = [self._numbered(line) for line in lines]
         if len(self._rest) > MAX_LINE_BYTES:
@@ -79,7 +73,7 @@ class LineSplitter:
         return found
 
     def end(self) -> list[tuple[int, bytes | None]]:
-        """Gives the line that no end of line came for, if there is one."""
+        """Returns the last line if it has no newline."""
         return self.feed(b"\n") if self._rest or self._too_long else []
 
     def _numbered(self, line: bytes) -> tuple[int, bytes | None]:
@@ -89,7 +83,7 @@ class LineSplitter:
 
 
 def read_line(line: bytes | None) -> ProgramLine | None:
-    """Reads one line; None if it is blank. Raises UnreadableLineError."""
+    """Parses one line; None if it is blank. Raises UnreadableLineError."""
     if line is None:
         raise UnreadableLineError(f"longer than {MAX_LINE_BYTES:,} bytes")
     if not line.strip():

@@ -76,6 +76,6 @@ class AdmissionControl:
         return False
 
     def _matching_process(self, placement: LocalPlacement) -> WarmProcess | None:
-        if placement.task_type.stays is None or placement.begun:
+        if placement.task_type.runner != "warm" or placement.begun:
             return None
         return self._warm.matching(self.kind(placement), placement.entry.device_ids)

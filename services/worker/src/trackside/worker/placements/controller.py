@@ -13,16 +13,17 @@ from functools import partial
 import structlog
 
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.message import Json
 from trackside.contracts.tasks import AttemptEnd, RunTask
 from trackside.domain.memory import raised
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics
-from trackside.worker.attempts.attempt import AttemptContext, AttemptListener, AttemptRun, AttemptSpec
+from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
 from trackside.worker.attempts.outcome import Ending
+from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec
 from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.child.out_of_memory import Resource
 from trackside.worker.host.devices import HostDevice
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.host.usage import Usage
@@ -45,6 +46,7 @@ from trackside.worker.placements.local_placement import (
     over_ceiling,
 )
 from trackside.worker.placements.warm_processes import WarmProcessPool
+from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
@@ -291,7 +293,8 @@ class PlacementController:
             if placement.key in self.ledger.allocations:
                 placement.allocation.stage = Stage.ENDING
             self._fencing.record_finished(entry.task_id, entry.token)
-            self._end(entry, placement.reporter, self._with_peaks(placement, ending))
+            reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
+            self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
             self._count()
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left
@@ -311,15 +314,15 @@ class PlacementController:
             and all(host_device.device.kind == "gpu" for host_device in host_devices),
         )
 
-    def _interrupted(self, placement: LocalPlacement, interrupt: Json) -> None:
+    def _interrupted(self, placement: LocalPlacement, interrupt: TrainingInterrupted) -> None:
         """Raises the reservation of a training that ran out of memory; it trains again once it fits."""
         if placement.requested_end is not None:
             return
-        peaks = self._with_peaks(placement, interrupt)
-        on_host = interrupt["resource"] == "host"
-        most = peaks["peak_memory_bytes" if on_host else "peak_cuda_memory_bytes"]
+        peaks = self._record_peaks(placement, interrupt.peak_memory_bytes, interrupt.peak_cuda_memory_bytes)
+        resource: Resource = "host" if interrupt.resource == "host" else "device"
+        most = peaks["peak_memory_bytes" if resource == "host" else "peak_cuda_memory_bytes"]
         placement.interrupts += 1
-        grown = claim_of(placement.command, raised(placement.reserved, "host" if on_host else "device", most))
+        grown = claim_of(placement.command, raised(placement.reserved, resource, most))
         cut = self.ledger.cut(grown)
         placement.reserved = placement.reserved.model_copy(
             update={
@@ -328,10 +331,8 @@ class PlacementController:
                 "estimated_by": "raised",
             }
         )
-        placement.reporter.interrupted(
-            placement.interrupts, interrupt["resource"], placement.reserved, interrupt["error"]
-        )
-        metrics.counter("trackside.worker.interrupted.tasks").labels(resource=interrupt["resource"]).inc()
+        placement.reporter.interrupted(placement.interrupts, resource, placement.reserved, interrupt.error)
+        metrics.counter("trackside.worker.interrupted.tasks").labels(resource=resource).inc()
         placement.allocation.stage = Stage.LOADED
         # New placements must leave room for the raised device memory; its host memory stays as it was.
         placement.allocation.claim = replace(
@@ -339,11 +340,14 @@ class PlacementController:
         )
         self.advance()
 
-    def _with_peaks(self, placement: LocalPlacement, ending: Ending) -> Ending:
-        seen, allocation = self.peak(placement.key), placement.allocation
-        allocation.record_usage(ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0))
-        allocation.record_usage(seen.memory_bytes, seen.cuda_memory_bytes)
-        return ending | {
+    def _record_peaks(
+        self, placement: LocalPlacement, memory_bytes: int, cuda_memory_bytes: int
+    ) -> dict[str, int]:
+        """Adds what a process reported to what was measured; returns the peaks as fields of an ending."""
+        measured, allocation = self.peak(placement.key), placement.allocation
+        allocation.record_usage(memory_bytes, cuda_memory_bytes)
+        allocation.record_usage(measured.memory_bytes, measured.cuda_memory_bytes)
+        return {
             "peak_memory_bytes": allocation.peak_memory_bytes,
             "peak_cuda_memory_bytes": allocation.peak_cuda_memory_bytes,
         }
@@ -354,11 +358,11 @@ class PlacementController:
         placement.allocation.stage = Stage.ENDING
         self.advance()
 
-    def _process_free(self, placement: LocalPlacement, process: TaskProcess, memory: Json) -> None:
+    def _process_free(self, placement: LocalPlacement, process: TaskProcess, free: ProcessFree) -> None:
         """Frees the allocation of a placement as soon as its process waits for another task."""
         self.ledger.drop(placement.key)
         placement.allocation.stage = Stage.ENDING
-        self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, memory)
+        self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, free)
         self.advance()
 
     def _remove(self, placement: LocalPlacement) -> None:

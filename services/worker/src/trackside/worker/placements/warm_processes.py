@@ -10,10 +10,10 @@ import signal
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from trackside.contracts.message import Json
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
+from trackside.worker.process_messages import ProcessFree
 
 ProcessKind = tuple[str, str]
 """What the tasks of one process have in common: task type and CUDA_VISIBLE_DEVICES."""
@@ -38,11 +38,13 @@ class WarmProcessPool:
         self._changed = changed
         self._processes: dict[str, WarmProcess] = {}
 
-    def add(self, kind: ProcessKind, process: TaskProcess, device_ids: tuple[str, ...], memory: Json) -> None:
-        """Adds a process that waits for a task; `memory` is what it uses, in bytes."""
+    def add(
+        self, kind: ProcessKind, process: TaskProcess, device_ids: tuple[str, ...], free: ProcessFree
+    ) -> None:
+        """Adds a process that waits for a task; `free` is what it reported."""
         key = f"warm-{process.number}"
         allocation = Allocation("", Claim(device_ids), Stage.IDLE)
-        allocation.record_usage(memory["memory_bytes"], memory["cuda_memory_bytes"])
+        allocation.record_usage(free.memory_bytes, free.cuda_memory_bytes)
         self._processes[key] = WarmProcess(key, kind, process, allocation)
         self._ledger.put(key, allocation)
         process.exited.add_done_callback(self._on_exit)

@@ -23,6 +23,7 @@ from trackside.contracts.tasks import (
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.worker.process_messages import MetricPoint, ReportedValue, StepReport
 from trackside.worker.redaction import printable, redact
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
@@ -35,9 +36,6 @@ MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
 OutputSource = Literal["stdout", "stderr"]
-MetricPoint = tuple[str, int, int, float | str]
-ReportedValue = float | str | Mapping[str, Any]
-"""A number, or `{"value": number or null, "others": {name: number}}`; nan, inf and -inf are strings."""
 EventT = TypeVar("EventT", bound=Event)
 
 
@@ -150,14 +148,14 @@ class Reporter:
         )
         self._event(event, linger=True)
 
-    def reports(self, items: Sequence[tuple[int, ReportedValue, int]]) -> None:
+    def reports(self, items: Sequence[StepReport]) -> None:
         """Sends intermediate values as events, and also as metric points."""
         for step, value, time_ms in items:
             self._reported = step + 1
             deciding, others = split_value(value)
             self._metric("PERIODICAL", step, deciding, others)
             if deciding is not None:
-                self.points([(OBJECTIVE, self._first_step + step, time_ms, deciding)])
+                self.points([MetricPoint(OBJECTIVE, self._first_step + step, time_ms, deciding)])
 
     def final(self, value: ReportedValue) -> None:
         """Sends the final value of the trial."""
@@ -208,14 +206,14 @@ class Reporter:
     def _batch_of_points(self) -> MetricPointsReported:
         by_tag: dict[str, list[MetricPoint]] = {}
         for point in self._points:
-            by_tag.setdefault(printable(point[0])[:MAX_TAG_CHARACTERS], []).append(point)
+            by_tag.setdefault(printable(point.tag)[:MAX_TAG_CHARACTERS], []).append(point)
         self._points = []
         series = [
             Series(
                 tag=tag,
-                steps=[step for _, step, _, _ in points],
-                times_ms=[time_ms for _, _, time_ms, _ in points],
-                values=[None if isinstance(value, str) else value for _, _, _, value in points],
+                steps=[point.step for point in points],
+                times_ms=[point.time_ms for point in points],
+                values=[None if isinstance(point.value, str) else point.value for point in points],
             )
             for tag, points in by_tag.items()
         ]

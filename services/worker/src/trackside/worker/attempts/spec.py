@@ -1,0 +1,84 @@
+"""What an attempt is made of: its task and devices, what it shares with others, and whom it informs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trackside.contracts.message import Json
+from trackside.worker.attempts.cgroups import Cgroups
+from trackside.worker.attempts.device_locks import DeviceLocks
+from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess, allowed_environment
+from trackside.worker.attempts.memory_pressure import MemoryPressure
+from trackside.worker.catalogue.task_catalogue import TaskType
+from trackside.worker.host.devices import HostDevice, cuda_visible_devices
+from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
+from trackside.worker.reporting.journal import Journal, JournalEntry
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    """What all attempts of a worker share; `host` is the environment of the worker."""
+
+    journal: Journal
+    locks: DeviceLocks
+    forkserver: ForkserverClient
+    host: Mapping[str, str]
+    stop_grace_s: float
+    pressure: MemoryPressure
+    cgroups: Cgroups
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSpec:
+    """What one attempt runs, and where; `shared` devices may have other tasks, too.
+
+    `interrupts` is how often it may run out of memory in training without ending, `interrupted` how often it
+    has in earlier placements. `process` is a warm process to run in; None for a new one.
+    """
+
+    entry: JournalEntry
+    host_devices: Sequence[HostDevice]
+    task_type: TaskType
+    parameters: Json
+    interrupts: int = 0
+    interrupted: int = 0
+    shared: bool = False
+    process: TaskProcess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptListener:
+    """Is called when training was interrupted, the process is gone, or it is free for another task."""
+
+    interrupted: Callable[[TrainingInterrupted], None]
+    gone: Callable[[], None]
+    free: Callable[[TaskProcess, ProcessFree], None]
+
+
+def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, outputs: int) -> Assignment:
+    """Returns what the task process of an attempt is told to run; `outputs` are 0 or 2 new descriptors."""
+    journal, entry, task_type = context.journal, spec.entry, spec.task_type
+    workdir = str(journal.workdir(entry))
+    environment = {
+        "HOME": str(journal.home),
+        **allowed_environment(context.host, task_type.environment),
+        "TMPDIR": workdir,
+        "TRACKSIDE_TASK_ID": entry.task_id,
+        "TRACKSIDE_ATTEMPT": str(entry.attempt),
+        "TRACKSIDE_WORKDIR": workdir,
+        "TRACEPARENT": traceparent,
+        "CUDA_VISIBLE_DEVICES": cuda_visible_devices(spec.host_devices),
+    }
+    return Assignment(
+        entry=task_type.entry,
+        program=list(task_type.program),
+        path=task_type.path,
+        parameters=dict(spec.parameters),
+        environment=environment,
+        workdir=workdir,
+        ending=str(journal.ending_file(entry)),
+        interrupts=spec.interrupts,
+        interrupted=spec.interrupted,
+        outputs=outputs,
+        max_tasks=task_type.max_tasks,
+        max_growth_bytes=task_type.max_growth_bytes or 0,
+    )

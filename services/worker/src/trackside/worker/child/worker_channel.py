@@ -1,0 +1,197 @@
+"""The channel from a task to its worker, inside the task process."""
+
+import json
+import math
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.sdk.channel import StopRequest, wire
+from trackside.worker.process_messages import (
+    AnswerReceived,
+    FinalValue,
+    FromTask,
+    MetricPoint,
+    ParametersRequest,
+    PhaseBegan,
+    PointBatch,
+    ReportBatch,
+    ReportedValue,
+    StepReport,
+    encode,
+)
+
+REPORT_EVERY_S = 0.05
+"""Reports are sent at most this often, in seconds; those in between are sent together."""
+MAX_BATCH_POINTS = 200
+
+
+class WorkerChannel:
+    """Sends the values of a trial to its worker, over a socket.
+
+    A thread sends values that wait for more, so that none waits longer than REPORT_EVERY_S. `reports` and
+    `final_value` are kept for the ending file. `answer` waits for the answer to a request for parameters;
+    `requests` of them were answered so far.
+    """
+
+    def __init__(self, connection: socket.socket, parameters: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._parameters = dict(parameters)
+        self._lock = threading.Condition()
+        self._unsent_reports: list[StepReport] = []
+        self._points: list[MetricPoint] = []
+        self._sent_at_s = -math.inf
+        self._sender: threading.Thread | None = None
+        self._closed = False
+        self._stop = StopRequest()
+        self._asking = threading.Lock()
+        self.requests = 0
+        self.answer: Callable[[int], dict[str, Any] | None] = _no_answer
+        self.reports: list[StepReport] = []
+        self.final_value: ReportedValue | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns a copy of the parameters of the trial."""
+        found: dict[str, Any] = json.loads(json.dumps(self._parameters))
+        return found
+
+    def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
+        """Sends an intermediate value: at once, or with later ones if the last was sent just now."""
+        with self._lock:
+            item = StepReport(step, reported_value(value, others), now_ms())
+            self.reports.append(item)
+            self._unsent_reports.append(item)
+            self._send_or_wait()
+        if others:
+            self.points(step, others)
+
+    def final(self, value: float | None, others: Mapping[str, float]) -> None:
+        """Sends the final value, after all reports; only the first one counts."""
+        with self._lock:
+            if self.final_value is not None:
+                return
+            self.final_value = reported_value(value, others)
+            self._send_waiting()
+            self._write(FinalValue(self.final_value))
+            step = self.reports[-1].step + 1 if self.reports else 0
+        if others:
+            self.points(step, others)
+
+    def points(self, step: int, values: Mapping[str, float]) -> None:
+        """Sends metric points, in batches."""
+        with self._lock:
+            time = now_ms()
+            self._points += [MetricPoint(tag, step, time, wire(value)) for tag, value in values.items()]
+            if len(self._points) >= MAX_BATCH_POINTS:
+                self._send_waiting()
+            else:
+                self._wake_sender()
+
+    def status(self, status: int) -> None:
+        """Sends the phase that begins, after all earlier values."""
+        self.send(PhaseBegan(status))
+
+    def flush(self) -> None:
+        """Sends the values that wait."""
+        with self._lock:
+            self._send_waiting()
+
+    def send(self, message: FromTask) -> None:
+        """Sends a message of the process itself, after all earlier values."""
+        with self._lock:
+            self._send_waiting()
+            self._write(message)
+
+    def close(self) -> None:
+        """Sends the values that wait and ends the thread; later values are sent by the call after them."""
+        with self._lock:
+            self._send_waiting()
+            self._closed = True
+            self._lock.notify()
+        if self._sender is not None:
+            self._sender.join()
+
+    def should_stop(self) -> bool:
+        """Returns whether SIGTERM came; see StopRequest."""
+        return self._stop.seen()
+
+    def next_parameters(self) -> dict[str, Any] | None:
+        """Requests the parameters of another trial and waits for them; later values belong to that trial."""
+        with self._asking:
+            request = self.requests + 1
+            self.send(ParametersRequest(request))
+            try:
+                found = self.answer(request)
+            except ValueError:
+                self._take(request, goes_on=True)
+                raise
+            if found is not None:
+                self._parameters = dict(found)
+            self._take(request, goes_on=found is not None)
+            return None if found is None else self.parameters()
+
+    def _take(self, request: int, goes_on: bool) -> None:
+        with self._lock:
+            self._send_waiting()
+            self.requests = request
+            if goes_on:
+                self.reset_trial()
+            self._write(AnswerReceived(request, goes_on))
+
+    def reset_trial(self) -> None:
+        """Drops the values of a trial, or of a training, that is over."""
+        self.reports.clear()
+        self.final_value = None
+
+    def trial_values(self) -> dict[str, Any]:
+        """Returns the values of the current trial, as fields of the ending file."""
+        return {"reports": self.reports, "final": self.final_value, "requests": self.requests}
+
+    def _send_or_wait(self) -> None:
+        if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
+            self._send_waiting()
+        else:
+            self._wake_sender()
+
+    def _wake_sender(self) -> None:
+        if self._sender is None:
+            self._sender = threading.Thread(
+                target=self._send_until_closed, name="trackside-channel", daemon=True
+            )
+            self._sender.start()
+        self._lock.notify()
+
+    def _send_until_closed(self) -> None:
+        with self._lock:
+            while not self._closed:
+                while not (self._unsent_reports or self._points or self._closed):
+                    self._lock.wait()
+                # Sleeps without the lock, so that values that come meanwhile are sent too.
+                self._lock.wait_for(lambda: self._closed, timeout=REPORT_EVERY_S)
+                self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        if self._unsent_reports:
+            self._write(ReportBatch(self._unsent_reports))
+            self._unsent_reports = []
+            self._sent_at_s = monotonic_s()
+        if self._points:
+            self._write(PointBatch(self._points))
+            self._points = []
+
+    def _write(self, message: FromTask) -> None:
+        self._connection.sendall(encode(message))
+
+
+def _no_answer(_request: int) -> None:
+    """Answers no request: the task is in no search."""
+
+
+def reported_value(value: float | None, others: Mapping[str, float]) -> ReportedValue:
+    """Returns a reported value in its JSON form, with the other values of the report if there are any."""
+    if value is not None and not others:
+        return wire(value)
+    named = {name: wire(other) for name, other in others.items()}
+    return {"value": None if value is None else wire(value), "others": named}

@@ -1,0 +1,297 @@
+"""The messages between worker, forkserver and task processes, and their encoding. Pure.
+
+    worker  -> forkserver     fork, signal                       a packet each, on a Unix socket
+    forkserver -> worker      ready, forked, fork-failed, exited
+    worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT          a line each, on its channel
+    task process -> worker    status, reports, final, points, parameters-request, answer-received,
+                              interrupted, ending, free
+
+A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
+so there are no versions. File descriptors are sent with a message, next to it. The forkserver imports this
+module: it uses the standard library only, and named tuples, which are defined faster than dataclasses.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+
+MAX_SHOWN_BYTES = 200
+
+ReportedValue = float | str | dict[str, Any]
+"""A number, or `{"value": number or null, "others": {name: number}}`; nan, inf and -inf are strings."""
+
+
+class UnreadableMessageError(Exception):
+    """A line or packet that is not one of the expected messages; the text says what was expected."""
+
+
+class StepReport(NamedTuple):
+    """An intermediate value of a trial, reported at `time_ms` since 1970."""
+
+    step: int
+    value: ReportedValue
+    time_ms: int
+
+
+class MetricPoint(NamedTuple):
+    """A point of a metric, logged at `time_ms` since 1970; nan, inf and -inf are strings."""
+
+    tag: str
+    step: int
+    time_ms: int
+    value: float | str
+
+
+class ForkProcess(NamedTuple):
+    """Fork a task process; the descriptors of its channel, stdout and stderr come with it."""
+
+    number: int
+
+
+class SignalProcess(NamedTuple):
+    """Send a signal to the process group of a task process, if it still exists."""
+
+    number: int
+    signal: int
+
+
+class ForkserverReady(NamedTuple):
+    """The forkserver has imported its modules; `missing` has the reasons of those that failed."""
+
+    pid: int
+    missing: dict[str, str]
+
+
+class ProcessForked(NamedTuple):
+    """A task process exists."""
+
+    number: int
+    pid: int
+
+
+class ForkFailed(NamedTuple):
+    """A task process could not be forked."""
+
+    number: int
+    reason: str
+
+
+class ProcessExited(NamedTuple):
+    """A task process has exited, with a wait status; `leftovers` names processes of it that were killed."""
+
+    number: int
+    status: int
+    leftovers: list[str]
+
+
+class Assignment(NamedTuple):
+    """The task to run. Lock files of its devices come with it as descriptors, after `outputs` of them."""
+
+    entry: str
+    """The class, as `module:Class`; empty for a program."""
+    program: list[str]
+    """The program and its arguments; empty for a class."""
+    path: str
+    """The folder of the code; empty for installed code."""
+    parameters: dict[str, Any]
+    environment: dict[str, str]
+    workdir: str
+    ending: str
+    """The path of the file that gets the ending."""
+    interrupts: int = 0
+    """How often training may run out of memory without ending the attempt."""
+    interrupted: int = 0
+    """How often it has, in earlier placements."""
+    outputs: int = 0
+    """How many of the descriptors replace stdout and stderr: 0 or 2."""
+    max_tasks: int | None = None
+    """How many tasks a warm process may run; None for a process that ends with its task."""
+    max_growth_bytes: int = 0
+    """How much the memory of a warm process may grow."""
+
+
+class LoadCommand(NamedTuple):
+    """Load, which needs no device."""
+
+
+class TrainCommand(NamedTuple):
+    """Train; `device` is torch's name of the first device."""
+
+    device: str
+
+
+class ExitCommand(NamedTuple):
+    """End without beginning another phase."""
+
+
+class ParametersAnswer(NamedTuple):
+    """The answer to a ParametersRequest: parameters, none, or a `problem` with the ones that there were."""
+
+    request: int
+    parameters: dict[str, Any] | None = None
+    problem: str = ""
+
+
+class PhaseBegan(NamedTuple):
+    """A phase has begun: a number of TaskStatus."""
+
+    status: int
+
+
+class ReportBatch(NamedTuple):
+    """Intermediate values of the trial."""
+
+    reports: list[StepReport]
+
+
+class FinalValue(NamedTuple):
+    """The final value of the trial."""
+
+    final: ReportedValue
+
+
+class PointBatch(NamedTuple):
+    """Points of metrics."""
+
+    points: list[MetricPoint]
+
+
+class ParametersRequest(NamedTuple):
+    """The task asks for the parameters of another trial; requests of an attempt are counted from 1."""
+
+    request: int
+
+
+class AnswerReceived(NamedTuple):
+    """The task has the answer to a request, and runs another trial if `goes_on`."""
+
+    request: int
+    goes_on: bool
+
+
+class TrainingInterrupted(NamedTuple):
+    """Training ran out of memory of `resource`, host or device, and may be repeated; peaks are in bytes."""
+
+    resource: str
+    error: dict[str, str]
+    peak_memory_bytes: int
+    peak_cuda_memory_bytes: int
+
+
+class AttemptOver(NamedTuple):
+    """The attempt has ended; `ending` is None unless the ending file could not be written."""
+
+    ending: dict[str, Any] | None = None
+
+
+class ProcessFree(NamedTuple):
+    """A warm process waits for another task; what it uses now, in bytes."""
+
+    memory_bytes: int
+    cuda_memory_bytes: int
+
+
+ToForkserver = ForkProcess | SignalProcess
+FromForkserver = ForkserverReady | ProcessForked | ForkFailed | ProcessExited
+ControlMessage = LoadCommand | TrainCommand | ExitCommand | ParametersAnswer
+FromTask = (
+    PhaseBegan
+    | ReportBatch
+    | FinalValue
+    | PointBatch
+    | ParametersRequest
+    | AnswerReceived
+    | TrainingInterrupted
+    | AttemptOver
+    | ProcessFree
+)
+ProcessMessage = ToForkserver | FromForkserver | Assignment | ControlMessage | FromTask
+
+TO_FORKSERVER: Mapping[str, type[ToForkserver]] = {"fork": ForkProcess, "signal": SignalProcess}
+FROM_FORKSERVER: Mapping[str, type[FromForkserver]] = {
+    "ready": ForkserverReady,
+    "forked": ProcessForked,
+    "fork-failed": ForkFailed,
+    "exited": ProcessExited,
+}
+ASSIGNMENT: Mapping[str, type[Assignment]] = {"assignment": Assignment}
+CONTROL: Mapping[str, type[ControlMessage]] = {
+    "LOAD": LoadCommand,
+    "TRAIN": TrainCommand,
+    "EXIT": ExitCommand,
+    "NEXT": ParametersAnswer,
+}
+FROM_TASK: Mapping[str, type[FromTask]] = {
+    "status": PhaseBegan,
+    "reports": ReportBatch,
+    "final": FinalValue,
+    "points": PointBatch,
+    "parameters-request": ParametersRequest,
+    "answer-received": AnswerReceived,
+    "interrupted": TrainingInterrupted,
+    "ending": AttemptOver,
+    "free": ProcessFree,
+}
+_TYPES: dict[type, str] = {
+    kind: name
+    for kinds in (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)
+    for name, kind in kinds.items()
+}
+_ITEMS: dict[Any, Any] = {list[StepReport]: StepReport, list[MetricPoint]: MetricPoint}
+Expected = TypeVar("Expected")
+
+
+def type_of(message: ProcessMessage) -> str:
+    """Returns the name of a message's type."""
+    return _TYPES[type(message)]
+
+
+def encode(message: ProcessMessage) -> bytes:
+    """Returns a message as a line, with its newline."""
+    return json.dumps({"type": type_of(message), **message._asdict()}).encode() + b"\n"
+
+
+def decode(octets: bytes, expected: Mapping[str, type[Expected]]) -> Expected:
+    """Returns the message of a line or packet. Raises UnreadableMessageError if it is not an expected one."""
+    try:
+        found = json.loads(octets)
+    except (ValueError, RecursionError):
+        found = None
+    name = found.pop("type", None) if isinstance(found, dict) else None
+    kind: Any = expected.get(name) if isinstance(name, str) else None
+    if kind is None:
+        *others, last = expected
+        names = f"{', '.join(others)} or {last}" if others else last
+        raise UnreadableMessageError(f"expected {names}, got {octets[:MAX_SHOWN_BYTES]!r}")
+    readers = _readers(kind)
+    try:
+        message: Expected = kind(**{key: readers[key](value) for key, value in found.items()})
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
+        raise UnreadableMessageError(f"{name}: {reason}; got {octets[:MAX_SHOWN_BYTES]!r}") from error
+    return message
+
+
+@cache
+def _readers(kind: type) -> dict[str, Callable[[Any], Any]]:
+    return {name: partial(_read, name, annotation) for name, annotation in kind.__annotations__.items()}
+
+
+def _read(name: str, annotation: Any, value: Any) -> Any:
+    """Checks the type of a field; within a list or an object only the lengths of named tuples."""
+    kinds = _kinds(annotation)
+    fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if not fits:
+        raise TypeError(f"{name}: expected {' or '.join(kind.__name__ for kind in kinds)}")
+    item = _ITEMS.get(annotation)
+    return value if item is None else [item._make(each) for each in value]
+
+
+@cache
+def _kinds(annotation: Any) -> tuple[type, ...]:
+    """Returns the classes that an annotation permits; for float also int, as JSON writes 1 for both."""
+    parts = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    kinds = tuple(get_origin(part) or part for part in parts)
+    return (*kinds, int) if float in kinds else kinds

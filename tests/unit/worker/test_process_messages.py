@@ -1,0 +1,143 @@
+"""Every message between worker, forkserver and task process: its round trip, and what can't be read."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.worker import process_messages
+from trackside.worker.process_messages import (
+    ASSIGNMENT,
+    CONTROL,
+    FROM_FORKSERVER,
+    FROM_TASK,
+    TO_FORKSERVER,
+    AnswerReceived,
+    Assignment,
+    AttemptOver,
+    ExitCommand,
+    FinalValue,
+    ForkFailed,
+    ForkProcess,
+    ForkserverReady,
+    LoadCommand,
+    MetricPoint,
+    ParametersAnswer,
+    ParametersRequest,
+    PhaseBegan,
+    PointBatch,
+    ProcessExited,
+    ProcessForked,
+    ProcessFree,
+    ProcessMessage,
+    ReportBatch,
+    SignalProcess,
+    StepReport,
+    TrainCommand,
+    TrainingInterrupted,
+    UnreadableMessageError,
+    decode,
+    encode,
+)
+
+SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
+MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
+    (TO_FORKSERVER, ForkProcess(7)),
+    (TO_FORKSERVER, SignalProcess(7, 15)),
+    (FROM_FORKSERVER, ForkserverReady(4_711, {"sklearn": "ModuleNotFoundError: no module"})),
+    (FROM_FORKSERVER, ProcessForked(7, 4_712)),
+    (FROM_FORKSERVER, ForkFailed(7, "fork: Cannot allocate memory")),
+    (FROM_FORKSERVER, ProcessExited(7, 9, ["4713 sleep 600"])),
+    (ASSIGNMENT, Assignment("x:Y", [], "", {"lr": 0.1}, {"HOME": "/home"}, "/tasks/1", "/endings/1.json")),
+    (ASSIGNMENT, Assignment("", ["./a"], "/code", {}, {}, "/tasks/1", "/endings/1.json", 2, 1, 2, 100, 10)),
+    (CONTROL, LoadCommand()),
+    (CONTROL, TrainCommand("cuda:0")),
+    (CONTROL, ExitCommand()),
+    (CONTROL, ParametersAnswer(1, {"lr": 0.5})),
+    (CONTROL, ParametersAnswer(2)),
+    (CONTROL, ParametersAnswer(3, {"lr": "x"}, "$.lr: 'x' is not of type 'number'")),
+    (FROM_TASK, PhaseBegan(3)),
+    (FROM_TASK, ReportBatch([StepReport(0, 0.5, 1_700), StepReport(1, "nan", 1_701)])),
+    (FROM_TASK, ReportBatch([StepReport(0, SEVERAL, 1_700)])),
+    (FROM_TASK, FinalValue(0.5)),
+    (FROM_TASK, FinalValue(1)),
+    (FROM_TASK, FinalValue("-inf")),
+    (FROM_TASK, FinalValue(SEVERAL)),
+    (FROM_TASK, PointBatch([MetricPoint("loss", 3, 1_700, 0.1), MetricPoint("loss", 4, 1_701, "nan")])),
+    (FROM_TASK, ParametersRequest(1)),
+    (FROM_TASK, AnswerReceived(1, True)),
+    (FROM_TASK, TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
+    (FROM_TASK, AttemptOver()),
+    (FROM_TASK, AttemptOver({"end": "finished", "result": {}})),
+    (FROM_TASK, ProcessFree(10, 2)),
+]
+
+
+@pytest.mark.parametrize(("expected", "message"), MESSAGES)
+def test_a_message_arrives_as_it_was_sent(expected: Mapping[str, type[Any]], message: ProcessMessage) -> None:
+    line = encode(message)
+    assert line.count(b"\n") == 1 and line.endswith(b"\n")
+    found = decode(line, expected)
+    assert (type(found), found) == (type(message), message)
+
+
+def test_the_items_of_a_batch_have_names_again() -> None:
+    batch = decode(encode(PointBatch([MetricPoint("loss", 3, 1_700, 0.1)])), FROM_TASK)
+    assert isinstance(batch, PointBatch) and batch.points[0].tag == "loss"
+
+
+def test_every_message_is_tried_and_is_expected_somewhere() -> None:
+    kinds = set(get_args(process_messages.ProcessMessage))
+    assert {type(message) for _, message in MESSAGES} == kinds
+    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)
+    assert {kind for table in tables for kind in table.values()} == kinds
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "expected LOAD, TRAIN, EXIT or NEXT, got b''"),
+        (b"\xff", "expected LOAD, TRAIN, EXIT or NEXT"),
+        (b"[" * 100_000, "expected LOAD, TRAIN, EXIT or NEXT"),
+        (b'["TRAIN"]', "expected LOAD, TRAIN, EXIT or NEXT"),
+        (b'{"type": ["TRAIN"]}', "expected LOAD, TRAIN, EXIT or NEXT"),
+        (b'{"type": "status", "status": 3}', "expected LOAD, TRAIN, EXIT or NEXT"),
+        (b'{"type": "TRAIN"}', "TRAIN: .*'device'"),
+        (b'{"type": "TRAIN", "device": 0}', "TRAIN: device: expected str; got b'.*'"),
+        (b'{"type": "TRAIN", "device": "cpu", "at": 3}', "TRAIN: no field 'at'"),
+        (b'{"type": "NEXT", "request": true}', "NEXT: request: expected int"),
+        (b'{"type": "NEXT", "request": 1, "parameters": []}', "NEXT: parameters: expected dict or NoneType"),
+    ],
+)
+def test_a_line_that_cannot_be_read_says_what_was_expected(line: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableMessageError, match=reason):
+        decode(line, CONTROL)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"type": "reports", "reports": [[1, 0.5]]}', "reports: .*[Ee]xpected 3"),
+        (b'{"type": "reports", "reports": [3]}', "reports: "),
+        (b'{"type": "points", "points": {}}', "points: expected list"),
+        (b'{"type": "final", "final": true}', "final: expected float or str or dict or int"),
+    ],
+)
+def test_values_that_cannot_be_read_say_what_was_expected(line: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableMessageError, match=reason):
+        decode(line, FROM_TASK)
+
+
+def test_only_the_beginning_of_an_unreadable_line_is_shown() -> None:
+    with pytest.raises(UnreadableMessageError) as caught:
+        decode(b"x" * 1_000_000, ASSIGNMENT)
+    assert str(caught.value).startswith("expected assignment, got b'xxx") and len(str(caught.value)) < 300
+
+
+@given(st.binary(max_size=100) | st.from_regex(rb'\{"type": "(final|points|status)", "[a-z]{5,6}": .{1,9}\}'))
+def test_no_line_raises_anything_else(line: bytes) -> None:
+    with contextlib.suppress(UnreadableMessageError):
+        decode(line, FROM_TASK)
