@@ -67,17 +67,17 @@ class ScreenChannel:
         return False
 
     def next_parameters(self) -> None:
-        """Returns none: there is no search."""
+        """Returns None: there is no search."""
 
 
 class StopRequest:
-    """Returns whether SIGTERM came. Who asks once gets the grace time; who never asks ends at once."""
+    """Notices SIGTERM. Who calls `seen` gets the grace time; who never does ends at once."""
 
     def __init__(self) -> None:
         self._seen: threading.Event | None = None
 
     def seen(self) -> bool:
-        """Returns it; the first call must come from the main thread."""
+        """Returns whether SIGTERM came; the first call must come from the main thread."""
         if self._seen is None:
             seen = self._seen = threading.Event()
             signal.signal(signal.SIGTERM, lambda *_: seen.set())
