@@ -1,0 +1,325 @@
+"""The state diagrams of ARCHITECTURE.md have the transitions that the fold permits, and no others."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from random import Random
+
+import pytest
+
+from tests.house.source import ROOT
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    accepted,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    preemption,
+    received,
+    record_of,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_active,
+    task_id,
+    task_queued,
+    token,
+)
+from tests.unit.domain.plausible import Chance
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+)
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Message, Record
+from trackside.contracts.searches import (
+    SearchEnded,
+    SearchExhausted,
+    SearchFailed,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
+    SearchStatus,
+    SearchStopRequested,
+    SearchTimeLimitReached,
+    SearchUpdated,
+    TrialAdded,
+)
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    TaskRefused,
+    TaskReturned,
+    TaskStopRequested,
+    TimeLimitReached,
+)
+from trackside.domain import fleet
+from trackside.domain.fleet import Fleet
+from trackside.domain.streams import Streams
+from trackside.domain.task import TaskState
+
+PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+ARROW = re.compile(r"^(\S+) --> (\S+): (.+)$")
+START = "[*]"
+RANDOM_LOGS = 30
+Transition = tuple[str, str, str]
+"""State before, type of the event, state after."""
+
+
+def diagram(subject: str) -> str:
+    """Returns the Mermaid text below the heading of a subject."""
+    found = re.search(
+        rf"^### {subject}\b.*?^```mermaid\nstateDiagram-v2\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    )
+    assert found, f"ARCHITECTURE.md draws no states of a {subject}"
+    return found[1]
+
+
+def drawn(subject: str) -> set[Transition]:
+    """Returns the transitions of a diagram; an arrow at a composite state stands for all states in it."""
+    members: dict[str, list[str]] = {}
+    arrows: list[tuple[str, str, str]] = []
+    inside = ""
+    for line in map(str.strip, diagram(subject).splitlines()):
+        opening = re.fullmatch(r"state (?:\"[^\"]+\" as )?(\w+) \{", line)
+        if opening:
+            inside = opening[1]
+            members[inside] = []
+        elif line == "}":
+            inside = ""
+        elif arrow := ARROW.match(line):
+            arrows += [(arrow[1], event, arrow[2]) for event in arrow[3].split(", ")]
+            members.get(inside, []).extend([arrow[1], arrow[2]])
+        else:
+            assert re.fullmatch(r"\w+", line), f"{subject}: a line of another form: {line}"
+            members.get(inside, []).append(line)
+    return {
+        (before, event, after)
+        for first, event, second in arrows
+        for before in members.get(first, [first])
+        for after in members.get(second, [second])
+    }
+
+
+def states(streams: Streams) -> dict[tuple[str, str], str]:
+    """Returns the state of each search, batch and task of the stream, by kind and id."""
+    stream = streams.by_id.get(STREAM)
+    if stream is None:
+        return {}
+    found = {("Task", task.task_id): task.state.value for task in stream.tasks.values()}
+    if stream.search is not None:
+        found["Search", ""] = stream.search.status.value
+    if stream.batch is not None:
+        found["Batch", ""] = stream.batch.status.value
+    return found
+
+
+def folded(records: Iterable[Record], subject: str) -> set[Transition]:
+    """Folds records from the first one on, and returns each change of a subject's state."""
+    streams, before = Streams(), dict[tuple[str, str], str]()
+    found = set()
+    for record in records:
+        streams.fold(record)
+        after = states(streams)
+        for which, state in after.items():
+            was = before.get(which, START)
+            if which[0] == subject and was != state:
+                found.add((was, type(record.message).__name__, state))
+        before = after
+    return found
+
+
+@cache
+def random_logs() -> tuple[Told, ...]:
+    """Returns logs that services might have written, with late, repeated and wrong events in them."""
+    return tuple(Chance(Random(seed)).history(150) for seed in range(RANDOM_LOGS))
+
+
+def suggest(told: Told, trial: int, **changed: object) -> None:
+    """Suggests a trial for the slot that is open."""
+    seen = told.search.opened[trial]
+    told.tell(suggested(trial).model_copy(update={"seen": seen, **changed}), submitted(trial))
+
+
+def limits(change: int, **changed: float | None) -> SearchUpdated:
+    fields = {"command_id": "c-2", "change": change, "concurrency": 2, "max_trials": 4, **changed}
+    return SearchUpdated.model_validate(fields)
+
+
+def paused(change: int) -> SearchPaused:
+    return SearchPaused(command_id="c-2", change=change, running="finish")
+
+
+def exhausted(told: Told) -> SearchExhausted:
+    return SearchExhausted(trials=len(told.search.trials), seen=told.next_offset)
+
+
+def full() -> Told:
+    """A search all of whose trials are over."""
+    told = search_running(max_trials=1)
+    suggest(told, 0)
+    finish(told, 0, 0.5)
+    return told
+
+
+def without_suggestions() -> Told:
+    """A search whose tuner has nothing left to suggest."""
+    told = search_running()
+    told.tell(exhausted(told))
+    return told
+
+
+def stopping() -> Told:
+    told = search_running()
+    told.tell(SearchStopRequested(command_id="c-9", reason=""))
+    return told
+
+
+def full_by_added_trial() -> Told:
+    """A search whose last trial was a user's, after its tuner had nothing left to suggest."""
+    told = search_running(max_trials=1)
+    told.tell(exhausted(told))
+    told.tell(TrialAdded(command_id="c-2", change=1, parameters={"lr": 9.0}, tell_tuner=True))
+    suggest(told, 0, source="customized")
+    return told
+
+
+def searches() -> Iterable[Told]:
+    """Yields a log for each transition of a search that random logs seldom have."""
+    for make in (search_running, full, without_suggestions):
+        for stop in (SearchStopRequested(command_id="c-9", reason=""), SearchFailed(code="x", message="")):
+            yield after(make(), stop)
+            yield after(make(), paused(1), stop)
+        yield after(make(), paused(1), SearchResumed(command_id="c-3", change=2))
+    for make in (full, without_suggestions, stopping):
+        for status in (SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR):
+            yield after(make(), SearchEnded(status=status, trials=0))
+    yield after(full(), limits(1))
+    told = task_active(goal=0.1)
+    yield after(told, report(0, 0.5, final=True), ended(), over(0, 0.5))
+    told = search_running(max_duration_s=0.001)
+    due_ms = told.search.due_ms
+    assert due_ms is not None
+    yield after(told, SearchTimeLimitReached(due_ms=due_ms))
+    told = task_active()
+    yield after(told, limits(1, max_trials=1))
+    told = without_suggestions()
+    space = told.search.spec.space
+    yield after(told, SearchSpaceUpdated(command_id="c-2", change=1, space_version=2, space=space))
+    told = task_active(goal=0.1)
+    yield after(told, exhausted(told), report(0, 0.5, final=True), ended(), over(0, 0.5))
+    told = task_active()
+    yield after(told, exhausted(told), limits(1, max_trials=1))
+    told = full_by_added_trial()
+    yield after(told, limits(2))
+
+
+def after(told: Told, *events: Message) -> Told:
+    for event in events:
+        told.tell(event)
+    return told
+
+
+def batch_running() -> Told:
+    told = Told()
+    told.tell(received())
+    groups = [{"tasks": [{"task_type": "digits"}]}]
+    told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": groups})))
+    return told
+
+
+def batches() -> Iterable[Told]:
+    """Yields a log for each transition of a batch."""
+    stop = BatchStopRequested(command_id="c-1", reason="")
+    done, stopped = BatchEnded(status=BatchStatus.DONE), BatchEnded(status=BatchStatus.STOPPED)
+    name = batch_task_id(STREAM, 0, "1")
+    life: list[Message] = [submitted(None, group=0, name="1"), assigned(), begun(), ended()]
+    whole = [event.model_copy(update={"task_id": name}) for event in life]
+    whole.append(GroupEnded(group=0, ends={"finished": 1}))
+    yield after(batch_running(), *whole, done)
+    yield after(batch_running(), *whole, stop, done)
+    yield after(batch_running(), stop, stopped)
+
+
+def tasks() -> Iterable[Told]:
+    """Yields a log for each transition of a task."""
+    stop = TaskStopRequested(task_id=task_id(0), reason="user")
+    refused = TaskRefused(**token(), code="busy", message="")
+    again = {"retry": {"failed": {"times": 1, "backoff_s": 0.0}}}
+    yield after(task_queued(), assigned(), begun(), ended())
+    yield after(task_active(**again), ended(AttemptEnd.FAILED))
+    yield after(task_active(), preemption(), ended(AttemptEnd.PREEMPTED))
+    for event in (refused, TaskReturned(**token()), ended(AttemptEnd.PREEMPTED)):
+        yield after(task_queued(), assigned(), event)
+        yield after(task_queued(), assigned(), stop, event)
+    yield after(task_queued(), stop)
+    told = task_queued()
+    told.tell(ended(AttemptEnd.REFUSED, placement=0), role="scheduler")
+    yield told
+    told = task_queued(queue_timeout_s=0.001)
+    due_ms = told.task().due_ms
+    assert due_ms is not None
+    yield after(told, TimeLimitReached(task_id=task_id(0), attempt=1, limit="queue", due_ms=due_ms))
+
+
+DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {"Search": searches, "Batch": batches, "Task": tasks}
+
+
+@pytest.mark.parametrize("subject", DIRECTED)
+def test_a_diagram_has_the_transitions_that_the_fold_permits(subject: str) -> None:
+    permitted = set[Transition]()
+    for told in (*DIRECTED[subject](), *random_logs()):
+        permitted |= folded(told.records, subject)
+    assert drawn(subject) == permitted
+
+
+def test_the_diagram_of_a_worker_has_the_transitions_that_the_fold_permits() -> None:
+    device = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=1)
+    told: list[Message] = []
+    for incarnation in ("i-1", "i-2", "i-3"):
+        told += [
+            WorkerJoined(
+                worker_id="w1",
+                incarnation=incarnation,
+                host="node",
+                devices=[device],
+                task_types=["digits"],
+                queues=["default"],
+                after={},
+            ),
+            WorkerLeft(worker_id="w1", incarnation=incarnation),
+            WorkerLost(worker_id="w1", incarnation=incarnation, silent_ms=10_001),
+        ]
+    permitted = set[Transition]()
+    for seed in range(200):
+        state, chance = Fleet(), Random(seed)
+        before = START
+        for offset, message in enumerate(chance.choices(told, k=12)):
+            fleet.evolve(state, record_of(message, offset, stream="w1", partition=0))
+            worker = state.workers.get("w1")
+            now = START if worker is None else worker.gone or "present"
+            if now != before:
+                permitted.add((before, type(message).__name__, now))
+            before = now
+    assert drawn("Worker") == permitted
+
+
+@pytest.mark.parametrize(
+    ("subject", "names"),
+    [
+        ("Search", {status.value for status in SearchStatus}),
+        ("Batch", {status.value for status in BatchStatus}),
+        ("Task", {state.value for state in TaskState}),
+    ],
+)
+def test_a_diagram_has_every_state(subject: str, names: set[str]) -> None:
+    found = {state for before, _, after in drawn(subject) for state in (before, after)}
+    assert found - {START} == names
