@@ -1,4 +1,4 @@
-"""What a figure is: a value, the ceiling measured beside it, and the floor and aim of docs/performance.md."""
+"""What a figure is: a value, the ceiling measured beside it, and the floor and aim of docs/performance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What docs/searches.md says of types, tuners and options is what the code knows, and its files are read."""
+"""The pages about searches list the types, tuners and options of the code, and their files are valid."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,9 @@ from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
 from trackside.dispatcher.tuners.builtin_tuners import TUNERS, check_tuner
 from trackside.sdk.specs import parse_spec
 
-TEXT = (Path(__file__).parents[3] / "docs" / "searches.md").read_text("utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("searches.md", "search-spaces.md", "tuners.md", "assessors.md")
+TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
 FILES = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
@@ -43,7 +45,7 @@ def test_the_table_of_types_is_that_of_the_contracts() -> None:
 
 
 def test_the_table_of_tuners_has_every_option() -> None:
-    rows = table("| tuner | what it does |")
+    rows = table("| tuner | method |")
     assert rows.keys() == TUNERS.keys()
     for name, (_, options) in rows.items():
         listed = re.findall(r"`(\w+)`", options)

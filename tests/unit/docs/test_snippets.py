@@ -13,7 +13,7 @@ from trackside.sdk.channel import ScreenChannel
 
 pytestmark = pytest.mark.thorough
 
-PAGES = [Path(__file__).parents[3] / "docs" / name for name in ("tasks.md", "searches.md")]
+PAGES = [Path(__file__).parents[3] / "docs" / name for name in ("tasks.md", "tuners.md", "assessors.md")]
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
