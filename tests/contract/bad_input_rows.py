@@ -94,8 +94,8 @@ COMMANDS: Sequence[Row] = (
     Row(1, "no value, or an empty one", "empty_payload", [Given(None), Given(b"")]),
     Row(2, "a value that is not UTF-8", "not_utf8", [Given(b'{"a":"\xff"}', said="byte 6")]),
     Row(3, "a value that is not JSON", "not_json", [Given(b'{"a":\n x}', said="line 2 column 2")]),
-    Row(4, "a list in the place of an object", "not_object", [Given(b"[1]", said="got list")]),
-    Row(5, "one key twice", "duplicate_key", [Given(b'{"a":1,"a":2}', said="'a'")]),
+    Row(4, "a list instead of an object", "not_object", [Given(b"[1]", said="got list")]),
+    Row(5, "a repeated key", "duplicate_key", [Given(b'{"a":1,"a":2}', said="'a'")]),
     Row(6, "NaN or infinity in a command", "not_finite", [
         Given(b'{"space":{"lr":{"low":NaN}}}', "$.space.lr.low"),
         Given(b'{"space":{"lr":{"low":-Infinity}}}', "$.space.lr.low"),
@@ -121,7 +121,7 @@ COMMANDS: Sequence[Row] = (
     Row(11, "a version that is too new", "unknown_version", [
         Given(SEARCH, "$type", "version 2", wire_type="trackside.start-search.v2")
     ]),
-    Row(12, "a version that is too old, and that nothing lifts", "unknown_version", [
+    Row(12, "a version that is too old and has no upcaster", "unknown_version", [
         Given(SEARCH, "$type", "version 0", wire_type="trackside.start-search.v0")
     ]),
     Row(15, "nesting of more than 32 levels", "too_deep", [
@@ -131,12 +131,12 @@ COMMANDS: Sequence[Row] = (
         Given(b'{"v":[' + b"1," * 10_000 + b"1]}", "$.v"), Given({"v": "x" * 65_537}, "$.v"),
         Given({"x" * 257: 1}),
     ]),
-    Row(17, "a whole number beyond 64 bits", "out_of_range", [
+    Row(17, "an integer beyond 64 bits", "out_of_range", [
         Given(b'{"v":1' + b"0" * 400 + b"}", "$.v"), Given({"v": 2**63}, "$.v"),
     ]),
     Row(18, "a text with NUL", "nul_character", [Given({"v": "a\0b"}, "$.v")]),
     Row(19, "a lone surrogate", "bad_unicode", [Given({"v": "\ud800"}, "$.v")]),
-    Row(20, "an id that is none", "bad_identifier", [
+    Row(20, "an invalid id", "bad_identifier", [
         *(Given(SEARCH, "$partitionkey", "letters", headers={"ce_partitionkey": text}, key=None)
           for text in (b"a/b", b"a..b", b"a b", b"-a", b"x" * 129, "é".encode())),
         Given(SEARCH, "$id", headers={"ce_id": b"a/b"}),
@@ -152,18 +152,18 @@ COMMANDS: Sequence[Row] = (
         Given(SEARCH, headers={"ce_time": text})
         for text in (b"1900-01-01T00:00:00Z", b"3000-01-01T00:00:00Z", b"yesterday", b"\xff")
     ]),
-    Row(28, "a task type that no catalogue has", "unknown_task_type", [
+    Row(28, "a task type that is in no catalogue", "unknown_task_type", [
         search("$.task_type", "did you mean 'digits'?", task_type="digitz"),
         batch("$.groups[0].tasks[0].task_type", groups=[{"tasks": [{"task_type": "nope"}]}]),
     ]),
-    Row(31, "no, or less than no resources: `<field>_range`", "devices_range", [
+    Row(31, "zero or negative resources: `<field>_range`", "devices_range", [
         *(search("$.resources.devices", resources={"devices": count}) for count in (0, -1, 65)),
         *(search(f"$.resources.{name}", code=f"{name}_range", resources={name: amount})
           for name in ("estimate_memory", "estimate_cuda_memory") for amount in (0, -1, "0GiB")),
         search("$.resources.estimate_memory", code="bad_memory", resources={"estimate_memory": "-1GiB"}),
         search("$.resources", code="bad_resources", resources={"devices": 2, "device": "gpu-1"}),
     ]),
-    Row(32, "a device that nobody has", "unknown_device", [
+    Row(32, "an unknown device", "unknown_device", [
         search("$.resources.device", "w1/gpu-1", resources={"device": "gpu-7"}),
         batch("$.groups[0].device", groups=[{**BATCH["groups"][0], "device": "w9/gpu-1"}]),
     ]),
@@ -171,13 +171,13 @@ COMMANDS: Sequence[Row] = (
         search("$.priority", priority=10), search("$.priority", priority=-1),
         batch("$.groups[0].tasks[0].priority", groups=[{"tasks": [{"task_type": "digits", "priority": 10}]}]),
     ]),
-    Row(34, "a time limit of 0, less, or over 30 days: `<field>_range`", "run_timeout_s_range", [
+    Row(34, "a time limit of 0, negative, or over 30 days: `<field>_range`", "run_timeout_s_range", [
         *(search("$.run_timeout_s", run_timeout_s=limit) for limit in (0, -1, DAYS_31_S)),
         *(search("$.queue_timeout_s", code="queue_timeout_s_range", queue_timeout_s=limit)
           for limit in (0, -0.5, DAYS_31_S)),
         batch("$.queue_timeout_s", code="queue_timeout_s_range", queue_timeout_s=0),
     ]),
-    Row(35, "a search space that is none", "bad_search_space", [
+    Row(35, "an invalid search space", "bad_search_space", [
         parameter("above", type="uniform", low=2, high=1),
         parameter("log", type="loguniform", low=0, high=1),
         parameter("at least one", type="choice", values=[]),
@@ -186,43 +186,43 @@ COMMANDS: Sequence[Row] = (
         search("$.space", code="bad_length", space={}),
         search("$.space.lr", code="unknown_value", space={"lr": {"type": "gauss"}}),
     ]),
-    Row(36, "no trials at once, or over 10,000", "concurrency_range", [
+    Row(36, "a concurrency of 0, or over 10,000", "concurrency_range", [
         search("$.concurrency", concurrency=0), search("$.concurrency", concurrency=10_001),
         batch("$.concurrency", concurrency=0),
     ]),
-    Row(37, "a tuner or assessor that nobody has", "unknown_tuner", [
+    Row(37, "an unknown tuner or assessor", "unknown_tuner", [
         search("$.tuner.name", "tpe", tuner={"name": "tpee"}),
         search("$.assessor.name", "median", "unknown_assessor", assessor={"name": "mediam"}),
     ]),
-    Row(46, "a stop of what isn't there", "unknown_search", [
+    Row(46, "a stop of an unknown search or batch", "unknown_search", [
         Given({}, "$partitionkey", wire_type=STOP),
         Given({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
     ]),
-    Row(47, "pausing or resuming what was never there", "unknown_search", [
+    Row(47, "pausing or resuming an unknown search", "unknown_search", [
         Given({}, "$partitionkey", wire_type=f"trackside.{name}-search.v1") for name in ("pause", "resume")
     ]),
-    Row(49, "what looks like a secret; it is not repeated", "secret_suspected", [
+    Row(49, "text that looks like a secret; it is not repeated", "secret_suspected", [
         search("$.name", name=SECRET), Given({SECRET: 1}), Given(SEARCH, "$key", key=SECRET.encode()),
         Given(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
         Given(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
     ]),
 )  # fmt: skip
 ELSEWHERE: Sequence[Elsewhere] = (
-    Elsewhere(6, "a metric that is NaN or infinite: kept without a value, by name", "accepted", [
+    Elsewhere(6, "a metric that is NaN or infinite: stored by name, without a value", "accepted", [
         "unit/domain/test_task.py::test_reports_count_by_their_step_and_the_final_one_once",
     ]),
     Elsewhere(13, "a command over 262,144 bytes, in the SDK", "too_large", [
         "unit/sdk/test_client.py::test_a_command_over_the_limit_is_not_published",
     ]),
-    Elsewhere(14, "a compressed bomb: the broker refuses it", "", [
+    Elsewhere(14, "a compression bomb: the broker refuses it", "", [
         "integration/publish/test_wire.py::"
         "test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed",
     ]),
-    Elsewhere(21, "a command id again, same body: the same answer again", "accepted", [
+    Elsewhere(21, "a repeated command id with the same body: the same answer again", "accepted", [
         "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
         "integration/dispatcher/test_bad_input.py::test_a_repeated_command_gets_the_first_answer_again",
     ]),
-    Elsewhere(22, "a command id again, another body", "idempotency_conflict", [
+    Elsewhere(22, "a repeated command id with another body", "idempotency_conflict", [
         "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
         "integration/dispatcher/test_bad_input.py::test_a_command_id_with_another_body_is_refused",
     ]),
@@ -232,19 +232,19 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "integration/publish/test_signed.py::"
         "test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing",
     ]),
-    Elsewhere(26, "no signature where one must be", "unsigned", [
+    Elsewhere(26, "a missing signature where one is required", "unsigned", [
         "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
     ]),
-    Elsewhere(26, "a signature by a key that nobody has", "unknown_key", [
+    Elsewhere(26, "a signature with an unknown key", "unknown_key", [
         "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
     ]),
-    Elsewhere(27, "a signature by a revoked key", "key_revoked", [
+    Elsewhere(27, "a signature with a revoked key", "key_revoked", [
         "unit/dispatcher/test_signatures.py::test_a_revoked_key_signs_nothing_from_then_on",
     ]),
-    Elsewhere(29, "parameters that the schema of a task type refuses: `TaskRefused`", "bad_parameters", [
+    Elsewhere(29, "parameters that violate the schema of a task type: `TaskRefused`", "bad_parameters", [
         "unit/worker/test_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
     ]),
-    Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and it waits", "", [
+    Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
         "unit/scheduler/test_order.py::"
         "test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is",
     ]),
@@ -258,7 +258,7 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
         "unit/sdk/test_task_trial.py::test_a_step_that_does_not_rise_is_refused",
     ]),
-    Elsewhere(45, "a stop of what is over", "already_terminal", [
+    Elsewhere(45, "a stop of a search or batch that has ended", "already_terminal", [
         "contract/test_bad_input.py::test_bi_45_what_is_over_can_not_be_stopped",
     ]),
     Elsewhere(48, "a new search space, or another change, after the end", "already_terminal", [
@@ -270,7 +270,7 @@ ELSEWHERE: Sequence[Elsewhere] = (
     Elsewhere(54, "a tombstone in the log: the service stops", "tombstone", [
         "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
     ]),
-    Elsewhere(55, "a moment that a stream doesn't have, or an end before its start", "bad_range", [
+    Elsewhere(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
         "unit/replay/test_history.py::test_moments_that_a_stream_does_not_have_are_refused",
     ]),
     Elsewhere(55, "an import into a live stream", "replay_target_live", [
@@ -287,7 +287,7 @@ MISSING: Sequence[Missing] = (
     Missing(42, "an unknown parent of a step", "no pipelines yet"),
     Missing(43, "a reference that can't be resolved", "no pipelines yet"),
     Missing(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
-    Missing(50, "a path out of the store", "no artifacts yet"),
+    Missing(50, "a path outside of the store", "no artifacts yet"),
     Missing(51, "a model that is a pickle", "no models yet"),
-    Missing(52, "a summary file that is cut short", "summary files are not read yet"),
+    Missing(52, "a truncated summary file", "summary files are not read yet"),
 )

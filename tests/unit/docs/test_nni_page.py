@@ -48,7 +48,7 @@ def test_every_code_of_nni_has_its_command_and_every_message_that_is_named_is_on
 
 
 def test_d37_every_field_of_ours_that_the_page_names_is_one() -> None:
-    rows = cells("| NNI | here | what is different |")
+    rows = cells("| NNI | trackside | difference |")
     paths = [path for row in rows for path in re.findall(r"`([\w.]+)`", row[1])]
     assert len(paths) > 15
     for path in paths:
@@ -58,7 +58,7 @@ def test_d37_every_field_of_ours_that_the_page_names_is_one() -> None:
 
 
 def test_every_state_of_ours_is_on_the_page() -> None:
-    states = " ".join(row[0] for row in cells("| NNI's experiment | here |"))
+    states = " ".join(row[0] for row in cells("| NNI's experiment | trackside |"))
     told = states + PAGE
     assert all(re.search(rf"\b{state.value}\b", told) for state in SearchStatus)
     assert {state.value for state in TrialStatus} >= {"SYS_CANCELED", "FAILED"}
