@@ -242,7 +242,7 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "unit/dispatcher/test_signatures.py::test_a_revoked_key_signs_nothing_from_then_on",
     ]),
     Elsewhere(29, "parameters that violate the schema of a task type: `TaskRefused`", "bad_parameters", [
-        "unit/worker/test_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
+        "unit/worker/test_task_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
     ]),
     Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
         "unit/scheduler/test_order.py::"
