@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench.figures import Figure, Findings, Goal, MissingError
-from trackside.cli.commands.simulate import Swept, piece
+from trackside.cli.commands.simulate import SweepResult, simulate_seeds
 from trackside.eventlog.clock import monotonic_s
 
 SEEDS = 40
@@ -15,16 +15,16 @@ WARM_UP = 2
 def measured() -> Findings:
     """Sweeps seeds of the standard scene, 30 trials with faults, each log verified."""
     cores = os.cpu_count() or 1
-    piece(1_000, WARM_UP)
+    simulate_seeds(1_000, WARM_UP)
     began = monotonic_s()
-    alone = piece(0, SEEDS)
+    alone = simulate_seeds(0, SEEDS)
     one = 60 * SEEDS / (monotonic_s() - began)
     with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-        list(pool.map(piece, range(1_000, 1_000 + cores), [WARM_UP] * cores))
+        list(pool.map(simulate_seeds, range(1_000, 1_000 + cores), [WARM_UP] * cores))
         began = monotonic_s()
-        parts = list(pool.map(piece, range(SEEDS, SEEDS * (cores + 1), SEEDS), [SEEDS] * cores))
+        parts = list(pool.map(simulate_seeds, range(SEEDS, SEEDS * (cores + 1), SEEDS), [SEEDS] * cores))
         every = 60 * SEEDS * cores / (monotonic_s() - began)
-    whole = Swept()
+    whole = SweepResult()
     for part in (alone, *parts):
         whole.add(part)
     if whole.failed:

@@ -88,3 +88,18 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_pa
     assert "Traceback" not in ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".trackside"]
     assert folder.processes() == []
+
+
+def test_a_first_search_is_written_and_runs(installed: Path, tmp_path: Path, leash: Path) -> None:
+    folder = Folder(tmp_path, {"PYTHONPATH": ""}, command=installed)
+    folder.done("init", "first")
+    first = Folder(tmp_path / "first", {"PYTHONPATH": ""}, command=installed)
+    first.done("up", "--leash", str(leash))
+    try:
+        assert "first-1 DONE: 20 trials" in first.done("submit", "search.yaml", "--id", "first-1", "--wait")
+        trials = first.answer("show", "first-1")["trials"]
+    finally:
+        first.done("down")
+    assert {trial["status"] for trial in trials} <= {"SUCCEEDED", "EARLY_STOPPED"}
+    assert min(trial["value"] for trial in trials if trial["status"] == "SUCCEEDED") < 0.11
+    assert first.processes() == []

@@ -12,15 +12,15 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tests.e2e.commands import Folder
 from tests.stack import Servers
-from tests.unit.cli.written import TASK, Written
+from tests.unit.cli.given import TASK, TaskStream
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.kafka import KafkaLog
 
 
 @pytest.fixture
-async def written(stack: Servers, topic_prefix: str) -> AsyncIterator[Written]:
+async def written(stack: Servers, topic_prefix: str) -> AsyncIterator[TaskStream]:
     async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
-        made = Written(log, Topics(prefix=topic_prefix))
+        made = TaskStream(log, Topics(prefix=topic_prefix))
         await made.queued()
         await made.runs()
         yield made
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, stack: Servers, topic_prefix: str) -> Folder:
 
 
 async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
-    written: Written, folder: Folder
+    written: TaskStream, folder: Folder
 ) -> None:
     await written.lines(1, "before")
     following = folder.start("logs", TASK, "-f")
@@ -59,7 +59,7 @@ async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
 
 
 async def test_lines_that_the_broker_has_thrown_away_are_said_to_have_expired(
-    written: Written, folder: Folder, stack: Servers
+    written: TaskStream, folder: Folder, stack: Servers
 ) -> None:
     await written.lines(1, "long ago")
     await written.ends()
@@ -70,7 +70,7 @@ async def test_lines_that_the_broker_has_thrown_away_are_said_to_have_expired(
     assert "kept for 7 days" in ended.stderr and "Traceback" not in ended.stderr
 
 
-async def test_a_task_that_is_not_in_the_log_is_an_error(written: Written, folder: Folder) -> None:
+async def test_a_task_that_is_not_in_the_log_is_an_error(written: TaskStream, folder: Folder) -> None:
     ended = await asyncio.to_thread(folder.run, "logs", "digits-1.7", "-f")
     assert ended.returncode == 1 and "there is no task digits-1.7 in the log" in ended.stderr
 

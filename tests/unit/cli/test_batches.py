@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.projections.batch_histories import Decision, stopped, troubled, unfinished
-from trackside.cli.commands import submit as submitting
-from trackside.cli.render import batch_board, screen
-from trackside.cli.render import follow as following
-from trackside.cli.render.report import Report, section
+from trackside.cli.commands import submit
+from trackside.cli.render import batch_board, follow, screen
+from trackside.cli.render.report import StreamReport, section
 from trackside.cli.render.report_page import page
-from trackside.cli.render.search_board import Board
-from trackside.cli.runtime.failures import Failure, Reported
+from trackside.cli.render.search_board import ProgressBoard
+from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record
@@ -25,32 +24,32 @@ from trackside.projections.reads import ViewRow
 NOW_MS = 1_800_000_000_000
 
 
-def seen(decisions: list[Decision], stream_id: str) -> Board:
+def seen(decisions: list[Decision], stream_id: str) -> ProgressBoard:
     """Gives a board that has seen a history, one event after the other."""
-    streams, board = Streams(), Board(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
+    streams, board = Streams(), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
     for offset, outgoing in enumerate(record for decision in decisions for record in decision):
         envelope = CODEC.envelope(outgoing.headers)
         message = CODEC.decode(envelope, outgoing.value)
         record = Record("events", 0, offset, NOW_MS + offset * 1_000, envelope, message)
         stream, outcome = streams.fold(record)
         assert outcome is Outcome.APPLIED
-        board.see(record, stream)
+        board.update(record, stream)
     return board
 
 
-def drawn(board: Board) -> str:
+def drawn(board: ProgressBoard) -> str:
     output = screen.console()
     with output.capture() as captured:
         output.print(board.render(NOW_MS + 60_000))
     return captured.get()
 
 
-def stream_of(board: Board) -> Stream:
+def stream_of(board: ProgressBoard) -> Stream:
     assert board.stream is not None
     return board.stream
 
 
-def batch_of(board: Board) -> Batch:
+def batch_of(board: ProgressBoard) -> Batch:
     found = stream_of(board).batch
     assert found is not None
     return found
@@ -83,7 +82,7 @@ def test_a_board_says_why_nothing_can_run_a_task() -> None:
 
 
 def test_a_board_with_nothing_to_show_yet_says_so() -> None:
-    assert "waiting for it to start" in drawn(Board("x"))
+    assert "waiting for it to start" in drawn(ProgressBoard("x"))
 
 
 def test_the_progress_of_a_batch_fits_one_line() -> None:
@@ -96,23 +95,23 @@ def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_i
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stream = stream_of(seen(list(troubled("tasks")), "tasks"))
-    with pytest.raises(Failure, match="tasks: 2 of its tasks did not finish"):
-        following.judge(stream, as_json=False)
+    with pytest.raises(CommandFailed, match="tasks: 2 of its tasks did not finish"):
+        follow.print_end(stream, as_json=False)
     said = capsys.readouterr().out
     assert "tasks DONE: 4 tasks in" in said and "  1.c timed_out_run" in said
-    with pytest.raises(Failure, match="1 of its tasks"):
-        following.judge(stream, as_json=False, fine=following.STOPPED_TOO)
-    following.judge(stream, as_json=False, fine=following.ANY)
+    with pytest.raises(CommandFailed, match="1 of its tasks"):
+        follow.print_end(stream, as_json=False, accepted=follow.FINISHED_OR_CANCELLED)
+    follow.print_end(stream, as_json=False, accepted=follow.ANY_END)
 
 
 def test_a_batch_that_was_stopped_is_fine_for_who_only_watches(capsys: pytest.CaptureFixture[str]) -> None:
     stream = stream_of(seen(list(stopped("halted")), "halted"))
-    following.judge(stream, as_json=False, fine=following.STOPPED_TOO)
-    with pytest.raises(Failure, match="3 of its tasks did not finish, 1 never had their turn"):
-        following.judge(stream, as_json=False)
+    follow.print_end(stream, as_json=False, accepted=follow.FINISHED_OR_CANCELLED)
+    with pytest.raises(CommandFailed, match="3 of its tasks did not finish, 1 never had their turn"):
+        follow.print_end(stream, as_json=False)
     capsys.readouterr()
-    with pytest.raises(Reported):
-        following.judge(stream, as_json=True)
+    with pytest.raises(FailureReported):
+        follow.print_end(stream, as_json=True)
     said = json.loads(capsys.readouterr().out)
     assert (said["status"], said["ends"], said["left_out"]) == ("STOPPED", {"cancelled": 3}, 1)
     assert [row["name"] for row in said["unfinished"]] == ["a", "2", "c"]
@@ -121,8 +120,8 @@ def test_a_batch_that_was_stopped_is_fine_for_who_only_watches(capsys: pytest.Ca
 def test_an_id_that_is_made_up_begins_with_the_name_of_the_batch_or_its_first_task() -> None:
     groups = [{"tasks": [{"task_type": "My Digits"}]}]
     named = SubmitTasks.model_validate({"name": "Compare!", "groups": groups})
-    assert submitting.made_up_id(named).startswith("compare-")
-    assert submitting.made_up_id(SubmitTasks.model_validate({"groups": groups})).startswith("my-digits-")
+    assert submit.new_stream_id(named).startswith("compare-")
+    assert submit.new_stream_id(SubmitTasks.model_validate({"groups": groups})).startswith("my-digits-")
 
 
 def task(name: str, ending: str | None = "finished", **more: object) -> ViewRow:
@@ -173,6 +172,6 @@ def test_t22_nothing_in_a_page_comes_through_unescaped() -> None:
     error = attempt(error_type=evil, error_message=evil, error_stage="TRAIN")
     made = section(evil, "DONE", rows, {"b.1.b": error})
     started = datetime(2026, 1, 31, tzinfo=UTC)
-    text = page(Report("batch", "b", evil, "DONE", started, started + timedelta(seconds=90), [made]))
+    text = page(StreamReport("batch", "b", evil, "DONE", started, started + timedelta(seconds=90), [made]))
     assert "<script" not in text and text.count("&lt;script&gt;") >= 6
     assert "after 1 min 30 s" in text

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from trackside.cli.app import COMMANDS, call
-from trackside.cli.commands import submit as submitting
+from trackside.cli.commands import submit
 from trackside.cli.commands.watch import as_object, line
 from trackside.cli.render import screen
-from trackside.cli.render.search_board import Board, best_line, progress_line
+from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
 from trackside.contracts import documents
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.documents import files
@@ -67,7 +67,7 @@ def test_schemas_writes_every_published_document(nowhere: Path) -> None:
 
 def test_an_id_that_is_made_up_begins_with_the_name_of_the_search() -> None:
     command = StartSearch(name="My Digits!", task_type="t", max_trials=1, space=_spec().space)
-    first, second = submitting.made_up_id(command), submitting.made_up_id(command)
+    first, second = submit.new_stream_id(command), submit.new_stream_id(command)
     assert first.startswith("my-digits-") and first != second and len(first) < 40
 
 
@@ -85,7 +85,7 @@ def test_the_board_shows_how_far_a_search_is_and_its_best() -> None:
     search.ends = [0]
     assert progress_line(search) == "1/4 trials ended, best 0.96875"
     assert best_line(search) == "best so far: 0.96875  trial 0  x=2"
-    board = Board("s1", {("w1", "cpu-0")}, Stream("s1", 0, search=search))
+    board = ProgressBoard("s1", {("w1", "cpu-0")}, Stream("s1", 0, search=search))
     output = screen.console()
     with output.capture() as captured:
         output.print(board.render(now_ms=61_000))

@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
-from tests.unit.cli.written import TASK, Written
+from tests.unit.cli.given import TASK, TaskStream
 from tests.unit.domain.given import FIRST_MS
-from trackside.cli.commands.logs import Shown, Source, printable, show_logs
-from trackside.cli.runtime.failures import Failure
+from trackside.cli.commands.logs import OutputPrinter, printable, show_logs
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.errors import OffsetGoneError
@@ -22,7 +22,7 @@ TOPICS = Topics()
 LOGS = (TOPICS.logs.name, partition_of(TASK, TOPICS.logs.partitions))
 
 
-class Forgetful(MemoryLog):
+class ExpiringLog(MemoryLog):
     """A log whose records of output before an offset have expired."""
 
     kept_from = 0
@@ -33,33 +33,33 @@ class Forgetful(MemoryLog):
 
 
 @pytest.fixture
-def log() -> Forgetful:
-    return Forgetful(clock=partial(next, count(FIRST_MS, 1_000)))
+def log() -> ExpiringLog:
+    return ExpiringLog(clock=partial(next, count(FIRST_MS, 1_000)))
 
 
 @pytest.fixture
-async def written(log: Forgetful) -> Written:
-    made = Written(log, TOPICS)
+async def written(log: ExpiringLog) -> TaskStream:
+    made = TaskStream(log, TOPICS)
     await made.queued()
     return made
 
 
 async def show(
-    written: Written,
+    written: TaskStream,
     task_id: str = TASK,
     *,
     follow: bool = False,
     attempt: int = 0,
-    source: Source | None = None,
+    source: str | None = None,
     as_json: bool = False,
 ) -> None:
     client = Client("nowhere:1", log=written.log)
-    shown = Shown(task_id, attempt, source, as_json)
-    await show_logs(written.log, client, TOPICS, task_id, follow, shown)
+    printer = OutputPrinter(task_id, attempt, source, as_json)
+    await show_logs(written.log, client, TOPICS, task_id, follow, printer)
 
 
 async def test_the_lines_of_a_task_are_shown_in_order_and_those_of_others_are_not(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await written.runs()
     await written.lines(1, "one", "two")
@@ -68,12 +68,12 @@ async def test_the_lines_of_a_task_are_shown_in_order_and_those_of_others_are_no
     await written.lines(3, "three")
     await show(written)
     assert capsys.readouterr().out.splitlines() == ["one", "two", "careful", "three"]
-    await show(written, source=Source.STDERR)
+    await show(written, source="stderr")
     assert capsys.readouterr().out.splitlines() == ["careful"]
 
 
 async def test_lines_that_are_missing_are_counted_where_they_are_missing(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await written.runs()
     await written.lines(3, "three", "[1500 more lines came too fast and were left out]")
@@ -102,7 +102,7 @@ async def test_lines_that_are_missing_are_counted_where_they_are_missing(
 
 
 async def test_lines_sent_twice_are_shown_once_and_those_of_a_new_placement_again(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await written.runs()
     await written.lines(1, "one", message_id="m-1")
@@ -116,7 +116,7 @@ async def test_lines_sent_twice_are_shown_once_and_those_of_a_new_placement_agai
 
 
 async def test_attempts_have_headings_and_one_of_them_may_be_asked_for(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await written.runs()
     await written.lines(1, "first try")
@@ -127,13 +127,13 @@ async def test_attempts_have_headings_and_one_of_them_may_be_asked_for(
     assert capsys.readouterr().out.splitlines() == ["first try", "-- attempt 2 --", "second try"]
     await show(written, attempt=2)
     assert capsys.readouterr().out.splitlines() == ["second try"]
-    with pytest.raises(Failure, match=r"digits-1\.0 has no attempt 3; it has 2"):
+    with pytest.raises(CommandFailed, match=r"digits-1\.0 has no attempt 3; it has 2"):
         await show(written, attempt=3)
 
 
 @pytest.mark.thorough
 async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_end(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     following = asyncio.create_task(show(written, follow=True))
     await written.runs()
@@ -144,15 +144,15 @@ async def test_following_ends_with_the_task_and_has_lines_that_come_behind_its_e
     await written.ends(attempt=2)
     await written.lines(2, "late", attempt=2)
     await asyncio.wait_for(following, 60)
-    shown = ["first try", "-- attempt 2 --", "second try", "late"]
-    assert capsys.readouterr().out.splitlines() == shown
+    printer = ["first try", "-- attempt 2 --", "second try", "late"]
+    assert capsys.readouterr().out.splitlines() == printer
     await show(written, follow=True)
-    assert capsys.readouterr().out.splitlines() == shown
+    assert capsys.readouterr().out.splitlines() == printer
 
 
 @pytest.mark.thorough
 async def test_following_one_attempt_ends_with_that_attempt(
-    written: Written, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     following = asyncio.create_task(show(written, follow=True, attempt=1))
     await written.runs()
@@ -162,15 +162,19 @@ async def test_following_one_attempt_ends_with_that_attempt(
     assert capsys.readouterr().out.splitlines() == ["first try"]
 
 
-async def test_what_is_no_task_is_said(written: Written) -> None:
+async def test_what_is_no_task_is_said(written: TaskStream) -> None:
     for unknown in ("digits-1.7", "digits-2.0", "nothing"):
-        with pytest.raises(Failure, match=f"there is no task {unknown} in the log; the task of trial 7"):
+        with pytest.raises(
+            CommandFailed, match=f"there is no task {unknown} in the log; the task of trial 7"
+        ):
             await show(written, unknown)
-    with pytest.raises(Failure, match=r"digits-1 is no task; give one of its tasks, such as digits-1\.0"):
+    with pytest.raises(
+        CommandFailed, match=r"digits-1 is no task; give one of its tasks, such as digits-1\.0"
+    ):
         await show(written, "digits-1")
 
 
-async def test_a_task_without_lines_says_so(written: Written, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_task_without_lines_says_so(written: TaskStream, capsys: pytest.CaptureFixture[str]) -> None:
     await show(written)
     assert capsys.readouterr() == ("", "digits-1.0 has written nothing yet\n")
     await written.runs()
@@ -179,19 +183,19 @@ async def test_a_task_without_lines_says_so(written: Written, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "digits-1.0 has written nothing\n")
 
 
-async def test_lines_that_have_expired_are_an_error(written: Written, log: Forgetful) -> None:
+async def test_lines_that_have_expired_are_an_error(written: TaskStream, log: ExpiringLog) -> None:
     await written.runs()
     await written.lines(1, "long ago")
     await written.ends()
     log.kept_from = 1
     with pytest.raises(
-        Failure, match=r"lines of digits-1\.0, attempt 1, have expired: it ended .* kept for 7 days"
+        CommandFailed, match=r"lines of digits-1\.0, attempt 1, have expired: it ended .* kept for 7 days"
     ):
         await show(written)
 
 
 async def test_lines_of_an_attempt_that_have_expired_are_said_beside_those_kept(
-    written: Written, log: Forgetful, capsys: pytest.CaptureFixture[str]
+    written: TaskStream, log: ExpiringLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await written.runs()
     await written.lines(1, "first try")
@@ -207,7 +211,7 @@ async def test_lines_of_an_attempt_that_have_expired_are_said_beside_those_kept(
 
 
 async def test_lines_that_expire_while_they_are_read_are_left_out(
-    written: Written, log: Forgetful, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    written: TaskStream, log: ExpiringLog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await written.runs()
     await written.lines(1, "gone")
@@ -226,7 +230,7 @@ async def test_lines_that_expire_while_they_are_read_are_left_out(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "printer"),
     [
         ("\x1b[31mred\x1b[0m", "red"),
         ("a\tb é", "a\tb é"),
@@ -234,5 +238,5 @@ async def test_lines_that_expire_while_they_are_read_are_left_out(
         ("bell\x07 and \x9b2J", "bell� and �2J"),
     ],
 )
-def test_a_line_cannot_steer_the_terminal(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_a_line_cannot_steer_the_terminal(text: str, printer: str) -> None:
+    assert printable(text) == printer

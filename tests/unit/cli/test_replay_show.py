@@ -42,7 +42,7 @@ async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[s
     history = await find(log, TOPICS, STREAM)
     show_past(history, await past_at(history))
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith(f"{STREAM}  search NO_MORE_TRIAL, behind offset 24, 2023-")
+    assert said[0].startswith(f"{STREAM}  search NO_MORE_TRIAL, after offset 24, 2023-")
     assert said[1].strip() == "25 records by then, 1 without effect"
     assert "best: 0.25 of trial 2" in said[3]
     assert max(map(len, said)) <= screen.WIDTH

@@ -1,80 +1,69 @@
-"""The command `trackside`: its sub-commands, and how what goes wrong becomes an exit code."""
+"""The command `trackside`: its sub-commands, and how errors become exit codes.
+
+Nothing but typer is imported before a command runs: the functions of `interface` import what they need in
+their bodies, so that `--help` and shell completion are fast.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from trackside.cli import demo
-from trackside.cli.commands import change as changing
-from trackside.cli.commands import estimates as estimating
-from trackside.cli.commands import importances as weighing
-from trackside.cli.commands import logs, services
-from trackside.cli.commands import mail as mailing
-from trackside.cli.commands import publish as publishing
-from trackside.cli.commands import show as reading
-from trackside.cli.commands import simulate as simulating
-from trackside.cli.commands import stack as stacking
-from trackside.cli.commands import submit as submitting
-from trackside.cli.commands import tasks as listing
-from trackside.cli.commands import trials as trading
-from trackside.cli.commands import verify as verifying
-from trackside.cli.commands import watch as looking
-from trackside.cli.commands.replay import app as replaying
-from trackside.cli.render import screen
-from trackside.cli.runtime.run import INTERRUPTED, explained
-from trackside.telemetry.logs import configure_logs
+from trackside.cli.interface import change, inspect, log, publish, replay, services, stack
+from trackside.cli.interface.help_text import help_text
+from trackside.cli.runtime.failures import CommandFailed
 
 START = "Start and stop"
 PUBLISH = "Publish"
 CHANGE = "Change a running search"
-LOOK = "Look"
+INSPECT = "Inspect"
 LOG = "The log"
 SERVE = "Services"
+INTERRUPTED = 130
 
-app = typer.Typer(
-    name="trackside",
-    help="Searches and tasks whose whole life is a log. Exit 0 done, 1 failed, 2 bad usage or refused.",
-    epilog="Begin with `trackside demo`, or with `trackside up` and `trackside submit SPEC.yaml`.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    START: {"up": stacking.up, "down": stacking.down, "status": stacking.status, "demo": demo.demo},
-    PUBLISH: {"submit": submitting.submit, "publish": publishing.publish, "stop": submitting.stop},
-    CHANGE: {
-        "pause": changing.pause,
-        "resume": changing.resume,
-        "update": changing.update,
-        "update-space": changing.update_space,
-        "request-trials": changing.request_trials,
-        "add-trial": changing.add_trial,
-        "import-trials": trading.import_trials,
-        "stop-trial": changing.stop_trial,
-        "ping": changing.ping,
+    START: {
+        "init": stack.init,
+        "up": stack.up,
+        "down": stack.down,
+        "status": stack.status,
+        "demo": stack.demo,
     },
-    LOOK: {
-        "ls": reading.ls,
-        "export-trials": trading.export_trials,
-        "importances": weighing.importances,
-        "show": reading.show,
-        "watch": looking.watch,
-        "tasks": listing.tasks,
-        "devices": listing.devices,
-        "estimates": estimating.estimates,
-        "report": listing.report,
-        "mail": mailing.mail,
-        "logs": logs.logs,
-        "dead-letters": reading.dead_letters,
+    PUBLISH: {"submit": publish.submit, "publish": publish.publish, "stop": publish.stop},
+    CHANGE: {
+        "pause": change.pause,
+        "resume": change.resume,
+        "update": change.update,
+        "update-space": change.update_space,
+        "request-trials": change.request_trials,
+        "add-trial": change.add_trial,
+        "import-trials": change.import_trials,
+        "stop-trial": change.stop_trial,
+        "ping": change.ping,
+    },
+    INSPECT: {
+        "ls": inspect.ls,
+        "show": inspect.show,
+        "watch": inspect.watch,
+        "report": inspect.report,
+        "tasks": inspect.tasks,
+        "logs": inspect.logs,
+        "devices": inspect.devices,
+        "estimates": inspect.estimates,
+        "importances": inspect.importances,
+        "export-trials": inspect.export_trials,
+        "mail": inspect.mail,
+        "dead-letters": inspect.dead_letters,
     },
     LOG: {
-        "events": looking.events,
-        "schemas": looking.schemas,
-        "verify-log": verifying.verify_log,
-        "simulate": simulating.simulate,
+        "events": log.events,
+        "schemas": log.schemas,
+        "verify-log": log.verify_log,
+        "simulate": log.simulate,
     },
     SERVE: {
         "dispatcher": services.dispatcher,
@@ -83,26 +72,90 @@ COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
         "summary-indexer": services.summary_indexer,
     },
 }
-for _panel, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(_command)
-app.add_typer(replaying.replay, name="replay", rich_help_panel=LOG)
+REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "show": replay.show,
+    "diff": replay.diff,
+    "why": replay.why,
+    "export": replay.export_stream,
+    "import": replay.import_stream,
+    "rebuild": replay.rebuild,
+    "whatif": replay.whatif,
+    "rerun": replay.rerun,
+    "compare": replay.compare,
+    "fork": replay.fork,
+}
+
+
+class LoggingCommand(TyperCommand):
+    """A command that sets up logging when it runs, not when its help is printed: only errors, on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command."""
+        from trackside.telemetry.logs import configure_logs
+
+        configure_logs(json_logs=False, level="error")
+        return super().invoke(ctx)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"trackside {version('trackside')}\n")
+        raise typer.Exit
+
+
+def trackside(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Run hyper-parameter searches and batches of tasks; every step is an event in Kafka.
+
+    Exit codes: 0 done, 1 failed, 2 bad usage or refused, 130 interrupted. For completion of commands and
+    options in your shell, run `trackside --install-completion` once.
+    """
+
+
+def make_app() -> typer.Typer:
+    """Makes the command with all its sub-commands."""
+    settings = {"help_option_names": ["-h", "--help"]}
+    made = typer.Typer(
+        name="trackside",
+        epilog="Start with `trackside demo`, or with `trackside init`, `up` and `submit`.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings=settings,
+    )
+    made.callback(help=help_text(trackside))(trackside)
+    for panel, commands in COMMANDS.items():
+        for name, command in commands.items():
+            made.command(name, cls=LoggingCommand, help=help_text(command), rich_help_panel=panel)(command)
+    replays = typer.Typer(
+        help="Read the log again: past states, causes, copies, rebuilt read models, searches run again.",
+        no_args_is_help=True,
+    )
+    for name, command in REPLAY_COMMANDS.items():
+        replays.command(name, cls=LoggingCommand, help=help_text(command))(command)
+    made.add_typer(replays, name="replay", rich_help_panel=LOG)
+    return made
+
+
+app = make_app()
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Runs one command and gives its exit code; logs go to stderr, and only what is wrong."""
-    return _written(_called(arguments))
+    """Runs one command and returns its exit code; errors are printed on stderr."""
+    return _flushed(_called(arguments))
 
 
-def _written(code: int) -> int:
-    """Gives the exit code behind the last byte of output: on a full disk a command has failed."""
+def _flushed(code: int) -> int:
+    """Writes what is left of the output and returns the exit code: on a full disk a command has failed."""
     try:
         sys.stdout.flush()
     except OSError as error:
         if code == 0 and not isinstance(error, BrokenPipeError):
-            screen.complain(f"trackside: {explained(error) or error}")
-            code = 1
-        # What is left in the buffer would be tried again, and complained about, when Python ends.
+            code = _complain(_explain(error) or CommandFailed(str(error)))
+        # What is left in the buffer would be written again, and fail again, when Python ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -110,24 +163,36 @@ def _written(code: int) -> int:
 
 
 def _called(arguments: Sequence[str]) -> int:
-    configure_logs(json_logs=False, level="error")
     try:
         app(args=list(arguments), prog_name="trackside")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except KeyboardInterrupt:
-        screen.complain("interrupted")
+        sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
         return 0
     except Exception as error:
-        failure = explained(error)
+        failure = _explain(error)
         if failure is None:
             raise
-        if str(failure):
-            screen.complain(f"trackside: {failure}")
-        return failure.exit_code
+        return _complain(failure)
     return 0
+
+
+def _explain(error: Exception) -> CommandFailed | None:
+    from trackside.cli.runtime.run import explain
+
+    return explain(error)
+
+
+def _complain(failure: CommandFailed) -> int:
+    """Prints why a command failed, unless it has done so, and returns its exit code."""
+    from trackside.cli.render import screen
+
+    if str(failure):
+        screen.complain(f"trackside: {failure}")
+    return failure.exit_code
 
 
 def main() -> None:

@@ -3,19 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from trackside.cli.commands import show as reading
-from trackside.cli.commands import stack_process as stacks
-from trackside.cli.commands.replay import app as replaying
-from trackside.cli.commands.submit import made_up_id
-from trackside.cli.render import follow as following
-from trackside.cli.render import screen
-from trackside.cli.render.screen import Steps
+from trackside.cli.commands import show, stack_process
+from trackside.cli.commands.replay.rebuild import rebuild_and_compare
+from trackside.cli.commands.submit import new_stream_id
+from trackside.cli.render import follow, screen
+from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
-from trackside.cli.runtime.failures import Failure
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Command
 from trackside.contracts.searches import SearchStatus
@@ -29,6 +24,8 @@ from trackside.sdk.specs import read_spec
 from trackside.telemetry import context
 
 BEST = 5
+SLOTS = 2
+"""As many as the examples run trials at once."""
 ANSWER_S = 30.0
 ROWS_S = 60.0
 NO_TORCH = (
@@ -37,66 +34,54 @@ NO_TORCH = (
 )
 
 
-def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running at the end.")] = False,
-) -> None:
-    """Run the example search end to end: start the stack, search, show the best trials, replay the log.
-
-    Trains a small network on scikit-learn's digits, 20 trials, 2 at a time; without torch and scikit-learn
-    it fits a curve with NumPy instead. A stack that runs already is used and left running. Exit 0 if all
-    went well and the replay is equal.
-
-    \b
-    Examples:
-      trackside demo
-      trackside demo --keep
-    """
+def demo(keep: bool) -> None:
+    """Runs the example search to its end and compares the read models with the log."""
     example = examples.runnable()
     if example != examples.DIGITS:
         screen.say(NO_TORCH)
     command = read_spec(examples.folder(example) / examples.SPEC)
     with _stack(keep, examples.folder(example) / examples.CATALOGUE) as used:
         run(_search(used, command))
-        replaying.replayed(used.bootstrap_servers, used.postgres_dsn)
+        rebuild_and_compare(used.bootstrap_servers, used.postgres_dsn)
 
 
 @contextmanager
 def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
-    found = stacks.running()
+    found = stack_process.running()
     if found is not None:
         screen.say(f"using the stack that runs in {found.folder}")
         yield found
         return
     screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker and summary-indexer")
     if keep:
-        yield stacks.start(catalogue, stacks.SLOTS, Steps())
+        yield stack_process.start(catalogue, SLOTS, StepReporter())
         screen.say("the stack goes on; stop it with: trackside down")
         return
-    with stacks.started(catalogue, stacks.SLOTS, Steps()) as made:
+    with stack_process.started(catalogue, SLOTS, StepReporter()) as made:
         yield made
 
 
 async def _search(used: Stack, command: Command) -> None:
-    stream_id = made_up_id(command)
+    stream_id = new_stream_id(command)
     async with Client(used.bootstrap_servers, name="demo") as client:
         publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
         answer = await client.answer(publication, ANSWER_S)
         if isinstance(answer, Refused):
-            raise Failure(f"{stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
+            raise CommandFailed(f"{stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
         screen.say(f"search {stream_id} accepted")
-        search, last_offset = await following.until_over(client, stream_id, as_json=False)
+        search, last_offset = await follow.until_search_ends(client, stream_id, as_json=False)
     if search.status is not SearchStatus.DONE:
-        raise Failure(f"{stream_id} ended as {search.status.value}, expected DONE")
+        raise CommandFailed(f"{stream_id} ended as {search.status.value}, expected DONE")
     await _show_best(used.postgres_dsn, stream_id, search, last_offset)
 
 
 async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int) -> None:
     """Shows the best trials as Postgres has them, once its rows hold the end of the search."""
-    await following.written(dsn, Topics(), stream_id, last_offset, ROWS_S)
+    await follow.wait_for_rows(dsn, Topics(), stream_id, last_offset, ROWS_S)
     async with open_read_models(dsn) as models:
         trials = await models.rows("trials", stream_id)
-    best = reading.best_trials(trials, search.spec.direction, BEST)
+    best = show.best_trials(trials, search.spec.direction, BEST)
     stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)
     screen.say("")
     title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
-    reading.show_trials(best, title)
+    show.show_trials(best, title)

@@ -1,27 +1,15 @@
-"""The command `estimates`: what users say that tasks need, beside what was learned of them."""
+"""The command `estimates`: the memory that task types request, use, and are learned to need."""
 
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.options import AsJson
 from trackside.cli.runtime.run import run
 from trackside.contracts.memory import shown
 from trackside.projections.reads import ViewRow, json_row, open_read_models
 
 
-def estimates(
-    as_json: AsJson = False,
-) -> None:
-    """List task types: the memory that users ask for, what was used, and what is learned from it.
-
-    What is learned is reserved for a task that asks for nothing: 10% over the most that the newest 20
-    finished attempts of its type have used.
-
-    \b
-    Examples:
-      trackside estimates
-      trackside estimates --json
-    """
+def estimates(as_json: bool) -> None:
+    """Prints for each task type the memory that was requested, used and learned."""
     run(_estimates(as_json))
 
 
@@ -57,13 +45,13 @@ def _cells(row: ViewRow, what: str) -> list[object]:
 
 
 def _sizes(row: ViewRow, what: str) -> list[object]:
-    """Gives what was asked for, the most that was used, and what is learned."""
+    """Returns what was requested, the maximum that was used, and what is learned."""
     names = (f"estimate_{what}_bytes", f"peak_{what}_max_bytes", f"learned_{what}_bytes")
     return [shown(row[name]) if row[name] else None for name in names]
 
 
 def learned_of(row: ViewRow | None) -> str:
-    """Writes what is learned of a task type, empty for nothing: `590 MiB memory, 2 GiB CUDA memory`."""
+    """Returns what is learned of a task type, empty for nothing: `590 MiB memory, 2 GiB CUDA memory`."""
     if row is None:
         return ""
     named = (("learned_memory_bytes", "memory"), ("learned_cuda_memory_bytes", "CUDA memory"))

@@ -7,17 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from trackside.cli.render import screen
-from trackside.cli.render.task_output import Gap, Line, Lines, Output
+from trackside.cli.render.task_output import OutputGap, OutputLine, OutputNumbering, OutputReader
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure
-from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import DAY_MS, Topics
 from trackside.domain.stream import Stream
@@ -30,39 +27,15 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = dict.fromkeys([*range(9), *range(10, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 
 
-class Source(StrEnum):
-    """Where a task writes to."""
-
-    STDOUT = "stdout"
-    STDERR = "stderr"
+def logs(task_id: str, attempt: int, source: str | None, *, follow: bool, as_json: bool) -> None:
+    """Prints the lines of a task; `attempt` 0 means all, `source` None both standard output and error."""
+    run(_logs(task_id, follow, OutputPrinter(task_id, attempt, source, as_json)))
 
 
-def logs(
-    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The task, such as digits-1.7.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
-    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="Only this one; else all.")] = None,
-    source: Annotated[Source | None, typer.Option("--source", help="Only this one; else both.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the lines that a task has written, all its attempts, in the order of the log; kept for 7 days.
+class OutputPrinter:
+    """Prints the selected lines and remembers which attempts had any."""
 
-    Lines that came too fast or were lost on the way are counted where they are missing. Exit 1 if there is
-    no such task, or if its lines have expired.
-
-    \b
-    Examples:
-      trackside logs digits-1.7
-      trackside logs digits-1.7 --follow
-      trackside logs digits-1.7 --attempt 2 --source stderr
-      trackside logs digits-1.7 --json | jq -r .text
-    """
-    run(_logs(task_id, follow, Shown(task_id, attempt or 0, source, as_json)))
-
-
-class Shown:
-    """Prints the lines that were asked for, and knows which attempts had some."""
-
-    def __init__(self, task_id: str, attempt: int, source: Source | None, as_json: bool) -> None:
+    def __init__(self, task_id: str, attempt: int, source: str | None, as_json: bool) -> None:
         self.attempt = attempt
         self.attempts: set[int] = set()
         self._task_id = task_id
@@ -71,8 +44,8 @@ class Shown:
         self._last_attempt = attempt or 1
         self._console = screen.console()
 
-    def show(self, item: Line | Gap) -> None:
-        """Prints a line or a gap, behind a heading where another attempt begins."""
+    def show(self, item: OutputLine | OutputGap) -> None:
+        """Prints a line or a gap, after a heading where another attempt begins."""
         if self.attempt not in (0, item.attempt) or self._source not in (None, item.source):
             return
         self.attempts.add(item.attempt)
@@ -82,9 +55,9 @@ class Shown:
         if item.attempt != self._last_attempt:
             self._last_attempt = item.attempt
             self._print(f"-- attempt {item.attempt} --", "dim")
-        if isinstance(item, Gap):
+        if isinstance(item, OutputGap):
             self._print(gap_text(item), "yellow")
-        elif item.source == Source.STDERR:
+        elif item.source == "stderr":
             self._print(printable(item.text), "red")
         else:
             sys.stdout.write(printable(item.text) + "\n")
@@ -93,16 +66,16 @@ class Shown:
         self._console.print(Text(text, style), soft_wrap=True)
 
 
-def as_object(task_id: str, item: Line | Gap) -> dict[str, Any]:
-    """Gives a line, or a gap with `left_out` lines from `number` on, as JSON."""
+def as_object(task_id: str, item: OutputLine | OutputGap) -> dict[str, Any]:
+    """Returns a line, or a gap with `left_out` lines from `number` on, as JSON."""
     found = asdict(item)
-    if isinstance(item, Gap):
+    if isinstance(item, OutputGap):
         found["left_out"] = found.pop("count")
     return {"task_id": task_id, **found}
 
 
-def gap_text(gap: Gap) -> str:
-    """Says how many lines are missing, and which."""
+def gap_text(gap: OutputGap) -> str:
+    """Returns how many lines are missing, and which, as text."""
     if gap.count == 1:
         return f"[1 line of {gap.source} was left out: {gap.number}]"
     last = gap.number + gap.count - 1
@@ -110,40 +83,45 @@ def gap_text(gap: Gap) -> str:
 
 
 def printable(text: str) -> str:
-    """Gives a line without what would move a terminal's cursor, rename its window, or worse."""
+    """Returns a line without escape sequences and control characters."""
     return _ESCAPES.sub("", text).translate(_CONTROLS)
 
 
-async def _logs(task_id: str, follow: bool, shown: Shown) -> None:
+async def _logs(task_id: str, follow: bool, printer: OutputPrinter) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
         client = Client(addresses.bootstrap, addresses.prefix, name="cli", log=log)
-        await show_logs(log, client, Topics(prefix=addresses.prefix), task_id, follow, shown)
+        await show_logs(log, client, Topics(prefix=addresses.prefix), task_id, follow, printer)
 
 
 async def show_logs(
-    log: Log, client: Client, topics: Topics, task_id: str, follow: bool, shown: Shown
+    log: Log, client: Client, topics: Topics, task_id: str, follow: bool, printer: OutputPrinter
 ) -> None:
-    """Shows what a task has written; raises Failure if there is no such task, or its lines have expired."""
+    """Prints the lines of a task; raises CommandFailed if there is no such task or all have expired."""
     stream_id, task = await _found(client, task_id)
-    over = _is_over(task, shown.attempt)
-    if shown.attempt > len(task.attempts) and (over or not follow):
-        raise Failure(f"{task_id} has no attempt {shown.attempt}; it has {len(task.attempts)}")
-    output, lines = Output(log, topics.logs.name, task_id), Lines()
+    over = _is_over(task, printer.attempt)
+    if printer.attempt > len(task.attempts) and (over or not follow):
+        raise CommandFailed(f"{task_id} has no attempt {printer.attempt}; it has {len(task.attempts)}")
+    output, lines = OutputReader(log, topics.logs.name, task_id), OutputNumbering()
     if not follow or over:
-        await _show(output.records(), lines, shown)
+        await _show(output.records(), lines, printer)
     else:
-        task = await _show_until_over(client, stream_id, task, output, lines, shown)
-    _judge(task, topics.logs.retention_ms, output.oldest_ms, shown)
+        task = await _show_until_over(client, stream_id, task, output, lines, printer)
+    _report_missing(task, topics.logs.retention_ms, output.oldest_ms, printer)
 
 
 async def _show_until_over(
-    client: Client, stream_id: str, task: Task, output: Output, lines: Lines, shown: Shown
+    client: Client,
+    stream_id: str,
+    task: Task,
+    output: OutputReader,
+    lines: OutputNumbering,
+    printer: OutputPrinter,
 ) -> Task:
-    """Shows lines until the log says that the task has ended, and gives the task as it is then."""
-    ending = asyncio.create_task(_ended(client, stream_id, task.task_id, shown.attempt))
+    """Shows lines until the task has ended, and returns the task."""
+    ending = asyncio.create_task(_ended(client, stream_id, task.task_id, printer.attempt))
     try:
-        await _show(output.records(ending.done), lines, shown)
+        await _show(output.records(ending.done), lines, printer)
         return await ending
     finally:
         ending.cancel()
@@ -151,11 +129,11 @@ async def _show_until_over(
             await asyncio.wait([ending])
 
 
-async def _show(records: AsyncGenerator[Any, None], lines: Lines, shown: Shown) -> None:
+async def _show(records: AsyncGenerator[Any, None], lines: OutputNumbering, printer: OutputPrinter) -> None:
     async with aclosing(records):
         async for record in records:
             for item in lines.of(record):
-                shown.show(item)
+                printer.show(item)
             sys.stdout.flush()
 
 
@@ -165,11 +143,11 @@ async def _ended(client: Client, stream_id: str, task_id: str, attempt: int) -> 
             task = stream.tasks.get(task_id)
             if task is not None and _is_over(task, attempt):
                 return task
-    raise Failure(f"{stream_id} is over, but {task_id} has no end; `trackside verify-log` says more")
+    raise CommandFailed(f"{stream_id} is over, but {task_id} has no end; run `trackside verify-log`")
 
 
 def _is_over(task: Task, attempt: int) -> bool:
-    """Says whether no more lines will come of a task, or of the one attempt that is asked for."""
+    """Returns whether a task, or the one selected attempt of it, writes no more lines."""
     if attempt and attempt <= len(task.attempts) and task.attempts[attempt - 1].end is not None:
         return True
     return task.state is TaskState.ENDED
@@ -183,9 +161,9 @@ async def _found(client: Client, task_id: str) -> tuple[str, Task]:
         if stream is not None and task_id in stream.tasks:
             return stream_id, stream.tasks[task_id]
         if stream is not None and stream_id == task_id:
-            raise Failure(_not_a_task(stream))
+            raise CommandFailed(_not_a_task(stream))
         stream_id = stream_id.rpartition(".")[0]
-    raise Failure(
+    raise CommandFailed(
         f"there is no task {task_id} in the log; the task of trial 7 of a search digits-1 is digits-1.7"
     )
 
@@ -195,16 +173,16 @@ def _not_a_task(stream: Stream) -> str:
     return f"{stream.stream_id} is no task; give one of its tasks{such}"
 
 
-def _judge(task: Task, retention_ms: int, oldest_ms: int, shown: Shown) -> None:
-    """Says what became of lines that are not there; raises Failure if all of them have expired."""
-    asked = [one for one in task.attempts if shown.attempt in (0, one.number)]
-    gone = [one for one in asked if one.number not in shown.attempts and 0 < one.ended_ms < oldest_ms]
+def _report_missing(task: Task, retention_ms: int, oldest_ms: int, printer: OutputPrinter) -> None:
+    """Prints why lines are missing; raises CommandFailed if all have expired."""
+    asked = [one for one in task.attempts if printer.attempt in (0, one.number)]
+    gone = [one for one in asked if one.number not in printer.attempts and 0 < one.ended_ms < oldest_ms]
     for one in gone:
         text = _expired(task.task_id, one, retention_ms)
-        if not shown.attempts and one is gone[-1]:
-            raise Failure(text)
+        if not printer.attempts and one is gone[-1]:
+            raise CommandFailed(text)
         screen.complain(text)
-    if not shown.attempts:
+    if not printer.attempts:
         screen.complain(f"{task.task_id} has written nothing" + ("" if task.end else " yet"))
 
 

@@ -1,7 +1,7 @@
-"""The command `mail`: a report by mail when a group of tasks, a batch or a search is over (T21, T22).
+"""The command `mail`: a report by mail when a group of tasks, a batch or a search ends (T21, T22).
 
-It reads the log from its end on, like any other outside reader. How often it writes is decided by
-`Letterbox`, which is pure: what comes sooner than the least interval behind a mail goes with the next one.
+It reads the log from its end on, as any outside reader may. `MailQueue`, which is pure, decides how often a
+mail is sent: what ends within the least interval after a mail goes with the next one.
 """
 
 import asyncio
@@ -10,16 +10,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from trackside.cli.commands import tasks as listing
-from trackside.cli.render import follow as following
-from trackside.cli.render import report_page, screen
-from trackside.cli.render.report import Report
+from trackside.cli.commands import tasks
+from trackside.cli.render import follow, report_page, screen
+from trackside.cli.render.report import StreamReport
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure, Misuse
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.batches import BatchEnded, GroupEnded
 from trackside.contracts.message import Record
@@ -30,17 +26,17 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.kafka import KafkaLog
 
 WRITTEN_S = 30.0
-"""How long the rows of what has ended may take to be there."""
+"""How long to wait for the rows of what has ended."""
 READ_S = 1.0
 SMTP_S = 30.0
 RETRY_S = 5.0
 
 
 @dataclass(slots=True)
-class Letterbox:
-    """Streams to write about, with the offset of what ended last, and when.
+class MailQueue:
+    """Streams whose reports are to be sent, with the offset of what ended last, and when to send them.
 
-    `min_interval_s` lies between two mails, also between tries; `left` is how many may still be sent.
+    `min_interval_s` is the least time between two mails or attempts; `left` is how many may still be sent.
     """
 
     min_interval_s: float
@@ -49,30 +45,30 @@ class Letterbox:
     not_before_s: float = 0.0
 
     def put(self, stream_id: str, offset: int) -> None:
-        """Notes that something of a stream is over; told twice, it is written once."""
+        """Adds the end of something of a stream; adding it twice has the effect of once."""
         self.waiting[stream_id] = max(offset, self.waiting.get(stream_id, 0))
 
     def due_in_s(self, now_s: float) -> float | None:
-        """Gives how long to wait for the next mail; None if there is nothing to write."""
+        """Returns the seconds until the next mail is due; None if there is none to send."""
         return max(0.0, self.not_before_s - now_s) if self.waiting and self.left else None
 
     def take(self, now_s: float) -> dict[str, int]:
-        """Gives what the next mail is about, and counts it."""
+        """Returns the streams of the next mail, each with its offset, and counts the mail."""
         taken, self.waiting = self.waiting, {}
         self.left -= 1
         self.not_before_s = now_s + self.min_interval_s
         return taken
 
     def put_back(self, taken: dict[str, int]) -> None:
-        """Takes back what couldn't be sent: it goes with the next mail."""
+        """Takes back the streams of a mail that was not sent: they go with the next one."""
         self.left += 1
         for stream_id, offset in taken.items():
             self.put(stream_id, offset)
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """A server that takes mail, and between whom it goes."""
+class Mailer:
+    """Sends mail through an SMTP server, from one sender to its receivers."""
 
     host: str
     port: int
@@ -83,7 +79,7 @@ class Post:
     password: str = ""
 
     def send(self, message: EmailMessage) -> None:
-        """Hands a message to the server; raises OSError or SMTPException if it isn't taken."""
+        """Sends a message; raises OSError or SMTPException if the server does not take it."""
         with smtplib.SMTP(self.host, self.port, timeout=SMTP_S) as server:
             if self.starttls:
                 server.starttls()
@@ -92,13 +88,13 @@ class Post:
             server.send_message(message)
 
 
-def letter(post: Post, reports: list[Report], left: int) -> EmailMessage:
-    """Writes a mail: a line a group in the text, each report whole as an HTML file beside it."""
+def compose(mailer: Mailer, reports: list[StreamReport], left: int) -> EmailMessage:
+    """Returns a mail: a line for each group in the text, each whole report as an attached HTML file."""
     message = EmailMessage()
     names = ", ".join(f"{found.kind} {found.id}: {found.status}" for found in reports)
     message["Subject"] = f"Trackside: {names}"[:200].replace("\n", " ").replace("\r", " ")
-    message["From"] = post.sender
-    message["To"] = ", ".join(post.receivers)
+    message["From"] = mailer.sender
+    message["To"] = ", ".join(mailer.receivers)
     message.set_content("\n".join([line for found in reports for line in _lines(found)] + _last(left)))
     for found in reports:
         page = report_page.page(found)
@@ -106,7 +102,7 @@ def letter(post: Post, reports: list[Report], left: int) -> EmailMessage:
     return message
 
 
-def _lines(found: Report) -> list[str]:
+def _lines(found: StreamReport) -> list[str]:
     lines = [f"{found.kind} {found.id} {found.name}".rstrip() + f": {found.status}"]
     for section in found.sections:
         counts = f"{len(section.finished)} finished, {len(section.failed)} did not finish"
@@ -116,75 +112,54 @@ def _lines(found: Report) -> list[str]:
 
 
 def _last(left: int) -> list[str]:
-    return [] if left else ["This is the last mail of this run: it has written as many as it may."]
+    return [] if left else ["This is the last mail of this run: --max-mails is reached."]
 
 
-def mail(
-    receivers: Annotated[list[str], typer.Option("--to", help="Who gets it; may be repeated.")],
-    server: Annotated[
-        str, typer.Option("--smtp", metavar="HOST:PORT", help="Who takes it.")
-    ] = "localhost:25",
-    sender: Annotated[str, typer.Option("--from", help="Who it comes from.")] = "trackside@localhost",
-    min_interval_s: Annotated[
-        float, typer.Option("--min-interval", min=0, help="Least time between two mails, s.")
-    ] = 3_600.0,
-    max_mails: Annotated[int, typer.Option("--max-mails", min=1, help="Mails in all; then it ends.")] = 10,
-    starttls: Annotated[bool, typer.Option("--starttls", help="Encrypt the connection.")] = False,
-    user: Annotated[str, typer.Option("--user", help="Name at the server, if it wants one.")] = "",
-    password_file: Annotated[
-        Path | None, typer.Option("--password-file", help="File with the password, readable by you alone.")
-    ] = None,
-) -> None:
-    """Send a report by mail when a group of tasks, a batch or a search is over; runs until it is stopped.
+def mail(mailer: Mailer, min_interval_s: float, max_mails: int) -> None:
+    """Sends reports of what ends from now on, until it is stopped or `max_mails` were sent."""
+    run(_mail(mailer, MailQueue(min_interval_s, max_mails)))
 
-    What ends within the least interval behind a mail goes with the next one. A mail that the server doesn't
-    take is tried again with the next one. What ended before this command began is not written about.
 
-    \b
-    Examples:
-      trackside mail --to me@example.org --smtp mail.example.org:587 --starttls --user me --password-file pw
-      trackside mail --to a@example.org --to b@example.org --min-interval 600 --max-mails 100
-    """
+def host_and_port(server: str) -> tuple[str, int]:
+    """Returns host and port of a text HOST:PORT; raises BadUsage."""
     host, _, port = server.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65_536:
-        raise Misuse(f"--smtp: expected HOST:PORT such as localhost:25, got {server!r}")
-    post = Post(host, int(port), sender, tuple(receivers), starttls, user, _password(password_file))
-    run(_mail(post, Letterbox(min_interval_s, max_mails)))
+        raise BadUsage(f"--smtp: expected HOST:PORT such as localhost:25, got {server!r}")
+    return host, int(port)
 
 
-def _password(path: Path | None) -> str:
-    if path is None:
-        return ""
+def read_password(path: Path) -> str:
+    """Returns the password in a file; raises BadUsage if other users may read it."""
     try:
         if path.stat().st_mode & 0o077:
-            raise Misuse(f"--password-file {path}: others may read it; chmod 600 it")
+            raise BadUsage(f"--password-file {path}: others may read it; chmod 600 it")
         return path.read_text("utf-8").strip()
     except OSError as error:
-        raise Misuse(f"--password-file {path}: {error.strerror}") from error
+        raise BadUsage(f"--password-file {path}: {error.strerror}") from error
 
 
-async def _mail(post: Post, box: Letterbox) -> None:
+async def _mail(mailer: Mailer, queue: MailQueue) -> None:
     addresses = Addresses()
     topics = Topics(addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-mail") as opened:
-        async for record in _endings(opened, topics, box):
+        async for record in _endings(opened, topics, queue):
             if record is not None:
-                box.put(record.envelope.stream, record.offset)
-            if box.due_in_s(monotonic_s()) == 0:
-                await _send(post, box, addresses.dsn, topics)
-            if not box.left:
-                screen.complain("trackside mail: as many mails were written as may be; it ends")
+                queue.put(record.envelope.stream, record.offset)
+            if queue.due_in_s(monotonic_s()) == 0:
+                await _send(mailer, queue, addresses.dsn, topics)
+            if not queue.left:
+                screen.complain("trackside mail: --max-mails is reached; exiting")
                 return
 
 
-async def _endings(opened: KafkaLog, topics: Topics, box: Letterbox) -> AsyncIterator[Record | None]:
-    """Gives every end of a group, batch or search from now on; None when a mail is due, or now and then."""
+async def _endings(opened: KafkaLog, topics: Topics, queue: MailQueue) -> AsyncIterator[Record | None]:
+    """Yields the end of every group, batch or search from now on; None when a mail may be due."""
     ends = await opened.ends(topics.events.name)
     reader = opened.reader({(topics.events.name, partition): offset for partition, offset in ends.items()})
-    screen.complain("trackside mail: waiting for what ends from now on")
+    screen.complain("trackside mail: waiting for the next end of a group, batch or search")
     try:
         while True:
-            due_s = box.due_in_s(monotonic_s())
+            due_s = queue.due_in_s(monotonic_s())
             for entry in await reader.read(READ_S if due_s is None else min(READ_S, max(0.01, due_s))):
                 found = decode(entry)
                 if found is not None and isinstance(found.message, GroupEnded | BatchEnded | SearchEnded):
@@ -194,16 +169,16 @@ async def _endings(opened: KafkaLog, topics: Topics, box: Letterbox) -> AsyncIte
         await reader.close()
 
 
-async def _send(post: Post, box: Letterbox, dsn: str, topics: Topics) -> None:
-    taken = box.take(monotonic_s())
+async def _send(mailer: Mailer, queue: MailQueue, dsn: str, topics: Topics) -> None:
+    taken = queue.take(monotonic_s())
     try:
         for stream_id, offset in taken.items():
-            await following.written(dsn, topics, stream_id, offset, WRITTEN_S)
-        reports = [await listing.reported(stream_id) for stream_id in taken]
-        await asyncio.to_thread(post.send, letter(post, reports, box.left))
-    except (Failure, OSError, smtplib.SMTPException) as error:
-        box.put_back(taken)
-        screen.complain(f"trackside mail: not sent to {post.host}:{post.port}: {error}")
-        box.not_before_s = max(box.not_before_s, monotonic_s() + RETRY_S)
+            await follow.wait_for_rows(dsn, topics, stream_id, offset, WRITTEN_S)
+        reports = [await tasks.report_of(stream_id) for stream_id in taken]
+        await asyncio.to_thread(mailer.send, compose(mailer, reports, queue.left))
+    except (CommandFailed, OSError, smtplib.SMTPException) as error:
+        queue.put_back(taken)
+        screen.complain(f"trackside mail: not sent to {mailer.host}:{mailer.port}: {error}")
+        queue.not_before_s = max(queue.not_before_s, monotonic_s() + RETRY_S)
     else:
         screen.say(f"mailed: {', '.join(taken)}")

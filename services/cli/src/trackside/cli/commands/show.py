@@ -1,16 +1,13 @@
-"""Commands that ask the read models: `ls`, `show`, `dead-letters`."""
+"""Commands that query the read models: `ls`, `show`, `dead-letters`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from trackside.cli.commands import show_batch as batch_reading
+from trackside.cli.commands import show_batch
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure
-from trackside.cli.runtime.options import AsJson, Limit
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read_models
 
@@ -20,61 +17,37 @@ FRONT = 20
 USUAL = {"source": "algorithm", "space_version": 1}
 
 
-def ls(limit: Limit = 30, as_json: AsJson = False) -> None:
-    """List the searches and the batches of tasks, the newest first.
-
-    \b
-    Examples:
-      trackside ls
-      trackside ls --limit 200 --json
-    """
+def ls(limit: int, as_json: bool) -> None:
+    """Prints the searches and batches, the newest first."""
     run(_ls(limit, as_json))
 
 
-def show(
-    stream_id: Annotated[
-        str, typer.Argument(metavar="ID", help="A search, a batch, or a task such as digits-1.7.")
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
-
-    \b
-    Examples:
-      trackside show digits-1
-      trackside show digits-1.7
-      trackside show digits-1 --json
-    """
+def show(stream_id: str, as_json: bool) -> None:
+    """Prints a search, a batch or a task; raises CommandFailed if there is none of this id."""
     run(_show(stream_id, as_json))
 
 
-def dead_letters(limit: Limit = 30, as_json: AsJson = False) -> None:
-    """List the records that could not be decoded: where they were, and why; the newest first.
-
-    \b
-    Examples:
-      trackside dead-letters
-      trackside dead-letters --json
-    """
+def dead_letters(limit: int, as_json: bool) -> None:
+    """Prints the records that could not be decoded, the newest first."""
     run(_dead_letters(limit, as_json))
 
 
 def best_trials(trials: list[ViewRow], direction: str, count: int) -> list[ViewRow]:
-    """Gives the best trials that succeeded, the best first."""
+    """Returns the best trials that succeeded, the best first."""
     done = [trial for trial in trials if trial["status"] == "SUCCEEDED" and trial["value"] is not None]
     return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
 
 
 def objectives_of(search: ViewRow) -> list[str]:
-    """Names a search's objectives in their order; none where it has only the plain value."""
+    """Returns the names of a search's objectives in order; none where it has only the plain value."""
     return [objective["name"] for objective in search["spec"].get("objectives", [])]
 
 
 def show_trials(trials: list[ViewRow], title: str = "", objectives: Sequence[str] = ()) -> None:
     """Prints trials, with a column for each parameter where there are few.
 
-    Of several objectives each has a column. Who suggested a trial, and of which version of the space, is said
-    where it isn't the tuner and the first one for all.
+    Each of several objectives has a column. The source of a trial and the version of its space have a column
+    where they are not the tuner and the first version for all.
     """
     names = sorted({name for trial in trials for name in trial["parameters"]})
     values = objectives if len(objectives) > 1 else ["value"]
@@ -90,11 +63,11 @@ def show_trials(trials: list[ViewRow], title: str = "", objectives: Sequence[str
     cells = [[*_trial_cells(row, len(values)), *(row[name] for name in origins)] for row in trials]
     if len(names) <= PARAMETER_COLUMNS:
         columns += [Column(name, right=True) for name in names]
-        told = [[row["parameters"].get(name) for name in names] for row in trials]
+        parameters = [[row["parameters"].get(name) for name in names] for row in trials]
     else:
         columns.append(Column("parameters", keep=True))
-        told = [[row["parameters"]] for row in trials]
-    screen.show_table(columns, [[*own, *more] for own, more in zip(cells, told, strict=True)], title)
+        parameters = [[row["parameters"]] for row in trials]
+    screen.show_table(columns, [[*own, *more] for own, more in zip(cells, parameters, strict=True)], title)
 
 
 async def _ls(limit: int, as_json: bool) -> None:
@@ -142,15 +115,15 @@ async def _show(stream_id: str, as_json: bool) -> None:
             return
         batch = await models.row("batch", stream_id)
         if batch is not None:
-            await batch_reading.show_batch(models, batch, as_json)
+            await show_batch.show_batch(models, batch, as_json)
             return
         task = await models.row("task", stream_id)
         if task is not None:
-            await batch_reading.show_task(models, task, as_json)
+            await show_batch.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
     if not commands:
-        raise Failure(f"there is no search or task {stream_id}, nor a batch; see `trackside ls`")
+        raise CommandFailed(f"there is no search or task {stream_id}, and no batch; see `trackside ls`")
     _show_commands(stream_id, commands, as_json)
 
 
@@ -218,7 +191,7 @@ async def _dead_letters(limit: int, as_json: bool) -> None:
 
 
 def _trial_cells(trial: ViewRow, objectives: int) -> list[object]:
-    """Gives the cells of a trial but its parameters; one without a final value shows its last one."""
+    """Returns the cells of a trial without its parameters; without a final value it has its last one."""
     value = trial["value"] if trial["value"] is not None else trial["last_value"]
     values = [value] if objectives == 1 else trial["objective_values"] or [value, *[None] * (objectives - 1)]
     took = screen.duration(trial["duration_s"])
@@ -226,7 +199,7 @@ def _trial_cells(trial: ViewRow, objectives: int) -> list[object]:
 
 
 def limits(spec: ViewRow) -> str:
-    """Says in a line what a search may take, as it holds now."""
+    """Returns the current limits of a search as a line."""
     found = [f"{spec['max_trials']} trials", f"{spec['concurrency']} at once"]
     if spec.get("max_duration_s") is not None:
         found.append(f"{screen.duration(spec['max_duration_s'])} of running")
@@ -243,7 +216,7 @@ def _status(search: ViewRow) -> str:
 
 
 def _best(search: ViewRow, front: list[ViewRow]) -> list[tuple[str, str | None]]:
-    """Says which trial is the best; of several objectives which no other beats, and the best for each."""
+    """Returns the best trial; for several objectives the Pareto front and the best trial of each."""
     names = objectives_of(search)
     if len(names) < 2:
         if search["best_trial"] is None:
@@ -256,8 +229,8 @@ def _best(search: ViewRow, front: list[ViewRow]) -> list[tuple[str, str | None]]
     for at, objective in enumerate(search["spec"]["objectives"]):
         sign = -1 if objective["direction"] == "maximize" else 1
         best = min(front, key=lambda row: sign * row["objective_values"][at], default=None)
-        told = None
+        text = None
         if best is not None:
-            told = f"{screen.number(best['objective_values'][at])}  trial {best['trial']}"
-        facts.append((f"best {objective['name']}", told))
+            text = f"{screen.number(best['objective_values'][at])}  trial {best['trial']}"
+        facts.append((f"best {objective['name']}", text))
     return facts

@@ -33,7 +33,7 @@ async def show_batch(models: ReadModels, batch: ViewRow, as_json: bool) -> None:
 
 
 async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
-    """Prints a task: what it asks for, its attempts with what they died of, its placements."""
+    """Prints a task: its requirements, its attempts with their errors, its placements."""
     attempts = await models.rows("attempts", task["task_id"])
     placements = await models.rows("placements", task["task_id"])
     if as_json:
@@ -63,7 +63,7 @@ async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
 
 
 def in_order(batch: ViewRow, tasks: list[ViewRow]) -> list[ViewRow]:
-    """Gives the tasks of a batch in the order in which it lists them; retries have other times."""
+    """Returns the tasks of a batch in the order of its spec."""
     places = {
         (number, task.get("name") or str(at)): at
         for number, group in enumerate(batch["spec"]["groups"], 1)
@@ -73,19 +73,19 @@ def in_order(batch: ViewRow, tasks: list[ViewRow]) -> list[ViewRow]:
 
 
 def device_of(row: ViewRow) -> str:
-    """Writes the devices of a row with their worker's id: `w1/gpu-0,gpu-1`."""
+    """Returns the devices of a row with their worker's id: `w1/gpu-0,gpu-1`."""
     return "/".join(part for part in (row["worker_id"], ",".join(row["device_ids"])) if part)
 
 
 def state_of(task: ViewRow, attempt: ViewRow | None) -> str:
-    """Gives the state of a task as people see it: its phase while it runs, why it waits otherwise."""
+    """Returns the state of a task for people: its phase while it runs, `unschedulable` where it is."""
     if task["state"] == "active" and attempt is not None:
         return str(attempt["status"])
     return "unschedulable" if task["state"] == "queued" and task["unschedulable"] else str(task["state"])
 
 
 def error_of(attempt: ViewRow | None) -> str:
-    """Writes what an attempt died of in one line, empty for nothing."""
+    """Returns the error of an attempt as a line, empty without one."""
     if attempt is None or not attempt["error_type"]:
         return ""
     text = f"{attempt['error_type']}: {attempt['error_message']}".strip()

@@ -1,4 +1,4 @@
-"""The command `simulate`: a fleet that nobody has, or searches through everything that can go wrong."""
+"""The command `simulate`: a large fleet in virtual time, or many searches under faults."""
 
 import os
 import resource
@@ -7,81 +7,40 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from multiprocessing import get_context
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of
 from trackside.cli.render.screen import Column
-from trackside.cli.runtime.failures import Misuse, Reported
-from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.eventlog.clock import monotonic_s
+from trackside.simulation import run
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
-from trackside.simulation.run import simulate_fleet, sweep
 from trackside.simulation.statistics import FleetStatistics
 from trackside.simulation.worker_state import Workload
 from trackside.telemetry.logs import configure_logs
 
-MOST_AT_ONCE = 10_000
+MAX_CONCURRENCY = 10_000
 LEASE_S = 30.0
-SEEDS_A_PIECE = 25
+SEEDS_PER_PROCESS = 25
 
 
-def simulate(
-    workers: Annotated[int, typer.Option("--workers", min=1, max=10_000, help="Workers of the fleet.")] = 50,
-    devices: Annotated[int, typer.Option("--devices", min=1, max=64, help="Devices of each worker.")] = 8,
-    trials: Annotated[
-        int, typer.Option("--trials", min=1, max=1_000_000, help="Trials of the search.")
-    ] = 4000,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=0, max=MOST_AT_ONCE, help="Trials at once; else all devices.")
-    ] = 0,
-    seconds: Annotated[
-        str,
-        typer.Option("--seconds", metavar="LOW:HIGH", help="How long a trial takes."),
-    ] = "30:90",
-    seeds: Annotated[
-        int, typer.Option("--seeds", min=0, help="So many searches of 30 trials with faults, instead.")
-    ] = 0,
-    first: Annotated[int, typer.Option("--from", min=0, help="The first of the seeds.")] = 0,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="The one search with faults of this seed.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Simulate a fleet in virtual time: throughput, queue times, how fast the log grows. Needs no stack.
-
-    Dispatcher, scheduler and reactor are the shipped ones, log, network and workers are models. The log is
-    verified at the end. With --seeds, or --seed, services are killed and paused, clocks jump, messages are
-    lost, repeated and late instead, and every log is verified; a seed is the same each time.
-
-    Exit 1 if anything was wrong; what it was is printed, and the command that repeats it.
-
-    \b
-    Examples:
-      trackside simulate
-      trackside simulate --workers 1000 --devices 8 --trials 100000
-      trackside simulate --seeds 2000
-      trackside simulate --seed 1234
-    """
+def simulate_fleet(config: SimulationConfig, as_json: bool) -> None:
+    """Simulates one search without faults and prints its figures; raises FailureReported if it is wrong."""
     configure_logs(json_logs=False, level="critical")
-    if seed is not None:
-        _show_sweep(_swept(seed, 1), as_json)
-    elif seeds:
-        _show_sweep(_swept(first, seeds), as_json)
-    else:
-        places = workers * devices
-        at_once = concurrency or min(places, MOST_AT_ONCE, trials)
-        config = SimulationConfig(
-            trials,
-            at_once,
-            workers,
-            devices,
-            lease_s=LEASE_S,
-            workload=Workload(_range(seconds), points=True),
-        )
-        _show_fleet(without_faults(config), as_json)
+    _show_fleet(without_faults(config), as_json)
+
+
+def simulate_faults(first: int, count: int, as_json: bool) -> None:
+    """Simulates a search with faults for each seed; raises FailureReported if one is wrong."""
+    configure_logs(json_logs=False, level="critical")
+    _show_sweep(_simulate_seeds(first, count), as_json)
+
+
+def fleet_config(trials: int, concurrency: int, workers: int, devices: int, seconds: str) -> SimulationConfig:
+    """Returns the configuration of a fleet; `seconds` is the range of a trial's duration, LOW:HIGH."""
+    workload = Workload(_range(seconds), points=True)
+    return SimulationConfig(trials, concurrency, workers, devices, lease_s=LEASE_S, workload=workload)
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -90,14 +49,14 @@ def _range(text: str) -> tuple[float, float]:
     except ValueError:
         low = high = -1.0
     if not 0 < low <= high < 1e6:
-        raise Misuse(f"--seconds {text!r}: expected LOW:HIGH, such as 30:90")
+        raise BadUsage(f"--seconds {text!r}: expected LOW:HIGH, such as 30:90")
     return low, high
 
 
 def _show_fleet(config: SimulationConfig, as_json: bool) -> None:
     began_s = monotonic_s()
     with progress_of("simulating trials") as trials, progress_of("verifying the log") as verified:
-        result, figures = simulate_fleet(0, config, lambda ended: trials(ended, config.trials), verified)
+        result, figures = run.simulate_fleet(0, config, lambda ended: trials(ended, config.trials), verified)
     took_s = monotonic_s() - began_s
     memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if as_json:
@@ -120,7 +79,7 @@ def _show_fleet(config: SimulationConfig, as_json: bool) -> None:
 
 
 def show(config: SimulationConfig, figures: FleetStatistics, result: SimulationResult) -> None:
-    """Prints what a simulated log says about a fleet."""
+    """Prints the figures of a simulated fleet."""
     places = config.workers * config.slots
     screen.say(
         f"{config.trials:,} trials on {config.workers:,} x {config.slots} devices, {config.concurrency:,} at "
@@ -153,8 +112,8 @@ def show(config: SimulationConfig, figures: FleetStatistics, result: SimulationR
 
 
 @dataclass(slots=True)
-class Swept:
-    """What became of many seeds; `failed` maps those that went wrong to what was wrong."""
+class SweepResult:
+    """The outcome of many seeds; `failed` maps those with violations to what was violated."""
 
     seeds: int = 0
     events: int = 0
@@ -165,8 +124,8 @@ class Swept:
     faults: Counter[str] = field(default_factory=Counter)
     failed: dict[int, list[str]] = field(default_factory=dict)
 
-    def add(self, other: "Swept") -> None:
-        """Takes in what became of other seeds."""
+    def add(self, other: "SweepResult") -> None:
+        """Adds the outcome of other seeds."""
         self.seeds += other.seeds
         self.events += other.events
         self.overtaken += other.overtaken
@@ -176,11 +135,11 @@ class Swept:
         self.failed |= other.failed
 
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs."""
+        """Returns it for programs."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def note(self, result: SimulationResult) -> None:
-        """Takes in a seed."""
+        """Adds the outcome of one seed."""
         self.seeds += 1
         self.events += result.events
         self.overtaken += result.events - result.applied
@@ -191,37 +150,37 @@ class Swept:
             self.failed[result.seed] = [*result.violations, f"again: {result.rerun_command}"]
 
 
-def piece(first: int, count: int) -> Swept:
+def simulate_seeds(first: int, count: int) -> SweepResult:
     """Simulates some seeds in this process."""
     configure_logs(json_logs=False, level="critical")
-    found = Swept()
-    for result in sweep(range(first, first + count)):
+    found = SweepResult()
+    for result in run.sweep(range(first, first + count)):
         found.note(result)
     return found
 
 
-def _swept(first: int, count: int) -> Swept:
+def _simulate_seeds(first: int, count: int) -> SweepResult:
     """Simulates seeds in as many processes as there are processors."""
-    began_s, found = monotonic_s(), Swept()
-    with progress_of("simulating searches") as told:
-        for part in _pieces(first, count):
+    began_s, found = monotonic_s(), SweepResult()
+    with progress_of("simulating searches") as show_progress:
+        for part in _seed_ranges(first, count):
             found.add(part)
-            told(found.seeds, count)
+            show_progress(found.seeds, count)
     found.took_s = monotonic_s() - began_s
     return found
 
 
-def _pieces(first: int, count: int) -> Iterator[Swept]:
-    if count <= SEEDS_A_PIECE:
-        yield piece(first, count)
+def _seed_ranges(first: int, count: int) -> Iterator[SweepResult]:
+    if count <= SEEDS_PER_PROCESS:
+        yield simulate_seeds(first, count)
         return
-    firsts = range(first, first + count, SEEDS_A_PIECE)
-    sizes = [min(SEEDS_A_PIECE, first + count - at) for at in firsts]
+    firsts = range(first, first + count, SEEDS_PER_PROCESS)
+    sizes = [min(SEEDS_PER_PROCESS, first + count - at) for at in firsts]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        yield from pool.map(piece, firsts, sizes)
+        yield from pool.map(simulate_seeds, firsts, sizes)
 
 
-def _show_sweep(found: Swept, as_json: bool) -> None:
+def _show_sweep(found: SweepResult, as_json: bool) -> None:
     rate = 60 * found.seeds / max(found.took_s, 1e-9)
     if as_json:
         screen.emit(found.as_json() | {"seeds_per_minute": rate})
@@ -238,4 +197,4 @@ def _report(violations: list[str]) -> None:
     for line in violations[:100]:
         screen.complain(line)
     if violations:
-        raise Reported()
+        raise FailureReported()

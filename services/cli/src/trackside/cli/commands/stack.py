@@ -5,15 +5,12 @@ import http.client
 import json
 import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from trackside.cli.commands import stack_process as stacks
+from trackside.cli.commands import stack_process
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column, Steps
-from trackside.cli.runtime.failures import Failure, Reported
-from trackside.cli.runtime.options import AsJson
+from trackside.cli.render.screen import Column, StepReporter
+from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.embedded import stack
 from trackside.embedded.folder import ProcessStatus, StackStatus
@@ -22,79 +19,41 @@ from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import ViewRow, json_row, open_read_models
 
-Catalogue = Annotated[
-    Path | None,
-    typer.Option("--catalogue", metavar="FILE", help="Tasks the worker may run; ./catalogue.yaml if there."),
-]
-Slots = Annotated[int, typer.Option("--slots", min=1, max=256, help="Tasks on the CPU at once.")]
 ASK_S = 10.0
 
 
-def up(
-    catalogue: Catalogue = None,
-    slots: Slots = stacks.SLOTS,
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay; Ctrl-C stops the stack and leaves no process.")
-    ] = False,
-    leash: Annotated[
-        Path | None, typer.Option("--leash", hidden=True, help="Stop when this pipe's holder is gone.")
-    ] = None,
-) -> None:
-    """Start the stack of this folder: Kafka, Postgres, the services. Its data stays in .trackside/.
-
-    Without a catalogue of yours the worker gets that of the digits example. The first start downloads
-    Kafka's jars; a later one takes seconds. Where TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is
-    set, that server is used and none is started.
-
-    \b
-    Examples:
-      trackside up
-      trackside up --catalogue my-tasks/catalogue.yaml --slots 4
-      trackside up --foreground
-    """
-    found = stacks.running()
+def up(catalogue: Path | None, slots: int, foreground: bool, leash: Path | None) -> None:
+    """Starts the stack of this folder, or prints that it runs; in the foreground it runs until a signal."""
+    found = stack_process.running()
     if found is not None:
         screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
         return
     if foreground:
-        with stacks.started(catalogue, slots, Steps()) as made:
+        with stack_process.started(catalogue, slots, StepReporter()) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
-            run(_until_told())
+            run(_until_signal())
         return
-    made = stacks.start(catalogue, slots, Steps(), leash)
+    made = stack_process.start(catalogue, slots, StepReporter(), leash)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
 
 
 def down() -> None:
-    """Stop the stack of this folder; its data stays.
-
-    \b
-    Examples:
-      trackside down
-    """
-    found = stacks.running()
+    """Stops the stack of this folder; its data stays."""
+    found = stack_process.running()
     if found is None:
         screen.say("no stack runs here")
         return
     with screen.console(error=True).status("stopping"):
         stack.stop(found.folder)
-    screen.say(f"the stack in {found.folder} is down; its data stays")
+    screen.say(f"the stack in {found.folder} is stopped; its data stays")
 
 
-def status(as_json: AsJson = False) -> None:
-    """Show what runs: each process with its readiness and lag, the devices, the queue.
-
-    Exit 1 if something isn't ready.
-
-    \b
-    Examples:
-      trackside status
-      trackside status --json
-    """
-    found = stacks.running()
+def status(as_json: bool) -> None:
+    """Prints the processes, devices and queue of the stack; raises FailureReported if one is not ready."""
+    found = stack_process.running()
     if found is None:
-        raise Failure("no stack runs here or above; start one with `trackside up`")
+        raise CommandFailed("no stack runs here or above; start one with `trackside up`")
     state = stack.load(found.folder).status
     processes = run(_processes(state))
     devices, queue = run(_fleet(found))
@@ -108,24 +67,24 @@ def status(as_json: AsJson = False) -> None:
     else:
         _show(found, state, processes, devices, queue)
     if not ready:
-        raise Reported()
+        raise FailureReported()
 
 
-async def _until_told() -> None:
-    told = asyncio.Event()
+async def _until_signal() -> None:
+    signalled = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    await told.wait()
+        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    await signalled.wait()
 
 
 async def _processes(state: StackStatus) -> list[dict[str, Any]]:
     listed = [each for each in state.processes.values() if not each.name.startswith("setup-")]
-    answers = await asyncio.gather(*(asyncio.to_thread(asked, each.health_port) for each in listed))
+    answers = await asyncio.gather(*(asyncio.to_thread(readiness, each.health_port) for each in listed))
     return [_process(each, answer) for each, answer in zip(listed, answers, strict=True)]
 
 
-def asked(port: int | None) -> dict[str, Any] | None:
-    """Asks a service at `/ready` for its own word; None if it has no port or doesn't answer in 10 s."""
+def readiness(port: int | None) -> dict[str, Any] | None:
+    """Returns what a service answers at `/ready`; None if it has no port or does not answer in 10 s."""
     if port is None:
         return None
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)
@@ -162,7 +121,7 @@ async def _fleet(found: Stack) -> tuple[list[ViewRow], list[ViewRow]]:
         async with open_read_models(found.postgres_dsn) as models:
             return await models.rows("devices"), await models.rows("queue")
     except (PostgresGoneError, SchemaMissingError) as error:
-        screen.complain(f"devices and queue are not known: {error}")
+        screen.complain(f"devices and queue are unknown: {error}")
         return [], []
 
 

@@ -1,4 +1,4 @@
-"""The stack of one machine: which services it has, and how it is started for a while or for good."""
+"""Starts the stack of one machine: in the background, or for as long as a block runs."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trackside.cli.render.screen import Steps
+from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
 from trackside.embedded import stack
@@ -14,18 +14,17 @@ from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, held_leash
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 
-SLOTS = 2
 WORKER = "worker"
 SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),)
 
 
 def folder() -> Path:
-    """Gives the folder of the stack that commands of this place start: `.trackside` right here."""
+    """Returns the folder of the stack that is started here: `.trackside` in the current folder."""
     return Path.cwd() / NAME
 
 
 def running() -> Stack | None:
-    """Gives the stack that runs here or above, or None."""
+    """Returns the stack that runs in the current folder or above, or None."""
     try:
         return stack.find()
     except StackMissing:
@@ -33,7 +32,7 @@ def running() -> Stack | None:
 
 
 def services(home: Path, catalogue: Path, slots: int) -> list[ServiceSpec]:
-    """Lists the services of one machine: one of each, the worker with `slots` places on the CPU."""
+    """Returns the services of one machine: one of each, the worker with `slots` CPU slots."""
     worker = {
         "TRACKSIDE_WORKER_ID": WORKER,
         "TRACKSIDE_WORKER_CATALOGUE": str(catalogue),
@@ -48,11 +47,12 @@ def services(home: Path, catalogue: Path, slots: int) -> list[ServiceSpec]:
     ]
 
 
-def start(catalogue: Path | None, slots: int, steps: Steps, leash: Path | None = None) -> Stack:
-    """Starts the stack of this folder and gives it once all of it is ready.
+def start(catalogue: Path | None, slots: int, steps: StepReporter, leash: Path | None = None) -> Stack:
+    """Starts the stack of this folder and returns it when all of it is ready.
 
-    Kafka or Postgres is yours where the environment names it. The stack stops by itself when the holder of
-    `leash` is gone. Raises StackError with the end of the log of what failed; nothing is left running then.
+    Kafka and Postgres are not started where the environment names a server. The stack stops by itself when no
+    process holds the pipe `leash` open. Raises StackError with the end of the log of the process that failed;
+    nothing is left running then.
     """
     home = folder()
     listed = services(home, examples.catalogue(catalogue), slots)
@@ -68,8 +68,8 @@ def start(catalogue: Path | None, slots: int, steps: Steps, leash: Path | None =
 
 
 @contextmanager
-def started(catalogue: Path | None, slots: int, steps: Steps) -> Iterator[Stack]:
-    """Gives a stack that lives as long as the block: it is stopped at its end, and dies with this process."""
+def started(catalogue: Path | None, slots: int, steps: StepReporter) -> Iterator[Stack]:
+    """Starts a stack for the block: it is stopped at its end, or when this process ends."""
     home = claim(folder())
     with held_leash(home / "leash") as leash:
         made = start(catalogue, slots, steps, leash)

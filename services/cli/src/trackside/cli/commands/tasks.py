@@ -2,19 +2,15 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from trackside.cli.commands import show_batch as batch_reading
+from trackside.cli.commands import show_batch
 from trackside.cli.render import report as reports
 from trackside.cli.render import report_page, screen
-from trackside.cli.render.report import Report, Section
+from trackside.cli.render.report import ReportSection, StreamReport
 from trackside.cli.render.screen import Column
-from trackside.cli.runtime import heartbeats as pulses
+from trackside.cli.runtime import heartbeats
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure, Misuse
-from trackside.cli.runtime.options import AsJson, Limit
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.memory import shown
@@ -24,61 +20,30 @@ from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read
 
 STATES = tuple(state.value for state in TaskState)
 COLUMNS = 6
-"""How many result columns a screen shows; the page and the JSON have them all."""
+"""How many result columns a screen shows; the HTML page and JSON have all."""
 
 
-def tasks(
-    stream: Annotated[str, typer.Option("--stream", metavar="ID", help="Only of this search or batch.")] = "",
-    state: Annotated[str, typer.Option("--state", help=f"Only these: {', '.join(STATES)}.")] = "",
-    limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
-    """List tasks, the newest first: where each is, what it runs on, how it ended.
-
-    \b
-    Examples:
-      trackside tasks
-      trackside tasks --state queued
-      trackside tasks --stream compare-1 --state ended --json
-    """
+def tasks(stream: str, state: str, limit: int, as_json: bool) -> None:
+    """Prints tasks, the newest first; empty `stream` and `state` mean any."""
     if state and state not in STATES:
         expected = f"expected one of: {', '.join(STATES)}{nearest(state, STATES)}"
-        raise Misuse(f"--state {state!r}: no task is in it; {expected}")
+        raise BadUsage(f"--state {state!r}: there is no such state; {expected}")
     run(_tasks(stream, state, limit, as_json))
 
 
-def devices(as_json: AsJson = False) -> None:
-    """List the devices of all workers: what they are, what is reserved and used of them, what runs there.
-
-    How much is used, and how busy a device is, comes from its worker's newest heartbeat.
-
-    \b
-    Examples:
-      trackside devices
-      trackside devices --json
-    """
+def devices(as_json: bool) -> None:
+    """Prints the devices of all workers with their use."""
     run(_devices(as_json))
 
 
-def report(
-    stream_id: Annotated[str, typer.Argument(metavar="ID", help="A batch, or a search.")],
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page too.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Report on each group of a batch, or on the trials of a search: results, times, and what failed.
-
-    \b
-    Examples:
-      trackside report compare-1
-      trackside report compare-1 --html compare-1.html
-      trackside report digits-1 --json
-    """
-    found = run(reported(stream_id))
+def report(stream_id: str, html: Path | None, as_json: bool) -> None:
+    """Prints the report of a batch or a search, or writes it as an HTML page."""
+    found = run(report_of(stream_id))
     if html is not None:
         try:
             html.write_text(report_page.page(found), encoding="utf-8")
         except OSError as error:
-            raise Failure(f"{html}: cannot be written: {error.strerror or error}") from error
+            raise CommandFailed(f"{html}: cannot be written: {error.strerror or error}") from error
     if as_json:
         screen.emit(asdict(found))
     elif html is not None:
@@ -113,8 +78,8 @@ def _task_cells(row: ViewRow) -> list[object]:
     return [
         row["task_id"],
         row["task_type"],
-        batch_reading.state_of(row, attempt),
-        batch_reading.device_of(row),
+        show_batch.state_of(row, attempt),
+        show_batch.device_of(row),
         row["attempts"],
         row["ending"],
         row["objective"],
@@ -125,8 +90,8 @@ def _task_cells(row: ViewRow) -> list[object]:
 async def _devices(as_json: bool) -> None:
     async with open_read_models(Addresses().dsn) as models:
         rows = await models.rows("devices")
-    beats = await pulses.newest_beats(len({row["worker_id"] for row in rows})) if rows else {}
-    rows = [pulses.with_use(row, beats) for row in rows]
+    newest = await heartbeats.newest_heartbeats(len({row["worker_id"] for row in rows})) if rows else {}
+    rows = [heartbeats.with_use(row, newest) for row in rows]
     if as_json:
         screen.emit([json_row(row) for row in rows])
         return
@@ -142,7 +107,7 @@ async def _devices(as_json: bool) -> None:
         Column("tasks", keep=True),
     ]
     screen.show_table(columns, [_device_cells(row) for row in rows])
-    for worker_id, beat in sorted(beats.items()):
+    for worker_id, beat in sorted(newest.items()):
         _say_host(worker_id, beat)
     for row in rows:
         if row["unhealthy"]:
@@ -166,34 +131,34 @@ def _device_cells(row: ViewRow) -> list[object]:
 
 
 def _say_host(worker_id: str, beat: WorkerHeartbeat) -> None:
-    """Says how busy a worker's host is, as far as it has told."""
+    """Prints the load of a worker's host, as far as it is known."""
     parts = [] if beat.cpu_percent is None else [f"CPU {beat.cpu_percent:.0f} %"]
     parts += [] if beat.available_bytes is None else [f"{shown(beat.available_bytes)} of memory free"]
     if parts:
         screen.say(f"{worker_id}: {', '.join(parts)}")
 
 
-async def reported(stream_id: str) -> Report:
-    """Gives the report of a batch or a search as Postgres has it now; raises Failure if there is none."""
+async def report_of(stream_id: str) -> StreamReport:
+    """Returns the report of a batch or a search from Postgres; raises CommandFailed if there is none."""
     async with open_read_models(Addresses().dsn) as models:
         return await _found(models, stream_id)
 
 
-async def _found(models: ReadModels, stream_id: str) -> Report:
+async def _found(models: ReadModels, stream_id: str) -> StreamReport:
     attempts = {row["task_id"]: row for row in await models.rows("last_attempts", stream_id)}
     batch = await models.row("batch", stream_id)
     if batch is not None:
         groups = await models.rows("groups", stream_id)
-        tasks = batch_reading.in_order(batch, await models.rows("tasks", stream_id))
+        tasks = show_batch.in_order(batch, await models.rows("tasks", stream_id))
         return reports.of_batch(batch, groups, tasks, attempts)
     search = await models.row("search", stream_id)
     if search is not None:
         trials = await models.rows("trials", stream_id)
         return reports.of_search(search, trials, await models.rows("tasks", stream_id), attempts)
-    raise Failure(f"there is no search or batch {stream_id}; `trackside ls` lists them")
+    raise CommandFailed(f"there is no search or batch {stream_id}; `trackside ls` lists them")
 
 
-def show(report: Report) -> None:
+def show(report: StreamReport) -> None:
     """Prints a report: a table of results and one of failures for each group."""
     took = None if report.ended_at is None else (report.ended_at - report.started_at).total_seconds()
     name = f" {report.name}" if report.name else ""
@@ -202,7 +167,7 @@ def show(report: Report) -> None:
         _show_section(section)
 
 
-def _show_section(section: Section) -> None:
+def _show_section(section: ReportSection) -> None:
     over = f", {section.open} not over" if section.open else ""
     screen.say(
         f"\n{section.name} {section.status}: "

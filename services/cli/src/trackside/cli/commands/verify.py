@@ -1,18 +1,15 @@
-"""The command `verify-log`: what must hold of every log, and where it doesn't."""
+"""The command `verify-log`: the invariants of the log, and where they are violated."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Misuse, Reported
-from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
@@ -22,48 +19,26 @@ from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
 
 PATIENCE_S = 2.0
-"""How long a verification may take before a bar shows how far it is."""
+"""How long a verification may take before a progress bar is shown."""
 SHOWN = 100
 """How many findings are printed; JSON has all."""
 
 
-def verify_log(
-    stream: Annotated[
-        str, typer.Argument(metavar="[STREAM]", help="A search or a batch; without it, the whole log.")
-    ] = "",
-    postgres: Annotated[
-        bool, typer.Option("--postgres", help="Compare snapshots and read models with the log, too.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Verify what must hold of every log, from its topics alone: nothing lost, nothing doubled, in order.
-
-    A table says what was looked at and how much of it (INV-11, of pipelines, has nothing to look at yet).
-    What is found is named with topic, partition and offset. Records among the events that no service can
-    read are told of, too: nobody folds them. A live log can be verified. Of one STREAM alone it can't be
-    said what other streams had on the same devices.
-
-    Exit 0 if all holds, 1 if something is found, 2 if there is no such stream.
-
-    \b
-    Examples:
-      trackside verify-log
-      trackside verify-log digits-1
-      trackside verify-log --postgres --json
-    """
+def verify_log(stream: str, *, postgres: bool, as_json: bool) -> None:
+    """Prints which invariants hold of the log or of one stream; raises FailureReported if one does not."""
     report = run(_report(stream, postgres))
     if stream and not report.streams:
-        raise Misuse(f"the log has no stream {stream}; `trackside ls` lists the searches")
+        raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
     if as_json:
         screen.emit(as_object(report))
     else:
         show(report)
     if not report.holds:
-        raise Reported()
+        raise FailureReported()
 
 
 def as_object(report: VerificationReport) -> dict[str, Any]:
-    """Gives a verdict for programs; an invariant `holds` as null where it was not looked at."""
+    """Returns a report for programs; `holds` is null for an invariant that was not checked."""
     found = {finding.invariant for finding in report.findings}
     invariants = [
         {
@@ -87,7 +62,7 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
 
 
 def show(report: VerificationReport) -> None:
-    """Prints the invariants, what was found against them, and a line that says it all."""
+    """Prints the invariants, their violations, and a summary line."""
     screen.show_table(
         [
             Column(""),
@@ -133,22 +108,24 @@ async def _report(stream: str, postgres: bool) -> VerificationReport:
     addresses = Addresses()
     topics = Topics(prefix=addresses.prefix)
     async with KafkaLog(addresses.bootstrap, client_id="trackside-verify") as log:
-        with _told_late() as told:
+        with _late_progress() as progress:
             if postgres:
-                return await verify_with_postgres(log, topics, addresses.dsn, stream=stream, on_progress=told)
-            return await verify_topics(log, topics, stream=stream, on_progress=told)
+                return await verify_with_postgres(
+                    log, topics, addresses.dsn, stream=stream, on_progress=progress
+                )
+            return await verify_topics(log, topics, stream=stream, on_progress=progress)
 
 
 @contextmanager
-def _told_late() -> Iterator[Callable[[int, int], None]]:
+def _late_progress() -> Iterator[Callable[[int, int], None]]:
     """Shows a bar only for what takes long."""
     began_s, bars = monotonic_s(), list[Callable[[int, int], None]]()
     with ExitStack() as stack:
 
-        def told(read: int, total: int) -> None:
+        def show_progress(read: int, total: int) -> None:
             if not bars and monotonic_s() - began_s > PATIENCE_S:
                 bars.append(stack.enter_context(progress_of("reading the log")))
             for bar in bars:
                 bar(read, total)
 
-        yield told
+        yield show_progress

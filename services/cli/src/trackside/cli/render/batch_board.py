@@ -1,4 +1,4 @@
-"""What a batch looks like: its groups while they run, how its tasks ended, and which did not finish."""
+"""Draws a batch: its groups while they run, how its tasks ended, and which did not finish."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -37,13 +37,13 @@ def counts(batch: Batch) -> Counter[str]:
 
 
 def ends_text(ends: Iterable[tuple[str, int]]) -> str:
-    """Writes counted ends: `38 finished, 2 failed`."""
+    """Returns counted ends as text: `38 finished, 2 failed`."""
     listed = sorted(ends, key=lambda end: (end[0] != FINISHED, end[0]))
     return ", ".join(f"{count} {name}" for name, count in listed) or "none ended"
 
 
 def progress_line(batch: Batch) -> str:
-    """Says in one plain line how far a batch is."""
+    """Returns the progress of a batch as a line."""
     ends = counts(batch)
     which = min(batch.group, len(batch.spec.groups) - 1)
     group = batch.spec.groups[which]
@@ -52,7 +52,7 @@ def progress_line(batch: Batch) -> str:
 
 
 def draw(batch: Batch, now_ms: int) -> RenderableType:
-    """Draws how far a batch and its groups are."""
+    """Draws the progress of a batch and its groups."""
     row = Table.grid(padding=(0, 1))
     ended, tasks = counts(batch).total(), total(batch)
     until = batch.ended_ms or now_ms
@@ -66,17 +66,17 @@ def draw(batch: Batch, now_ms: int) -> RenderableType:
 
 
 def short_name(task: Task, batch_id: str) -> str:
-    """Gives a task's id without that of its batch: its group's number and its name."""
+    """Returns a task's id without that of its batch: the number of its group and its name."""
     return task.task_id.removeprefix(f"{batch_id}.")
 
 
-def unfinished(stream: Stream, fine: Collection[AttemptEnd]) -> list[Task]:
-    """Gives the tasks that ended, but not in one of the ways that are fine, in the order of the batch."""
-    return [task for task in stream.tasks.values() if task.end is not None and task.end not in fine]
+def unfinished(stream: Stream, accepted: Collection[AttemptEnd]) -> list[Task]:
+    """Returns the tasks that ended in a way that is not accepted, in the order of the batch."""
+    return [task for task in stream.tasks.values() if task.end is not None and task.end not in accepted]
 
 
 def why(task: Task) -> str:
-    """Says how a task ended: `failed in TRAIN: ValueError: no such file`."""
+    """Returns how a task ended, such as `failed in TRAIN: ValueError: no such file`."""
     how = "" if task.end is None else task.end.value
     error = task.attempt.error
     if error is not None:
@@ -88,14 +88,14 @@ def why(task: Task) -> str:
 
 
 def left_out(batch: Batch) -> int:
-    """Counts the tasks that never had their turn, because the batch was stopped."""
+    """Counts the tasks that were never submitted, because the batch was stopped."""
     if batch.status is not BatchStatus.STOPPED:
         return 0
     return total(batch) - counts(batch).total()
 
 
-def summary(stream: Stream, batch: Batch, fine: Collection[AttemptEnd]) -> dict[str, object]:
-    """Gives what became of a batch, for programs."""
+def summary(stream: Stream, batch: Batch, accepted: Collection[AttemptEnd]) -> dict[str, object]:
+    """Returns the outcome of a batch, for programs."""
     return {
         "batch_id": stream.stream_id,
         "status": batch.status.value,
@@ -106,7 +106,7 @@ def summary(stream: Stream, batch: Batch, fine: Collection[AttemptEnd]) -> dict[
             {"name": group_name(group, at), "tasks": len(group.tasks), "ends": _ends_of(batch, at)}
             for at, group in enumerate(batch.spec.groups)
         ],
-        "unfinished": [_as_object(task) for task in unfinished(stream, fine)],
+        "unfinished": [_as_object(task) for task in unfinished(stream, accepted)],
         "duration_s": (batch.ended_ms - batch.started_ms) / 1000,
     }
 

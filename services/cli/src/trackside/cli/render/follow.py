@@ -1,4 +1,4 @@
-"""Follows a search or a batch on the screen until it is over, driven by the log and nothing else."""
+"""Follows a search or a batch on the screen until it ends, by reading the log."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
@@ -6,8 +6,8 @@ from contextlib import aclosing, asynccontextmanager
 from rich.live import Live
 
 from trackside.cli.render import batch_board, screen
-from trackside.cli.render.search_board import Board, best_line, progress_line
-from trackside.cli.runtime.failures import Failure, Reported
+from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
+from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.batches import GroupEnded
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, TrialEnded
@@ -24,58 +24,58 @@ from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8
 PLAIN_LINES = 5
-STRICT = frozenset({AttemptEnd.FINISHED})
-"""The ends of tasks that are fine for who waits for their results."""
-STOPPED_TOO = STRICT | {AttemptEnd.CANCELLED}
-"""Those that are fine for who only watches."""
-ANY = frozenset(AttemptEnd)
-"""Those that are fine for who wanted an end and nothing else."""
+FINISHED_ONLY = frozenset({AttemptEnd.FINISHED})
+"""The ends of tasks that are a success for `--wait`."""
+FINISHED_OR_CANCELLED = FINISHED_ONLY | {AttemptEnd.CANCELLED}
+"""The ends of tasks that are a success for `trackside watch`."""
+ANY_END = frozenset(AttemptEnd)
+"""The ends of tasks that are a success for `trackside stop --wait`."""
 
 
-async def until_over(client: Client, stream_id: str, as_json: bool) -> tuple[Search, int]:
-    """Shows a search until it is over; gives its state and the offset of its last event.
+async def until_search_ends(client: Client, stream_id: str, as_json: bool) -> tuple[Search, int]:
+    """Shows a search until it is over; returns its state and the offset of its last event.
 
-    Raises Failure if the search ends because its tuner failed.
+    Raises CommandFailed if the search ends because its tuner failed.
     """
     stream, last = await until_end(client, stream_id, as_json)
     if stream.search is None:
-        raise Failure(f"{stream_id} is not a search")
-    judge(stream, as_json)
+        raise CommandFailed(f"{stream_id} is not a search")
+    print_end(stream, as_json)
     return stream.search, last
 
 
 async def until_end(client: Client, stream_id: str, as_json: bool) -> tuple[Stream, int]:
-    """Shows a search or a batch until it is over; gives its state and the offset of its last event."""
-    board = Board(stream_id, devices=await _devices(client))
+    """Shows a search or a batch until it is over; returns its state and the offset of its last event."""
+    board = ProgressBoard(stream_id, devices=await _devices(client))
     last = -1
     async with _shown(board, as_json) as shown, aclosing(client.follow(stream_id)) as changes:
         async for record, stream in changes:
             last = record.offset
-            board.see(record, stream)
+            board.update(record, stream)
             shown(record, stream)
     if board.stream is None:
-        raise Failure(f"there is no {stream_id} in the log")
+        raise CommandFailed(f"there is no {stream_id} in the log")
     return board.stream, last
 
 
-def judge(stream: Stream, as_json: bool, fine: Collection[AttemptEnd] = STRICT) -> None:
-    """Says how a search or a batch ended.
+def print_end(stream: Stream, as_json: bool, accepted: Collection[AttemptEnd] = FINISHED_ONLY) -> None:
+    """Prints how a search or a batch ended.
 
-    Raises Failure if the search ended because its tuner failed, or a task of the batch in a way that isn't
-    one of those that are `fine`.
+    Raises CommandFailed if the tuner of the search failed, or if a task of the batch ended in a way that is
+    not `accepted`.
     """
     if stream.search is not None:
-        _judge_search(stream.stream_id, stream.search, as_json)
+        _print_end_of_search(stream.stream_id, stream.search, as_json)
     elif stream.batch is not None:
-        _judge_batch(stream, stream.batch, as_json, fine)
+        _print_end_of_batch(stream, stream.batch, as_json, accepted)
     else:
-        raise Failure(f"{stream.stream_id} is neither a search nor a batch")
+        raise CommandFailed(f"{stream.stream_id} is neither a search nor a batch")
 
 
-async def written(dsn: str, topics: Topics, stream_id: str, last_offset: int, timeout_s: float) -> None:
-    """Waits until Postgres holds a stream up to an offset, so that what is asked next is not behind.
+async def wait_for_rows(dsn: str, topics: Topics, stream_id: str, last_offset: int, timeout_s: float) -> None:
+    """Waits until Postgres holds a stream up to an offset, so that the next query is up to date.
 
-    Raises Failure after `timeout_s`, or if Postgres doesn't answer.
+    Raises CommandFailed after `timeout_s`, or if Postgres doesn't answer.
     """
     events = topics.events
     place = (events.name, partition_of(stream_id, events.partitions))
@@ -84,16 +84,16 @@ async def written(dsn: str, topics: Topics, stream_id: str, last_offset: int, ti
             for owner in (DISPATCHER, SCHEDULER):
                 await models.until(owner, *place, last_offset + 1, timeout_s)
     except TimeoutError as error:
-        raise Failure(
-            f"Postgres is behind the log: the end of {stream_id} (offset {last_offset}) was not in its rows "
+        raise CommandFailed(
+            f"Postgres lags the log: the end of {stream_id} (offset {last_offset}) was not in its rows "
             f"after {timeout_s:.0f} s; see `trackside status`"
         ) from error
     except (PostgresGoneError, SchemaMissingError) as error:
-        raise Failure(f"Postgres does not answer: {error}") from error
+        raise CommandFailed(f"Postgres does not answer: {error}") from error
 
 
 def summary(stream_id: str, search: Search) -> dict[str, object]:
-    """Gives what became of a search, for programs."""
+    """Returns the outcome of a search, for programs."""
     best = None if search.best is None else search.trials[search.best]
     return {
         "search_id": stream_id,
@@ -107,26 +107,28 @@ def summary(stream_id: str, search: Search) -> dict[str, object]:
     }
 
 
-def _judge_search(stream_id: str, search: Search, as_json: bool) -> None:
+def _print_end_of_search(stream_id: str, search: Search, as_json: bool) -> None:
     if as_json:
         screen.emit_line(summary(stream_id, search))
     else:
         took = screen.duration((search.ended_ms - search.started_ms) / 1000)
         screen.say(f"{stream_id} {search.status.value}: {len(search.ends)} trials in {took}")
-        if not screen.console().is_terminal:  # where a board was drawn, it has said so
+        if not screen.console().is_terminal:  # where a board was drawn, it shows it
             screen.say(best_line(search).replace("best so far", "best"))
     if search.status is SearchStatus.ERROR:
-        raise Reported() if as_json else Failure(f"{stream_id} failed: {search.failure}")
+        raise FailureReported() if as_json else CommandFailed(f"{stream_id} failed: {search.failure}")
 
 
-def _judge_batch(stream: Stream, batch: Batch, as_json: bool, fine: Collection[AttemptEnd]) -> None:
-    """Says how a batch ended; raises Failure if one of its tasks did so in a way that isn't fine."""
-    bad = batch_board.unfinished(stream, fine)
-    left_out = batch_board.left_out(batch) if AttemptEnd.CANCELLED not in fine else 0
+def _print_end_of_batch(
+    stream: Stream, batch: Batch, as_json: bool, accepted: Collection[AttemptEnd]
+) -> None:
+    """Prints how a batch ended; raises CommandFailed if a task ended in a way that is not accepted."""
+    bad = batch_board.unfinished(stream, accepted)
+    left_out = batch_board.left_out(batch) if AttemptEnd.CANCELLED not in accepted else 0
     if as_json:
-        screen.emit_line(batch_board.summary(stream, batch, fine))
+        screen.emit_line(batch_board.summary(stream, batch, accepted))
         if bad or left_out:
-            raise Reported()
+            raise FailureReported()
         return
     took = screen.duration((batch.ended_ms - batch.started_ms) / 1000)
     ends = batch_board.ends_text(batch_board.counts(batch).items())
@@ -137,7 +139,7 @@ def _judge_batch(stream: Stream, batch: Batch, as_json: bool, fine: Collection[A
         screen.say(f"  and {len(bad) - batch_board.LISTED} more; `trackside show {stream.stream_id}` has all")
     if bad or left_out:
         never = f", {left_out} never had their turn" if left_out else ""
-        raise Failure(f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}")
+        raise CommandFailed(f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}")
 
 
 async def _devices(client: Client) -> set[tuple[str, str]]:
@@ -151,10 +153,10 @@ async def _devices(client: Client) -> set[tuple[str, str]]:
 
 
 class _Plain:
-    """A few lines for an output that nobody watches: one for each fifth of the trials or tasks."""
+    """Prints a few lines where the output is no terminal: one for each fifth of the trials or tasks."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._fifths = 0
         self._reasons: set[str] = set()
 
     def __call__(self, record: Record, stream: Stream) -> None:
@@ -164,14 +166,14 @@ class _Plain:
             name = record.message.task_id.removeprefix(f"{stream.stream_id}.")
             screen.complain(f"  {name} can't run: {record.message.message}")
         if search is not None and isinstance(record.message, TrialEnded):
-            self._tell(len(search.ends), search.spec.max_trials, lambda: progress_line(search))
+            self._print(len(search.ends), search.spec.max_trials, lambda: progress_line(search))
         elif batch is not None and isinstance(record.message, AttemptEnded | TaskStopRequested | GroupEnded):
             ended = batch_board.counts(batch).total()
-            self._tell(ended, batch_board.total(batch), lambda: batch_board.progress_line(batch))
+            self._print(ended, batch_board.total(batch), lambda: batch_board.progress_line(batch))
 
-    def _tell(self, ended: int, total: int, line: Callable[[], str]) -> None:
-        if ended * PLAIN_LINES // total > self._told:
-            self._told = ended * PLAIN_LINES // total
+    def _print(self, ended: int, total: int, line: Callable[[], str]) -> None:
+        if ended * PLAIN_LINES // total > self._fifths:
+            self._fifths = ended * PLAIN_LINES // total
             screen.complain(f"  {line()}")
 
 
@@ -180,7 +182,7 @@ def _nothing(record: Record, stream: Stream) -> None:
 
 
 @asynccontextmanager
-async def _shown(board: Board, as_json: bool) -> AsyncIterator[Callable[[Record, Stream], None]]:
+async def _shown(board: ProgressBoard, as_json: bool) -> AsyncIterator[Callable[[Record, Stream], None]]:
     output = screen.console()
     if as_json:
         yield _nothing

@@ -1,4 +1,4 @@
-"""A bar for work that reads or writes the log: how much, how fast, how long still."""
+"""A progress bar for what reads or writes the log: how much, how fast, how long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,19 +22,19 @@ class RateColumn(ProgressColumn):
     """How many records a second."""
 
     def render(self, task: Task) -> Text:
-        """Gives the rate of the last seconds, nothing before there is one."""
+        """Returns the rate of the last seconds, empty before there is one."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{rate(speed)}", "progress.data.speed")
 
 
 def rate(per_s: float) -> str:
-    """Writes a rate of records."""
+    """Returns a rate of records as text."""
     return f"{per_s:.0f}/s" if per_s < 10_000 else f"{per_s / 1_000:.0f}k/s"
 
 
 @contextmanager
 def progress_of(text: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows a bar on stderr, if that is a terminal, while the block runs; it is told (done, total)."""
+    """Shows a bar on stderr, if that is a terminal; yields the function to call with (done, total)."""
     output = screen.console(error=True)
     columns = (
         TextColumn("{task.description}"),

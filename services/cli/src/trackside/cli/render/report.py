@@ -1,4 +1,4 @@
-"""What became of each group of a batch, or of a search's trials: results in columns, failures explained."""
+"""The report of a batch or a search: results in columns and failures with reasons, for each group."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,26 +6,26 @@ from datetime import datetime
 
 from trackside.projections.reads import ViewRow
 
-Scalar = str | float | int | bool | None
+CellValue = str | float | int | bool | None
 OBJECTIVE = "value"
-"""The column of what a task is judged by; it comes before all that the results themselves name."""
+"""The column of a task's objective; it comes before the columns of the results."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedTask:
     """A task that finished, with a cell for every result column of its group; times in ms."""
 
     task_id: str
     name: str
-    cells: dict[str, Scalar]
+    cells: dict[str, CellValue]
     load_time_ms: int | None
     train_time_ms: int | None
     attempts: int
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """A task that ended in any other way: how, in which stage, and why."""
+class FailedTask:
+    """A task that did not finish: how it ended, in which stage, and why."""
 
     task_id: str
     name: str
@@ -36,19 +36,19 @@ class Failed:
 
 
 @dataclass(slots=True)
-class Section:
-    """One group: its result columns, its tasks, and how many of them have not ended."""
+class ReportSection:
+    """One group: its result columns, its tasks, and how many have not ended (`open`)."""
 
     name: str
     status: str
     columns: list[str]
-    finished: list[Finished] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    finished: list[FinishedTask] = field(default_factory=list)
+    failed: list[FailedTask] = field(default_factory=list)
     open: int = 0
 
 
 @dataclass(slots=True)
-class Report:
+class StreamReport:
     """A batch or a search with the sections of its groups, in their order."""
 
     kind: str
@@ -57,12 +57,12 @@ class Report:
     status: str
     started_at: datetime
     ended_at: datetime | None
-    sections: list[Section]
+    sections: list[ReportSection]
 
 
 def of_batch(
     batch: ViewRow, groups: Sequence[ViewRow], tasks: Sequence[ViewRow], attempts: Mapping[str, ViewRow]
-) -> Report:
+) -> StreamReport:
     """Makes the report of a batch: a section for each group."""
     by_group: dict[int, list[ViewRow]] = {row["group_number"]: [] for row in groups}
     for task in tasks:
@@ -78,7 +78,7 @@ def of_batch(
 
 def of_search(
     search: ViewRow, trials: Sequence[ViewRow], tasks: Sequence[ViewRow], attempts: Mapping[str, ViewRow]
-) -> Report:
+) -> StreamReport:
     """Makes the report of a search: one section, whose rows have the trials' values and parameters too."""
     by_task = {trial["task_id"]: trial for trial in trials}
     known = [_as_trial(task, by_task[task["task_id"]]) for task in tasks if task["task_id"] in by_task]
@@ -87,9 +87,11 @@ def of_search(
     return _report("search", search["search_id"], search, [only])
 
 
-def section(name: str, status: str, tasks: Iterable[ViewRow], attempts: Mapping[str, ViewRow]) -> Section:
+def section(
+    name: str, status: str, tasks: Iterable[ViewRow], attempts: Mapping[str, ViewRow]
+) -> ReportSection:
     """Makes a section; its columns are all scalar results that any of its finished tasks has."""
-    made = Section(name, status, [])
+    made = ReportSection(name, status, [])
     for task in tasks:
         attempt = attempts.get(task["task_id"])
         if task["ending"] == "finished":
@@ -104,8 +106,10 @@ def section(name: str, status: str, tasks: Iterable[ViewRow], attempts: Mapping[
     return made
 
 
-def _report(kind: str, stream_id: str, row: ViewRow, sections: list[Section]) -> Report:
-    return Report(kind, stream_id, row["name"], row["status"], row["started_at"], row["ended_at"], sections)
+def _report(kind: str, stream_id: str, row: ViewRow, sections: list[ReportSection]) -> StreamReport:
+    return StreamReport(
+        kind, stream_id, row["name"], row["status"], row["started_at"], row["ended_at"], sections
+    )
 
 
 def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
@@ -113,10 +117,10 @@ def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
     return {**task, **own, "result": {**trial["parameters"], **(task["result"] or {})}}
 
 
-def _finished(task: ViewRow, attempt: ViewRow | None) -> Finished:
+def _finished(task: ViewRow, attempt: ViewRow | None) -> FinishedTask:
     result = task["result"] if isinstance(task["result"], dict) else {}
     cells = {name: value for name, value in result.items() if _is_scalar(value)}
-    return Finished(
+    return FinishedTask(
         task["task_id"],
         task["name"] or task["task_id"],
         {OBJECTIVE: task["objective"], **cells} if task["objective"] is not None else cells,
@@ -126,7 +130,7 @@ def _finished(task: ViewRow, attempt: ViewRow | None) -> Finished:
     )
 
 
-def _failed(task: ViewRow, attempt: ViewRow | None) -> Failed:
+def _failed(task: ViewRow, attempt: ViewRow | None) -> FailedTask:
     stage, message = None, task["unschedulable"] or ""
     if task["stop_reason"]:
         message = f"stopped: {task['stop_reason']}"
@@ -135,7 +139,7 @@ def _failed(task: ViewRow, attempt: ViewRow | None) -> Failed:
     elif attempt is not None and attempt["exit_code"]:
         message = message or f"exit code {attempt['exit_code']}"
     name = task["name"] or task["task_id"]
-    return Failed(task["task_id"], name, task["ending"], stage, message, task["attempts"])
+    return FailedTask(task["task_id"], name, task["ending"], stage, message, task["attempts"])
 
 
 def _is_scalar(value: object) -> bool:

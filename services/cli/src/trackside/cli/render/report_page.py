@@ -1,10 +1,10 @@
-"""Writes a report as one HTML file: nothing is loaded from elsewhere, nothing in it runs, all is escaped."""
+"""Writes a report as one HTML file: without scripts or external resources, with all text escaped."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from trackside.cli.render.report import Report, Scalar, Section
+from trackside.cli.render.report import CellValue, ReportSection, StreamReport
 from trackside.cli.render.screen import duration, number
 
 _STYLE = """
@@ -22,12 +22,12 @@ th { font-weight: 600; border-bottom-width: 2px; white-space: nowrap; }
 .message { overflow-wrap: anywhere; white-space: pre-wrap; }
 @media print { body { margin: 0; max-width: none; } }
 """
-Cell = tuple[str, str]
+HtmlCell = tuple[str, str]
 """A cell's text and its class."""
 
 
-def page(report: Report) -> str:
-    """Gives the whole file."""
+def page(report: StreamReport) -> str:
+    """Returns the whole file."""
     title = escape(f"{report.name or report.id} - {report.status}")
     parts = [
         "<!DOCTYPE html>",
@@ -42,7 +42,7 @@ def page(report: Report) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _about(report: Report) -> str:
+def _about(report: StreamReport) -> str:
     times = f"started {_time(report.started_at)}"
     if report.ended_at is not None:
         took = duration((report.ended_at - report.started_at).total_seconds())
@@ -50,7 +50,7 @@ def _about(report: Report) -> str:
     return f"{report.kind} {report.id}: {report.status}, {times}"
 
 
-def _section(section: Section) -> str:
+def _section(section: ReportSection) -> str:
     counts = f"{section.status}: {len(section.finished)} finished, {len(section.failed)} did not finish"
     if section.open:
         counts += f", {section.open} not over"
@@ -85,25 +85,25 @@ def _section(section: Section) -> str:
     return "\n".join([*parts, "</section>"])
 
 
-def _head(section: Section, name: str) -> Cell:
-    """Gives the heading of a result, which stands as its cells do."""
+def _head(section: ReportSection, name: str) -> HtmlCell:
+    """Returns the heading of a result column, aligned as its cells are."""
     kinds = {_cell(row.cells.get(name))[1] for row in section.finished}
     return name, "" if "" in kinds else "n"
 
 
-def _table(heads: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> str:
+def _table(heads: Sequence[HtmlCell], rows: Iterable[Sequence[HtmlCell]]) -> str:
     lines = ['<div class="wide"><table><thead><tr>', *(_tagged("th", cell) for cell in heads)]
     lines.append("</tr></thead><tbody>")
     lines += ["<tr>" + "".join(_tagged("td", cell) for cell in row) + "</tr>" for row in rows]
     return "\n".join([*lines, "</tbody></table></div>"])
 
 
-def _tagged(tag: str, cell: Cell) -> str:
+def _tagged(tag: str, cell: HtmlCell) -> str:
     text, kind = cell
     return f'<{tag} class="{kind}">{escape(text)}</{tag}>' if kind else f"<{tag}>{escape(text)}</{tag}>"
 
 
-def _cell(value: Scalar) -> Cell:
+def _cell(value: CellValue) -> HtmlCell:
     if value is None:
         return "-", "n"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What people and scripts see: tables that fit 100 columns, JSON for programs, progress for the patient."""
+"""Output for people and programs: tables that fit 100 columns, JSON, progress of slow steps."""
 
 import json
 import sys
@@ -74,14 +74,14 @@ class Column:
 
 
 class _Output(Console):
-    """An output whose reader may leave before the end, such as `head`: that is no failure."""
+    """A console whose reader may close the pipe before the end, as `head` does, without a failure."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def console(error: bool = False) -> Console:
-    """Gives the console of an output; one that is no terminal has no colour and the full width."""
+    """Returns the console of an output; without a terminal it has no colour and the full width."""
     made = _Output(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
         return _Output(stderr=error, highlight=False, width=WIDTH, no_color=True)
@@ -146,7 +146,7 @@ def table(
 
 
 def _fitting(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Gives the places of the columns that fit a width side by side."""
+    """Returns the indices of the columns that fit a width."""
     needed = {at: len(column.heading) + GAP for at, column in enumerate(columns)}
     for at, column in enumerate(columns):
         cells = [row[at] for row in texts]
@@ -159,7 +159,7 @@ def _fitting(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: i
 
 
 def _longest_word(texts: Iterable[str]) -> int:
-    """Gives the width below which a column would break its words: ids are of one, and best read whole."""
+    """Returns the width below which a column would break its words: an id is one word."""
     return min(WORD, max((len(word) for text in texts for word in text.split(" ")), default=1))
 
 
@@ -169,7 +169,7 @@ def styled(text: str) -> Text:
 
 
 def cell(value: object) -> str:
-    """Writes a value for a table: a dash for none, few digits for numbers, seconds for times."""
+    """Returns a value as text for a table: a dash for none, few digits for numbers, seconds for times."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -186,12 +186,12 @@ def cell(value: object) -> str:
 
 
 def number(value: float | None) -> str:
-    """Writes a number with at most 5 significant digits, a dash for none."""
+    """Returns a number with at most 5 significant digits, a dash for none."""
     return "-" if value is None else f"{value:.5g}"
 
 
 def duration(seconds: float | None) -> str:
-    """Writes a duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds is None:
         return "-"
     if seconds < 10:
@@ -204,8 +204,8 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3_600} h {whole % 3_600 // 60:02d} min"
 
 
-class Steps:
-    """Tells how far something slow has come: a line for each step done, a spinner for what is awaited."""
+class StepReporter:
+    """Reports the progress of slow steps: a line for each that is done, a spinner for those that are not."""
 
     def __init__(self) -> None:
         self._console = console(error=True)
@@ -213,7 +213,7 @@ class Steps:
         self._began: dict[str, float] = {}
 
     def __call__(self, text: str) -> None:
-        """Tells one line: `kafka: starting` begins a step, `kafka: ready` ends it, the rest is news."""
+        """Reports a line: `kafka: starting` begins a step, `kafka: ready` ends it, any other is printed."""
         name, _, state = text.rpartition(": ")
         name = STEP_NAMES.get(name, name)
         if state == "starting":
@@ -228,7 +228,7 @@ class Steps:
             self._status.update(text if state not in STEP_STATES else waiting)
 
     @contextmanager
-    def shown(self) -> Iterator["Steps"]:
+    def shown(self) -> Iterator["StepReporter"]:
         """Shows the spinner while the block runs."""
         if self._status is None:
             yield self

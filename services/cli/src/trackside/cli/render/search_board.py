@@ -1,4 +1,4 @@
-"""What a search or a batch looks like while it runs: bars, the best value, and what each device is doing."""
+"""Draws a search or a batch while it runs: progress, best value, and the tasks of each device."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -20,25 +20,25 @@ from trackside.domain.task import Task, TaskState
 
 BAR_WIDTH = 40
 ENDED = 5
-"""How many of the tasks that did not finish a board shows, the last ones."""
+"""How many tasks that did not finish are shown, the last ones."""
 FRONT = 3
-"""How many trials of a Pareto front a board shows, the last ones."""
+"""How many trials of a Pareto front are shown, the last ones."""
 REASONS = 3
-"""How many reasons are shown for which nothing can run a task."""
-Device = tuple[str, str]
+"""How many reasons why tasks cannot be scheduled are shown."""
+DeviceKey = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Board:
-    """The newest state of one stream and the devices that are known; `now_ms` is the wall clock."""
+class ProgressBoard:
+    """The newest state of one stream and the known devices; `now_ms` is the wall clock."""
 
     stream_id: str
-    devices: set[Device] = field(default_factory=set)
+    devices: set[DeviceKey] = field(default_factory=set)
     stream: Stream | None = None
     failed: deque[Task] = field(default_factory=lambda: deque(maxlen=ENDED))
 
-    def see(self, record: Record, stream: Stream) -> None:
-        """Takes a new state, and what an event said of its task: a new device, or an end to be shown."""
+    def update(self, record: Record, stream: Stream) -> None:
+        """Takes the state after an event: its task may be on a new device, or have failed."""
         self.stream = stream
         task = stream.tasks.get(getattr(record.message, "task_id", ""))
         if task is None:
@@ -64,9 +64,9 @@ class Board:
 
 
 def best_line(search: Search) -> str:
-    """Says which trial is the best so far, with its value and parameters."""
+    """Returns the best trial so far with its value and parameters, or the Pareto front, as a line."""
     if search.front:
-        return f"nobody beats: {_front(search)}"
+        return f"Pareto front: {_front(search)}"
     if search.best is None:
         return "best so far: none yet"
     trial = search.trials[search.best]
@@ -78,11 +78,13 @@ def _front(search: Search) -> str:
     shown = search.front[-FRONT:]
     more = f" and {len(search.front) - len(shown)} more" if len(shown) < len(search.front) else ""
     names = names_of(search.spec)
-    said = []
+    listed = []
     for at in shown:
         values = zip(names, search.trials[at].values, strict=True)
-        said.append(f"trial {at} ({', '.join(f'{name} {number(_plain(value))}' for name, value in values)})")
-    return "; ".join(said) + more
+        listed.append(
+            f"trial {at} ({', '.join(f'{name} {number(_plain(value))}' for name, value in values)})"
+        )
+    return "; ".join(listed) + more
 
 
 def _plain(value: float | str | None) -> float | None:
@@ -90,13 +92,13 @@ def _plain(value: float | str | None) -> float | None:
 
 
 def progress_line(search: Search) -> str:
-    """Says in one plain line how far a search is."""
+    """Returns the progress of a search as a line."""
     best = "" if search.best is None else f", best {number(search.trials[search.best].value)}"
     return f"{len(search.ends)}/{search.spec.max_trials} trials ended{best}"
 
 
 def unschedulable_lines(stream: Stream) -> list[str]:
-    """Says which tasks nothing could run as it is now, and why; the first of those with one reason."""
+    """Returns a line for each reason why tasks cannot be scheduled, with the first task of each."""
     found: dict[str, list[Task]] = {}
     for task in stream.tasks.values():
         if task.state is TaskState.QUEUED and task.unschedulable:
@@ -108,9 +110,9 @@ def unschedulable_lines(stream: Stream) -> list[str]:
     return lines
 
 
-def running_tasks(stream: Stream) -> dict[Device, list[Task]]:
-    """Gives the tasks that each device has now, those that wait behind another one last."""
-    found: dict[Device, list[Task]] = {}
+def running_tasks(stream: Stream) -> dict[DeviceKey, list[Task]]:
+    """Returns the tasks of each device, those that wait for another task to end last."""
+    found: dict[DeviceKey, list[Task]] = {}
     held = (TaskState.PLACED, TaskState.ACTIVE)
     for task in stream.tasks.values():
         if task.place is not None and task.state in held:
@@ -135,7 +137,7 @@ def _bar(search: Search, now_ms: int) -> Table:
 
 
 def _devices(
-    known: Iterable[Device], running: dict[Device, list[Task]], stream_id: str, now_ms: int
+    known: Iterable[DeviceKey], running: dict[DeviceKey, list[Task]], stream_id: str, now_ms: int
 ) -> Table:
     rows = Table.grid(padding=(0, 2))
     for device in sorted(known):

@@ -1,4 +1,4 @@
-"""The lines that a task has written, as the log has them: in order, each once, with what is missing named."""
+"""Reads the lines of a task from the log: in order, each once, with gaps where lines are missing."""
 
 import re
 from collections.abc import AsyncGenerator, Callable
@@ -14,13 +14,13 @@ from trackside.eventlog.log import Entry, Log, Reader
 
 WAIT_S = 0.5
 LINGER_S = 1.0
-"""How long the last lines may take behind the event that a task has ended: their ways to the log differ."""
+"""How long the last lines may arrive after the end of the task, which is in another topic."""
 REMEMBERED = 1_000
 _LEFT_OUT = re.compile(r"\[(\d+) more lines came too fast and were left out\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     """One line of output; `number` counts those of its attempt and source from 1."""
 
     attempt: int
@@ -31,8 +31,8 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Lines that are not in the log: the first one's number, and how many."""
+class OutputGap:
+    """Lines that are missing in the log: the number of the first, and how many."""
 
     attempt: int
     source: str
@@ -42,14 +42,14 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Lines:
-    """Numbers the lines of one task, and notices what was sent twice and what was left out."""
+class OutputNumbering:
+    """Numbers the lines of one task, drops repeats and finds gaps."""
 
     _next: dict[tuple[int, str], int] = field(default_factory=dict)
     _seen: dict[str, None] = field(default_factory=dict)
 
-    def of(self, record: Record) -> list[Line | Gap]:
-        """Gives the lines of a record of output, behind those missing before them; none if it is a repeat.
+    def of(self, record: Record) -> list[OutputLine | OutputGap]:
+        """Returns the lines of a record, after a gap if some are missing before them; none if it is a repeat.
 
         An attempt that was put back in the queue counts its lines from 1 again.
         """
@@ -60,15 +60,15 @@ class Lines:
         expected = self._next.get((attempt, source), 1)
         if first < expected:
             expected = 1
-        found: list[Line | Gap] = []
+        found: list[OutputLine | OutputGap] = []
         if first > expected:
-            found.append(Gap(attempt, source, expected, first - expected, time_ms))
+            found.append(OutputGap(attempt, source, expected, first - expected, time_ms))
         texts, left_out = _split(output.lines)
-        found += [Line(attempt, source, first + at, text, time_ms) for at, text in enumerate(texts)]
-        behind = first + len(texts)
+        found += [OutputLine(attempt, source, first + at, text, time_ms) for at, text in enumerate(texts)]
+        end = first + len(texts)
         if left_out:
-            found.append(Gap(attempt, source, behind, left_out, time_ms))
-        self._next[attempt, source] = behind + left_out
+            found.append(OutputGap(attempt, source, end, left_out, time_ms))
+        self._next[attempt, source] = end + left_out
         return found
 
     def _is_repeat(self, record_id: str) -> bool:
@@ -81,12 +81,12 @@ class Lines:
 
 
 def _split(lines: list[str]) -> tuple[list[str], int]:
-    """Parts the lines from the worker's note behind them, which says how many more there were."""
+    """Splits lines from the worker's note at their end about how many more there were."""
     note = _LEFT_OUT.fullmatch(lines[-1]) if lines else None
     return (lines, 0) if note is None else (lines[:-1], int(note[1]))
 
 
-class Output:
+class OutputReader:
     """Reads what a task has written, from the first line kept on.
 
     `oldest_ms` is the time of the oldest record of its partition, 0 while nothing of it has expired.
@@ -102,9 +102,9 @@ class Output:
         self.oldest_ms = 0
 
     async def records(self, over: Callable[[], bool] | None = None) -> AsyncGenerator[Record, None]:
-        """Gives the records that are there now; with `over` also those to come until it says so.
+        """Yields the records that are there now; with `over` also new ones until it returns true.
 
-        Those that arrive up to a second later belong to them, for the last lines may be late.
+        Records that arrive up to a second later are included, because the last lines may be late.
         """
         self._partition = partition_of(self._key.decode(), len(await self._log.ends(self._topic)))
         try:
@@ -126,13 +126,13 @@ class Output:
         reader = await self._opened()
         try:
             entries = await reader.read(WAIT_S)
-        except OffsetGoneError:  # what comes next has expired meanwhile: go on with what has not
+        except OffsetGoneError:  # the next records have expired meanwhile: continue with the oldest
             await self._close()
             return []
         return [record for entry in entries if (record := self._taken(entry)) is not None]
 
     async def _opened(self) -> Reader:
-        """Gives the reader, at first at the oldest record; if all have expired, whatever is over has too."""
+        """Returns the reader, at first at the oldest record."""
         if self._reader is None:
             self._position = (await self._log.beginnings(self._topic))[self._partition]
             self.oldest_ms = now_ms() if self._position else 0

@@ -1,10 +1,10 @@
-"""Where the stack is: as the environment says, else as the nearest `.trackside/stack.json` says."""
+"""Addresses of the stack: from the environment, else from the nearest `.trackside/stack.json`."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.cli.runtime.failures import Failure
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.files import cache_folder
@@ -17,21 +17,21 @@ PREFIX = "TRACKSIDE_TOPIC_PREFIX"
 
 @dataclass(frozen=True)
 class Addresses:
-    """Kafka's and Postgres's addresses; each is looked up when it is asked for."""
+    """Addresses of Kafka and Postgres; each is looked up when it is used."""
 
     @property
     def bootstrap(self) -> str:
-        """Kafka's host:port; raises Failure if nothing says it."""
+        """Kafka's host:port; raises CommandFailed if it is not known."""
         return os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
 
     @property
     def dsn(self) -> str:
-        """The address of the read models; raises Failure if nothing says it."""
+        """The DSN of the read models; raises CommandFailed if it is not known."""
         return os.environ.get(DSN) or _found(DSN).postgres_dsn
 
     @property
     def prefix(self) -> str:
-        """What topic names begin with, most often nothing."""
+        """The prefix of topic names, usually empty."""
         return os.environ.get(PREFIX, "")
 
     @property
@@ -45,4 +45,4 @@ def _found(variable: str) -> stack.Stack:
     try:
         return stack.find()
     except StackMissing as error:
-        raise Failure(f"{error} ({variable})") from error
+        raise CommandFailed(f"{error} ({variable})") from error

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from trackside.cli.runtime.failures import Failure
+from trackside.cli.runtime.failures import CommandFailed
 
 CATALOGUE = "catalogue.yaml"
 SPEC = "search.yaml"
@@ -30,7 +30,9 @@ def catalogue(given: Path | None) -> Path:
     """Returns the worker's catalogue: the one given, else ./catalogue.yaml, else that of an example."""
     if given is not None:
         if not given.is_file():
-            raise Failure(f"{given}: no such file; expected a catalogue of the tasks that the worker may run")
+            raise CommandFailed(
+                f"{given}: no such file; expected a catalogue of the tasks that the worker may run"
+            )
         return given.resolve()
     own = Path(CATALOGUE)
     return own.resolve() if own.is_file() else folder(runnable()) / CATALOGUE

@@ -1,10 +1,10 @@
-"""What workers said of themselves last: their heartbeats, read from the end of their topic."""
+"""The newest heartbeat of each worker, read from the end of the topic."""
 
 import asyncio
 from collections.abc import Mapping
 
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure
+from trackside.cli.runtime.failures import CommandFailed
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.topics import Topics
 from trackside.eventlog.decode import decode
@@ -14,29 +14,29 @@ from trackside.eventlog.log import Log
 from trackside.projections.reads import ViewRow
 
 LIMIT_S = 3.0
-"""How long Kafka is waited for: who lists devices wants the list, with or without their use."""
-BEATS_EACH = 10
-"""How many heartbeats of each worker are looked at; they come once a second, unless set otherwise."""
+"""How long to wait for Kafka: without an answer devices are listed without their use."""
+HEARTBEATS_EACH = 10
+"""How many heartbeats of each worker are read; by default there is one a second."""
 
 
-async def newest_beats(workers: int) -> dict[str, WorkerHeartbeat]:
-    """Gives the newest heartbeat of each worker; none without an answer from Kafka."""
+async def newest_heartbeats(workers: int) -> dict[str, WorkerHeartbeat]:
+    """Returns the newest heartbeat of each worker; none without an answer from Kafka."""
     addresses = Addresses()
     try:
         async with (
             asyncio.timeout(LIMIT_S),
             KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log,
         ):
-            return await read_beats(log, Topics(prefix=addresses.prefix), workers)
-    except (Failure, TransientError, OffsetGoneError, TimeoutError):
+            return await read_heartbeats(log, Topics(prefix=addresses.prefix), workers)
+    except (CommandFailed, TransientError, OffsetGoneError, TimeoutError):
         return {}
 
 
-async def read_beats(log: Log, topics: Topics, workers: int) -> dict[str, WorkerHeartbeat]:
-    """Reads the last heartbeats of a log; of each worker the newest counts."""
+async def read_heartbeats(log: Log, topics: Topics, workers: int) -> dict[str, WorkerHeartbeat]:
+    """Returns the newest heartbeat of each worker among the last ones of a log."""
     name = topics.heartbeats.name
     end, begin = (await log.ends(name))[0], (await log.beginnings(name))[0]
-    start = max(begin, end - BEATS_EACH * (workers + 2))  # schedulers' are among them
+    start = max(begin, end - HEARTBEATS_EACH * (workers + 2))  # schedulers' are among them
     found: dict[str, WorkerHeartbeat] = {}
     reader = log.reader({(name, 0): start})
     try:
@@ -51,9 +51,9 @@ async def read_beats(log: Log, topics: Topics, workers: int) -> dict[str, Worker
     return found
 
 
-def with_use(row: ViewRow, beats: Mapping[str, WorkerHeartbeat]) -> ViewRow:
-    """Gives a device's row with its use as its worker told it last; None where it isn't known."""
-    beat = beats.get(row["worker_id"]) if row["state"] in ("busy", "free") else None
+def with_use(row: ViewRow, heartbeats: Mapping[str, WorkerHeartbeat]) -> ViewRow:
+    """Returns a device's row with its use from its worker's heartbeat; None where it is not known."""
+    beat = heartbeats.get(row["worker_id"]) if row["state"] in ("busy", "free") else None
     readings = {reading.device_id: reading for reading in beat.devices} if beat is not None else {}
     reading = readings.get(row["device_id"])
     return row | {

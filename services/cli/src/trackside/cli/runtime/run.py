@@ -1,11 +1,11 @@
-"""Runs the work of a command to its end, and says errors as sentences."""
+"""Runs the work of a command, and turns expected errors into sentences."""
 
 import asyncio
 import errno
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from trackside.cli.runtime.failures import Failure, Misuse
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
 from trackside.domain.stream import UnsupportedRulesError
 from trackside.embedded.errors import StackError
@@ -22,32 +22,33 @@ from trackside.replay.history.errors import (
 from trackside.replay.rebuild.fill import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
-Got = TypeVar("Got")
-INTERRUPTED = 130
+ResultT = TypeVar("ResultT")
 
 
-def run(work: Coroutine[Any, Any, Got]) -> Got:
-    """Runs a coroutine to its end; Ctrl-C cancels it, and what it holds is let go."""
+def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Runs a coroutine to its end; Ctrl-C cancels it, so that it closes what it has opened."""
     return asyncio.run(work)
 
 
-def explained(error: Exception) -> Failure | None:
-    """Gives an expected error as a failure, or None for one that is a defect."""
+def explain(error: Exception) -> CommandFailed | None:
+    """Returns an expected error as a CommandFailed, or None for a defect."""
     match error:
-        case Failure():
+        case CommandFailed():
             return error
         case SpecError() | UnsendableError() | BadRangeError() | BadNameError():
-            return Misuse(str(error))
+            return BadUsage(str(error))
         case UnknownSubjectError() | BadScenarioError():
-            return Misuse(str(error))
+            return BadUsage(str(error))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
-            return Failure(
+            return CommandFailed(
                 f"{error.filename or 'output'} can't be written: {error.strerror}; it is cut short"
             )
         case PostgresGoneError():
-            return Failure(f"Postgres does not answer: {error}; see `trackside status`")
+            return CommandFailed(f"Postgres does not answer: {error}; see `trackside status`")
         case SchemaMissingError():
-            return Failure(f"the read models are not there: {error}; start a dispatcher, or `trackside up`")
+            return CommandFailed(
+                f"the read models are not there: {error}; start a dispatcher, or `trackside up`"
+            )
         case (
             ClientError()
             | StackError()
@@ -60,6 +61,6 @@ def explained(error: Exception) -> Failure | None:
             | LogTooShortError()
             | ReplayError()
         ):
-            return Failure(str(error))
+            return CommandFailed(str(error))
         case _:
             return None

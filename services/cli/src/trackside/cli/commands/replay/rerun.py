@@ -1,16 +1,13 @@
-"""Commands that begin from a recorded search: `replay rerun`, `replay fork`; and `replay compare`."""
+"""Commands that start from a recorded search, `replay rerun` and `fork`, and `replay compare`."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import typer
-
-from trackside.cli.commands import submit as submitting
-from trackside.cli.commands.replay.show import StreamId
+from trackside.cli.commands import submit
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Misuse
-from trackside.cli.runtime.options import AsJson, Timeout
+from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.searches import StartSearch
@@ -25,86 +22,57 @@ from trackside.replay.history.errors import LiveTargetError, NotRecordedError
 from trackside.replay.history.history import find_live, past_at
 from trackside.replay.history.moments import NOW, Moment, parse_moment
 
-NewId = Annotated[str, typer.Option("--id", metavar="NEW", help="The id of the new search; else made up.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Show its progress and wait for its end.")]
-At = Annotated[str, typer.Option("--at", metavar="OFFSET|TIME", help="The search as it was then.")]
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """How a new search is submitted: its id (empty: a new one), how long to wait, and for what."""
+
+    new_id: str
+    timeout_s: float
+    wait: bool
+    as_json: bool
+
+    def submit(self, command: StartSearch) -> str:
+        """Submits a search and returns its id; raises LiveTargetError if the log has a stream of this id."""
+        stream_id = self.new_id or submit.new_stream_id(command)
+        if not is_identifier(stream_id):
+            raise BadUsage(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
+        run(self._submit(command, stream_id))
+        return stream_id
+
+    async def _submit(self, command: StartSearch, stream_id: str) -> None:
+        addresses = Addresses()
+        async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
+            if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
+                raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
+        await submit.start(command, stream_id, self.timeout_s, self.wait, self.as_json)
 
 
-def rerun(
-    stream_id: StreamId,
-    new_id: NewId = "",
-    at: At = "now",
-    no_assessor: Annotated[
-        bool, typer.Option("--no-assessor", help="Let every trial run to its end.")
-    ] = False,
-    wait: Wait = False,
-    timeout_s: Timeout = 30.0,
-    as_json: AsJson = False,
-) -> None:
-    """Run the trials of a recorded search again as a new one: same parameters, order, seed; no tuner asked.
-
-    The recorded stream stays as it is. With --wait the two are shown side by side at the end, trial by trial;
-    `replay compare OLD NEW` does it at any time.
-
-    \b
-    Examples:
-      trackside replay rerun digits-1 --id digits-1-again --wait
-      trackside replay rerun imported/digits-1 --no-assessor
-    """
+def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool) -> None:
+    """Runs the trials of a recorded search again as a new search."""
     search, offset = run(_recorded(stream_id, parse_moment(at, now_ms())))
     command = rerun_of(search, stream_id, offset, judged=not no_assessor)
-    if not as_json:
-        screen.complain(f"{stream_id} behind offset {offset}: {len(search.trials)} trials again")
-    started = _start(command, new_id, wait, timeout_s, as_json)
-    if wait:
-        _show_both(stream_id, search, started, as_json)
+    if not submission.as_json:
+        screen.complain(f"{stream_id} after offset {offset}: {len(search.trials)} trials to run again")
+    started = submission.submit(command)
+    if submission.wait:
+        _show_both(stream_id, search, started, submission.as_json)
 
 
-def fork(
-    stream_id: StreamId,
-    new_id: NewId = "",
-    at: At = "now",
-    changes: Annotated[
-        list[str],
-        typer.Option("--set", metavar="NAME=VALUE,...", help="Another value of a field, such as tuner.name."),
-    ] = [],  # noqa: B006 - typer reads it and nobody writes it
-    wait: Wait = False,
-    timeout_s: Timeout = 30.0,
-    as_json: AsJson = False,
-) -> None:
-    """Begin a new search from the past of a recorded one: it knows its results, and goes on from there.
-
-    Trials that ended with a value are told to its tuner before it is asked; those that had not ended are its
-    first ones. `max_trials` counts the ended ones too: so a search that is over goes on with a higher limit.
-
-    \b
-    Examples:
-      trackside replay fork digits-1 --set max_trials=24 --wait
-      trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
-      trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
-    """
+def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission) -> None:
+    """Starts a search that continues a recorded one from a moment, with some fields of its spec changed."""
     search, offset = run(_recorded(stream_id, parse_moment(at, now_ms())))
     made = fork_of(search, stream_id, offset, parse_changes(changes))
-    if not as_json:
+    if not submission.as_json:
         screen.complain(
-            f"{stream_id} behind offset {offset}: {made.ended} trials had ended, {made.told} are told, "
-            f"{made.command.max_trials} to come, of which {made.again} had not ended"
+            f"{stream_id} after offset {offset}: {made.told} of {made.ended} ended trials copied, "
+            f"{made.command.max_trials} left to run, {made.again} of which had not ended"
         )
-    _start(made.command, new_id, wait, timeout_s, as_json)
+    submission.submit(made.command)
 
 
-def compare(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A search.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The search to put beside it.")],
-    as_json: AsJson = False,
-) -> None:
-    """Show two searches side by side, trial by trial: their values, and by how much they differ.
-
-    \b
-    Examples:
-      trackside replay compare digits-1 digits-1-again
-      trackside replay compare digits-1 digits-1-again --json
-    """
+def compare(old: str, new: str, as_json: bool) -> None:
+    """Prints two searches side by side."""
     _show_both(old, run(_recorded(old, NOW))[0], new, as_json)
 
 
@@ -144,43 +112,27 @@ def show(old: str, new: str, found: SideBySide) -> None:
 
 
 def _cells(pair: Pair) -> list[object]:
-    """Gives the row of a trial in both searches; `by step` is the largest difference at a common step.
+    """Returns the row of a trial in both searches; `by step` is the largest difference at a common step.
 
-    `same` says whether both had the same parameters.
+    `same` is whether both had the same parameters.
     """
     same = None
     if pair.old is not None and pair.new is not None:
         same = "yes" if pair.same_parameters else "no"
     sides: list[object] = []
     for trial in (pair.old, pair.new):
-        told = (None, None) if trial is None else (len(trial.reports), trial.value)
-        sides += [status_of(trial), *told]
+        result = (None, None) if trial is None else (len(trial.reports), trial.value)
+        sides += [status_of(trial), *result]
     difference = pair.difference if pair.same_parameters else None
     return [pair.number, *sides, difference, max(pair.steps, key=abs, default=None), same]
 
 
 async def _recorded(stream_id: str, moment: Moment) -> tuple[Search, int]:
-    """Gives a recorded search as it was, and the offset of the last record by then."""
+    """Returns a recorded search at a moment, and the offset of its last record then."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         history = await find(log, Topics(prefix=addresses.prefix), stream_id)
         past = await past_at(history, moment, addresses.kept)
     if past.stream.search is None:
-        raise NotRecordedError(f"{stream_id} has no search there")
+        raise NotRecordedError(f"{stream_id} is not a search at that moment")
     return past.stream.search, past.last.offset
-
-
-def _start(command: StartSearch, new_id: str, wait: bool, timeout_s: float, as_json: bool) -> str:
-    stream_id = new_id or submitting.made_up_id(command)
-    if not is_identifier(stream_id):
-        raise Misuse(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
-    run(_submit(command, stream_id, wait, timeout_s, as_json))
-    return stream_id
-
-
-async def _submit(command: StartSearch, stream_id: str, wait: bool, timeout_s: float, as_json: bool) -> None:
-    addresses = Addresses()
-    async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
-            raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
-    await submitting.start(command, stream_id, timeout_s, wait, as_json)

@@ -1,14 +1,11 @@
-"""Commands that look into a stream's past: `replay show`, `replay diff`."""
+"""Commands that show a stream at earlier moments: `replay show`, `replay diff`."""
 
 from contextlib import aclosing
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.options import AsJson
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms, rfc3339
@@ -19,46 +16,18 @@ from trackside.replay.history.history import History, Past, past_at, pasts
 from trackside.replay.history.moments import Moment, parse_moment
 from trackside.replay.history.state_cache import Kept
 
-StreamId = Annotated[str, typer.Argument(metavar="STREAM", help="The stream, such as a search.")]
-At = Annotated[
-    str, typer.Option(metavar="OFFSET|TIME", help="An offset, a time with its zone, or a duration ago: 10m.")
-]
 LONGEST_VALUE = 60
 OF_SEARCH = ("task_type", "tuner", "assessor", "direction", "max_trials", "concurrency", "seed")
 OF_BATCH = ("groups", "running_group", "concurrency", "open_tasks")
 
 
-def show(stream_id: StreamId, at: At = "now", as_json: AsJson = False) -> None:
-    """Show a stream's state as it was: a search or a batch with its trials, tasks and attempts.
-
-    --at says when: behind an offset of the stream's partition, or at a time. Only the log is read.
-
-    \b
-    Examples:
-      trackside replay show digits-1
-      trackside replay show digits-1 --at 120
-      trackside replay show digits-1 --at 10m --json
-    """
+def show(stream_id: str, at: str, as_json: bool) -> None:
+    """Prints the state of a stream at a moment."""
     run(_show(stream_id, parse_moment(at, now_ms()), as_json))
 
 
-def diff(
-    stream_id: StreamId,
-    from_: Annotated[
-        str,
-        typer.Option("--from", metavar="OFFSET|TIME", help="From where; if left out from the start."),
-    ] = "",
-    to: Annotated[str, typer.Option("--to", metavar="OFFSET|TIME", help="Up to where.")] = "now",
-    as_json: AsJson = False,
-) -> None:
-    """Show what changed in a stream between two moments, subject by subject.
-
-    \b
-    Examples:
-      trackside replay diff digits-1 --from 120 --to 160
-      trackside replay diff digits-1 --from 2026-01-31T12:00:00Z
-      trackside replay diff digits-1 --from 5m --json
-    """
+def diff(stream_id: str, from_: str, to: str, as_json: bool) -> None:
+    """Prints what changed in a stream between two moments; an empty `from_` is its start."""
     now = now_ms()
     start = parse_moment(from_, now) if from_ else None
     run(_diff(stream_id, start, parse_moment(to, now), as_json))
@@ -101,7 +70,7 @@ async def pictures_at(
 
 
 def show_past(history: History, past: Past) -> None:
-    """Prints a stream as it was."""
+    """Prints the state of a stream at a moment."""
     taken = picture(past.stream)
     status = taken.root.get("status", "no search, no batch")
     screen.say(f"{history.stream_id}  {taken.kind} {status}, {_moment(_place(history, past))}")
@@ -127,7 +96,7 @@ def show_past(history: History, past: Past) -> None:
 
 
 def change_lines(change: Change) -> list[str]:
-    """Writes what became of a subject: a line for it, one below it for each field."""
+    """Returns the lines of a change: one for the subject, then one for each field."""
     sign = "+" if change.before is None else "~"
     lines = [f"{sign} {change.subject}"]
     for name, (old, new) in change.fields.items():
@@ -159,7 +128,7 @@ def _show_trials(taken: Picture) -> None:
 
 def _show_tasks(taken: Picture) -> None:
     columns = [Column("task", keep=True), Column("type"), Column("task is"), Column("tries", right=True)]
-    columns += [Column("where"), Column("reports", right=True), Column("said")]
+    columns += [Column("where"), Column("reports", right=True), Column("error")]
     rows = []
     for name, task in taken.tasks.items():
         error = task["attempts"][-1]["error"] or task["unschedulable"]
@@ -168,7 +137,7 @@ def _show_tasks(taken: Picture) -> None:
 
 
 def _about(task: Fields) -> list[Any]:
-    """Gives state or end of a task, its attempts, and where the newest of them is."""
+    """Returns the state or end of a task, its number of attempts, and the device of the newest."""
     attempt = task["attempts"][-1]
     where = f"{attempt['worker_id']}/{','.join(attempt['device_ids'])}" if attempt["worker_id"] else ""
     return [task["end"] or task["state"], len(task["attempts"]), where]
@@ -187,7 +156,7 @@ def _place(history: History, past: Past) -> Fields:
 
 
 def _moment(place: Fields | None) -> str:
-    return "its start" if place is None else f"behind offset {place['offset']}, {place['time']}"
+    return "its start" if place is None else f"after offset {place['offset']}, {place['time']}"
 
 
 def _facts(fields: Fields, names: tuple[str, ...]) -> str:

@@ -1,17 +1,13 @@
-"""The command `replay whatif`: a recorded search under other assessors, fleets and orders."""
+"""The command `replay whatif`: a recorded search with other assessors, fleets and queue orders."""
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from trackside.cli.commands.replay.show import StreamId
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import Failure, Misuse
-from trackside.cli.runtime.options import AsJson
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
@@ -33,64 +29,41 @@ from trackside.whatif.recording import Recording, read_recording
 PICTURES = frozenset({".png", ".html", ".htm"})
 
 
-def whatif(
-    stream_id: StreamId,
-    assessor: Annotated[
-        list[str],
-        typer.Option("--assessor", metavar="NAME[:OPTION=VALUE,...]", help="May be given several times."),
-    ] = [],  # noqa: B006 - typer reads it and nobody writes it
-    workers: Annotated[
-        list[int], typer.Option("--workers", min=1, max=100_000, help="So many workers; several times.")
-    ] = [],  # noqa: B006
-    slots: Annotated[int, typer.Option("--slots", min=1, max=64, help="Devices of each worker.")] = 1,
-    policy: Annotated[
-        list[str],
-        typer.Option(
-            "--policy",
-            metavar="ORDER",
-            help="Who waits gets a device first-come, newest-first, shortest-first or longest-first.",
-        ),
-    ] = [],  # noqa: B006
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, max=10_000, help="Trials at once; else as recorded.")
-    ] = None,
-    at: Annotated[str, typer.Option("--at", metavar="OFFSET|TIME", help="The search up to then.")] = "now",
-    plot: Annotated[
-        list[Path],
-        typer.Option("--plot", metavar="FILE", help="Draw it too: a .png (needs matplotlib) or .html file."),
-    ] = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Ask what a recorded search would have cost, and lost, otherwise: in virtual time, from its reports.
-
-    Another assessor, another fleet, another order of placement; all that are given are compared, each
-    assessor with each fleet and order. Nothing is run and nothing is written to the log.
-
-    \b
-    Examples:
-      trackside replay whatif digits-1 --assessor median --assessor asha
-      trackside replay whatif digits-1 --assessor median:n_warmup_steps=5 --plot whatif.html
-      trackside replay whatif digits-1 --workers 1 --workers 4 --slots 2 --concurrency 8 --json
-    """
-    for path in plot:
-        if path.suffix.lower() not in PICTURES:
-            raise Misuse(
-                f"--plot {path}: can't tell what to draw; expected a name that ends in .png or .html"
-            )
-    grid = ScenarioGrid(
-        [parse_assessor(text) for text in assessor],
-        workers,
-        slots,
-        [parse_placement_order(text) for text in policy],
-        concurrency,
-    )
+def whatif(stream_id: str, at: str, grid: ScenarioGrid, plots: Sequence[Path], as_json: bool) -> None:
+    """Prints a recorded search under each scenario of a grid, and draws it into the files of `plots`."""
     comparison = compare(run(_recorded(stream_id, parse_moment(at, now_ms()))), grid)
-    for path in plot:
+    for path in plots:
         _draw(comparison, path)
     if as_json:
         screen.emit(comparison.as_json())
     else:
         show(comparison)
+
+
+def check_plots(plots: Sequence[Path]) -> None:
+    """Raises BadUsage for a file whose name has no known suffix of a picture."""
+    for path in plots:
+        if path.suffix.lower() not in PICTURES:
+            raise BadUsage(
+                f"--plot {path}: can't tell what to draw; expected a name that ends in .png or .html"
+            )
+
+
+def scenario_grid(
+    assessors: Sequence[str],
+    workers: Sequence[int],
+    slots: int,
+    policies: Sequence[str],
+    concurrency: int | None,
+) -> ScenarioGrid:
+    """Returns the scenarios to compare, from the texts of assessors and policies."""
+    return ScenarioGrid(
+        [parse_assessor(text) for text in assessors],
+        workers,
+        slots,
+        [parse_placement_order(text) for text in policies],
+        concurrency,
+    )
 
 
 async def _recorded(stream_id: str, moment: Moment) -> Recording:
@@ -106,14 +79,14 @@ def _draw(comparison: Comparison, path: Path) -> None:
         else:
             path.write_text(page(comparison), encoding="utf-8")
     except MissingMatplotlibError as error:
-        raise Failure(str(error)) from error
+        raise CommandFailed(str(error)) from error
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror or error}") from error
+        raise CommandFailed(f"{path}: {error.strerror or error}") from error
     screen.complain(f"{path} written")
 
 
 def show(comparison: Comparison) -> None:
-    """Prints a comparison as a table, and what it rests on."""
+    """Prints a comparison as a table, and its assumptions."""
     recording, base = comparison.recording, comparison.results[0].search
     took, modelled = (screen.duration(ms / 1000) for ms in (recording.makespan_ms, base.makespan_ms))
     screen.say(
@@ -161,5 +134,5 @@ def _cells(result: ScenarioResult, comparison: Comparison) -> list[object]:
 
 
 def _with_room(name: str) -> str:
-    """Writes a scenario's name so that a narrow column can break it behind a comma or colon."""
+    """Returns a scenario's name with spaces after commas and colons, where a narrow column can break it."""
     return name.replace(", ", ",").replace(",", ", ").replace(":", ": ")

@@ -3,15 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
-from trackside.cli.commands.replay.show import StreamId
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.options import AsJson
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome
@@ -28,25 +24,8 @@ _LIFE, _CAUSE, _THEN, _VOID, _DOTS = "●", "│", "▸", "✗", "┊"
 _STYLES = {_LIFE: "bold", _CAUSE: "", _THEN: "cyan", _VOID: "dim"}
 
 
-def why(
-    stream_id: StreamId,
-    subject: Annotated[
-        str,
-        typer.Argument(metavar="SUBJECT", help="A trial's number, a task, an attempt TASK/N, a command."),
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Show why something in a stream came to be: from the command to its end, and who decided.
-
-    Each line is an event with its offset, its time, its writer and the offset that it follows. What had no
-    effect is crossed out: it came too late, or twice.
-
-    \b
-    Examples:
-      trackside replay why digits-1 7
-      trackside replay why digits-1 7/2          (its second attempt)
-      trackside replay why digits-1 digits-1-start --json
-    """
+def why(stream_id: str, subject: str, as_json: bool) -> None:
+    """Prints the chain of causes of a trial, task, attempt or command."""
     run(_why(stream_id, subject, as_json))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from trackside.cli.app import call
 from trackside.cli.commands.change import assignments, seconds
-from trackside.cli.runtime.failures import Misuse
+from trackside.cli.runtime.failures import BadUsage
 from trackside.sdk.trial_lists import past_trial
 
 
@@ -21,7 +21,7 @@ def test_a_time_is_read_as_nni_s_users_write_it(text: str, expected: float | Non
 
 
 def test_what_is_no_time_is_bad_usage() -> None:
-    with pytest.raises(Misuse, match="expected seconds, or a number with s, m, h or d"):
+    with pytest.raises(BadUsage, match="expected seconds, or a number with s, m, h or d"):
         seconds("soon")
 
 
@@ -35,7 +35,7 @@ def test_values_of_parameters_are_json_or_text() -> None:
         "path": "a=b",
         "on": True,
     }
-    with pytest.raises(Misuse, match="expected NAME=VALUE"):
+    with pytest.raises(BadUsage, match="expected NAME=VALUE"):
         assignments(["lr"])
 
 

@@ -8,7 +8,6 @@ import pytest
 import structlog
 
 from trackside.cli.app import call
-from trackside.cli.commands import simulate as simulating
 from trackside.simulation import run as simulation
 from trackside.simulation.config import SimulationConfig, SimulationResult
 from trackside.simulation.virtual import segment_store
@@ -68,7 +67,7 @@ def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
             again = simulation.Simulation(seed, SimulationConfig()).result.rerun_command
             yield SimulationResult(seed, ["trial 3 ended twice"] if seed == 12 else [], rerun_command=again)
 
-    monkeypatch.setattr(simulating, "sweep", swept)
+    monkeypatch.setattr(simulation, "sweep", swept)
     assert call(["simulate", "--from", "10", "--seeds", "5"]) == 1
     written = capsys.readouterr()
     assert "1 wrong" in written.out

@@ -4,9 +4,9 @@ from importlib import import_module
 
 
 def dispatcher() -> None:
-    """Run the dispatcher: decides searches and their trials.
+    """Run the dispatcher, which decides searches and their trials.
 
-    Settings come from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_DISPATCHER_...; bad ones exit 2.
+    Settings are read from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_DISPATCHER_...; exit 2 if one is bad.
 
     \b
     Examples:
@@ -16,9 +16,9 @@ def dispatcher() -> None:
 
 
 def scheduler() -> None:
-    """Run the scheduler: gives queued tasks to free devices.
+    """Run the scheduler, which assigns queued tasks to free devices.
 
-    Settings come from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_SCHEDULER_...; bad ones exit 2.
+    Settings are read from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_SCHEDULER_...; exit 2 if one is bad.
 
     \b
     Examples:
@@ -28,9 +28,9 @@ def scheduler() -> None:
 
 
 def worker() -> None:
-    """Run a worker: runs tasks of its catalogue on the devices of this machine.
+    """Run a worker, which runs the tasks of its catalogue on the devices of this machine.
 
-    Settings come from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_WORKER_...; bad ones exit 2.
+    Settings are read from TRACKSIDE_KAFKA_BOOTSTRAP and TRACKSIDE_WORKER_...; exit 2 if one is bad.
 
     \b
     Examples:
@@ -40,9 +40,9 @@ def worker() -> None:
 
 
 def summary_indexer() -> None:
-    """Run the summary-indexer: metrics and dead letters into Postgres.
+    """Run the summary-indexer, which writes metrics and dead letters to Postgres.
 
-    Settings come from TRACKSIDE_POSTGRES_DSN and TRACKSIDE_SUMMARY_INDEXER_...; bad ones exit 2.
+    Settings are read from TRACKSIDE_POSTGRES_DSN and TRACKSIDE_SUMMARY_INDEXER_...; exit 2 if one is bad.
 
     \b
     Examples:
@@ -52,5 +52,5 @@ def summary_indexer() -> None:
 
 
 def _serve(name: str) -> None:
-    """Runs a service; imported only now, so that no other command loads it."""
+    """Runs a service in this process until it is stopped."""
     import_module(f"trackside.{name}.app").main()

@@ -2,51 +2,56 @@
 
 import pytest
 
-from trackside.cli.commands.publish import Result, as_object, as_row, exit_code, parse_wishes, why
-from trackside.cli.runtime.failures import Misuse
+from trackside.cli.commands.publish import PublishResult, as_object, as_row, exit_code, parse_commands, why
+from trackside.cli.runtime.failures import BadUsage
 from trackside.sdk.publication import Accepted, Publication, Refused
 
 PUBLISHED = Publication("trackside.commands", 2, 17, "c1", "s1")
 REFUSED = Refused("c1", 5, "unknown_tuner", "$.tuner.name", "no tuner 'tpee'")
 
 
-def results(*answers: Accepted | Refused | None) -> list[Result]:
-    (wish,) = parse_wishes(b'{"id": "c1", "stream": "s1"}', "f")
-    return [Result(wish, PUBLISHED, answer) for answer in answers]
+def results(*answers: Accepted | Refused | None) -> list[PublishResult]:
+    (command,) = parse_commands(b'{"id": "c1", "stream": "s1"}', "f")
+    return [PublishResult(command, PUBLISHED, answer) for answer in answers]
 
 
 def test_a_published_file_names_its_stream_by_either_word() -> None:
-    (wish,) = parse_wishes(b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f")
-    assert (wish.stream_id, wish.command_id, "stream" in wish.event, wish.line) == ("s1", "c1", False, 0)
-    assert parse_wishes(b'{"partitionkey": "s2", "id": "c"}', "f")[0].stream_id == "s2"
-    assert parse_wishes(b'{"id": "c3"}', "f")[0].stream_id == "c3"
+    (command,) = parse_commands(b'{"type": "t", "stream": "s1", "id": "c1", "data": {}}', "f")
+    assert (command.stream_id, command.command_id, "stream" in command.event, command.line) == (
+        "s1",
+        "c1",
+        False,
+        0,
+    )
+    assert parse_commands(b'{"partitionkey": "s2", "id": "c"}', "f")[0].stream_id == "s2"
+    assert parse_commands(b'{"id": "c3"}', "f")[0].stream_id == "c3"
 
 
 def test_a_file_may_hold_many_commands_one_a_line() -> None:
     separator = "\u2028".encode()  # JSON may hold it as it is, and it ends no line
     text = b'{"id": "c1", "data": {"a": "' + separator + b'"}}\n\n  {"id": "c2", "stream": "s"}\r\n'
-    wishes = parse_wishes(text, "f")
-    assert [(wish.line, wish.command_id) for wish in wishes] == [(1, "c1"), (3, "c2")]
-    assert [wish.stream_id for wish in wishes] == ["c1", "s"]
+    commands = parse_commands(text, "f")
+    assert [(command.line, command.command_id) for command in commands] == [(1, "c1"), (3, "c2")]
+    assert [command.stream_id for command in commands] == ["c1", "s"]
 
 
 def test_one_command_may_take_many_lines() -> None:
-    (wish,) = parse_wishes(b'{\n  "id": "c1",\n  "data": {}\n}\n', "f")
-    assert (wish.line, wish.event) == (0, {"id": "c1", "data": {}})
+    (command,) = parse_commands(b'{\n  "id": "c1",\n  "data": {}\n}\n', "f")
+    assert (command.line, command.event) == (0, {"id": "c1", "data": {}})
 
 
 @pytest.mark.parametrize(
     "octets", [b"", b"\xff", b"{", b"[]", b'{"stream": 5}', b'{"stream": "s", "id": 7}', b"[" * 100_000]
 )
 def test_a_published_file_that_is_no_wish_is_named(octets: bytes) -> None:
-    with pytest.raises(Misuse, match=r"f\.json: "):
-        parse_wishes(octets, "f.json")
+    with pytest.raises(BadUsage, match=r"f\.json: "):
+        parse_commands(octets, "f.json")
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 7}', b"{} {}"])
 def test_a_bad_line_is_named(line: bytes) -> None:
-    with pytest.raises(Misuse, match=r"f\.jsonl:3: "):
-        parse_wishes(b'{"id": "c1"}\n\n' + line + b"\n", "f.jsonl")
+    with pytest.raises(BadUsage, match=r"f\.jsonl:3: "):
+        parse_commands(b'{"id": "c1"}\n\n' + line + b"\n", "f.jsonl")
 
 
 @pytest.mark.parametrize(

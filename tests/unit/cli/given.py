@@ -1,4 +1,4 @@
-"""A log in which a task of a search runs and writes lines, told step by step to whatever reads it."""
+"""A search with one task that runs and writes lines, appended to a log step by step."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,34 +16,34 @@ WORKER = RecordWriter("worker", "w1")
 
 
 @dataclass(frozen=True)
-class Written:
+class TaskStream:
     """A search `digits-1` with the task `digits-1.0`, in any log."""
 
     log: Log
     topics: Topics
 
-    async def tell(self, *messages: Event) -> None:
+    async def append_events(self, *messages: Event) -> None:
         """Appends events of the search as one decision."""
         writer = RecordWriter(max(messages[0].written_by), "test")
         place = (self.topics.events.name, partition_of(given.STREAM, self.topics.events.partitions))
         await self.log.append(*place, writer.decision(given.STREAM, messages))
 
     async def queued(self) -> None:
-        """Tells the search up to its first task."""
+        """Appends the search up to its first task."""
         await self.log.ensure(self.topics.shared)
-        await self.tell(given.received())
-        await self.tell(given.accepted(), given.started(retry={"failed": 1}))
+        await self.append_events(given.received())
+        await self.append_events(given.accepted(), given.started(retry={"failed": 1}))
         search = given.spec(retry={"failed": 1})
-        await self.tell(given.suggested(0), given.submitted(0, needs=search.needs))
+        await self.append_events(given.suggested(0), given.submitted(0, needs=search.needs))
 
     async def runs(self, attempt: int = 1) -> None:
         """Gives the task a device."""
-        await self.tell(given.assigned(attempt=attempt))
-        await self.tell(given.begun(attempt=attempt))
+        await self.append_events(given.assigned(attempt=attempt))
+        await self.append_events(given.begun(attempt=attempt))
 
     async def ends(self, end: AttemptEnd = AttemptEnd.FINISHED, attempt: int = 1) -> None:
         """Ends an attempt."""
-        await self.tell(given.ended(end, attempt=attempt))
+        await self.append_events(given.ended(end, attempt=attempt))
 
     async def lines(
         self,

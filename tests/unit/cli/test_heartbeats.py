@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trackside.cli.runtime.heartbeats import BEATS_EACH, newest_beats, read_beats, with_use
+from trackside.cli.runtime.heartbeats import HEARTBEATS_EACH, newest_heartbeats, read_heartbeats, with_use
 from trackside.contracts.fleet import DeviceReading, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.topics import Topics
 from trackside.eventlog.memory import MemoryLog
@@ -39,14 +39,14 @@ async def log_of(*beats: WorkerHeartbeat | SchedulerHeartbeat) -> MemoryLog:
 
 async def test_the_newest_heartbeat_of_each_worker_counts() -> None:
     log = await log_of(beat("w1", 1), beat("w2", 2), SchedulerHeartbeat(instance="1"), beat("w1", 3))
-    found = await read_beats(log, TOPICS, 2)
+    found = await read_heartbeats(log, TOPICS, 2)
     assert {name: each.devices[0].used_bytes for name, each in found.items()} == {"w1": 3, "w2": 2}
-    assert await read_beats(await log_of(), TOPICS, 1) == {}
+    assert await read_heartbeats(await log_of(), TOPICS, 1) == {}
 
 
 async def test_only_the_end_of_the_topic_is_read() -> None:
-    log = await log_of(beat("gone", 1), *[beat("w1", number) for number in range(BEATS_EACH * 3)])
-    assert set(await read_beats(log, TOPICS, 1)) == {"w1"}
+    log = await log_of(beat("gone", 1), *[beat("w1", number) for number in range(HEARTBEATS_EACH * 3)])
+    assert set(await read_heartbeats(log, TOPICS, 1)) == {"w1"}
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -66,4 +66,4 @@ def test_a_device_has_its_worker_s_word_and_one_that_is_gone_has_none() -> None:
 
 async def test_without_kafka_devices_are_listed_without_their_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
-    assert await newest_beats(1) == {}
+    assert await newest_heartbeats(1) == {}

@@ -1,0 +1,62 @@
+"""The command `replay rebuild`: read models from the whole log, compared with the live ones."""
+
+import os
+from functools import partial
+
+from trackside.cli.render import screen
+from trackside.cli.render.progress import progress_of
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.failures import CommandFailed, FailureReported
+from trackside.cli.runtime.run import run
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+from trackside.replay.rebuild.fill import Processes
+from trackside.replay.rebuild.rebuild import Report
+from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
+
+
+def rebuild(processes: int | None, *, swap: bool, as_json: bool) -> None:
+    """Rebuilds the read models and prints whether they equal the live ones; raises FailureReported if not."""
+    addresses = Addresses()
+    report = run(_rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap, processes))
+    if as_json:
+        first = None if report.first is None else str(report.first)
+        screen.emit(
+            {"events": report.events, "rows": report.rows, "equal": report.equal, "difference": first}
+            | {"swapped": report.swapped, "caught_up": report.caught_up}
+            | {"fold_s": report.fold_s, "compare_s": report.compare_s}
+        )
+    else:
+        for line in report.positions():
+            screen.say(line)
+        screen.say(str(report))
+        if report.swapped:
+            screen.say(f"swapped: the rebuilt rows are live; {report.caught_up} records came meanwhile")
+    if not report.equal:
+        raise FailureReported()
+
+
+def rebuild_and_compare(bootstrap: str, dsn: str) -> None:
+    """Prints `replay: N events, M rows, equal`; raises CommandFailed if a row or a position differs."""
+    report = run(_rebuild(bootstrap, dsn, ""))
+    if not report.equal:
+        positions = "\n".join(report.positions())
+        raise CommandFailed(f"{report}\n{positions}")
+    screen.say(f"\n{report}")
+
+
+async def _rebuild(
+    bootstrap: str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
+) -> Report:
+    open_log = partial(KafkaLog, bootstrap, client_id="trackside-replay")
+    at_most = Processes(processes or os.cpu_count() or 1, open_log)
+    async with open_log() as log:
+        with progress_of("reading the log") as show_progress:
+            return await rebuild_read_models(
+                log,
+                Topics(prefix=prefix),
+                dsn,
+                lambda state: show_progress(state.read, state.total),
+                swap=swap,
+                processes=at_most,
+            )

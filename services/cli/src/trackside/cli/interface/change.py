@@ -1,0 +1,207 @@
+"""Commands that change a search while it runs: `pause`, `update`, `add-trial` and the like."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import JsonOption, SearchArgument, TimeoutOption
+
+
+def update(
+    stream_id: SearchArgument,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", help="New number of trials at once; running trials go on.")
+    ] = None,
+    max_trials: Annotated[int | None, typer.Option(metavar="N", help="New number of trials in all.")] = None,
+    max_duration: Annotated[
+        str, typer.Option(metavar="TIME", help="New limit of the running time: 90, 10m, 2h, 1d.")
+    ] = "",
+    max_trial_duration: Annotated[
+        str, typer.Option(metavar="TIME", help="New limit of each trial's running time: 90, 10m, 2h, 1d.")
+    ] = "",
+    goal: Annotated[
+        float | None, typer.Option(metavar="VALUE", help="Value at which the search is done.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIMIT", help="Limit to remove, such as goal; may be repeated."),
+    ] = None,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the limits of a running search; limits that are not given stay as they are.
+
+    \b
+    Examples:
+      trackside update digits-1 --concurrency 8
+      trackside update digits-1 --max-trials 500 --max-duration 2h
+      trackside update digits-1 --remove goal
+    """
+    from trackside.cli.commands import change
+
+    limits = {
+        "concurrency": concurrency,
+        "max_trials": max_trials,
+        "max_duration_s": change.seconds(max_duration),
+        "max_trial_duration_s": change.seconds(max_trial_duration),
+        "goal": goal,
+    }
+    change.update(stream_id, limits, remove or [], timeout_s, as_json=as_json)
+
+
+def update_space(
+    stream_id: SearchArgument,
+    file: Annotated[
+        Path, typer.Argument(metavar="SPACE", help="JSON or YAML file of the new space; NNI's format too.")
+    ],
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace the space of a search from the next suggestion on; running trials go on.
+
+    The file holds the parameters of the space, or a mapping with `space`, such as the spec of a search.
+
+    \b
+    Examples:
+      trackside update-space digits-1 space.yaml
+    """
+    from trackside.cli.commands import change
+
+    change.update_space(stream_id, file, timeout_s, as_json=as_json)
+
+
+def request_trials(
+    stream_id: SearchArgument,
+    count: Annotated[int, typer.Argument(metavar="COUNT", help="Number of trials to start.")],
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start more trials of a search now, once, in addition to its concurrency.
+
+    \b
+    Examples:
+      trackside request-trials digits-1 3
+    """
+    from trackside.cli.commands import change
+
+    change.request_trials(stream_id, count, timeout_s, as_json=as_json)
+
+
+def add_trial(
+    stream_id: SearchArgument,
+    parameters: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE...", help="Parameters of the trial; a value is JSON, else text."),
+    ],
+    tell_tuner: Annotated[
+        bool, typer.Option("--tell-tuner", help="Let the tuner learn from the trial's result.")
+    ] = False,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a trial of your own parameters next.
+
+    \b
+    Examples:
+      trackside add-trial digits-1 lr=0.01 hidden=64 optimizer=adam
+      trackside add-trial digits-1 lr=0.01 'layer={"_name": "conv", "kernel": 3}' --tell-tuner
+    """
+    from trackside.cli.commands import change
+
+    change.add_trial(stream_id, parameters, timeout_s, tell_tuner=tell_tuner, as_json=as_json)
+
+
+def import_trials(
+    stream_id: SearchArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="TRIALS", help="CSV, JSON or YAML file of trials; NNI's export format too."),
+    ],
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Add known trials, each with its parameters and value, to what the tuner of a search learns from.
+
+    \b
+    Examples:
+      trackside import-trials digits-2 trials.json
+      trackside import-trials digits-2 trials.csv
+    """
+    from trackside.cli.commands import trials
+
+    trials.import_trials(stream_id, file, timeout_s, as_json=as_json)
+
+
+def pause(
+    stream_id: SearchArgument,
+    give_back: Annotated[
+        bool,
+        typer.Option(
+            "--return",
+            help="Stop the running trials too, free their devices, and start them again on resume.",
+        ),
+    ] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
+    ] = "",
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start no new trials of a search until it is resumed; running trials go on to their end.
+
+    \b
+    Examples:
+      trackside pause digits-1
+      trackside pause digits-1 --return --reason "the machine is needed"
+    """
+    from trackside.cli.commands import change
+
+    change.pause(stream_id, reason, timeout_s, give_back=give_back, as_json=as_json)
+
+
+def resume(stream_id: SearchArgument, timeout_s: TimeoutOption = 30.0, as_json: JsonOption = False) -> None:
+    """Resume a paused search.
+
+    \b
+    Examples:
+      trackside resume digits-1
+    """
+    from trackside.cli.commands import change
+
+    change.resume(stream_id, timeout_s, as_json=as_json)
+
+
+def stop_trial(
+    stream_id: SearchArgument,
+    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="Number of the trial.")],
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop one trial of a search; the search goes on.
+
+    \b
+    Examples:
+      trackside stop-trial digits-1 7
+    """
+    from trackside.cli.commands import submit
+
+    submit.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+
+
+def ping(
+    stream_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Any id; it selects the partition.")
+    ] = "ping",
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the time until a dispatcher answers; exit 1 if none does.
+
+    \b
+    Examples:
+      trackside ping --timeout 5
+    """
+    from trackside.cli.commands import change
+
+    change.ping(stream_id, timeout_s, as_json=as_json)

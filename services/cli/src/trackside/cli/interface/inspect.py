@@ -1,0 +1,270 @@
+"""Commands that read what is there: `ls`, `show`, `watch`, `report`, `logs` and the like."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from trackside.cli.interface.options import JsonOption, LimitOption, SearchArgument
+
+
+def ls(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
+    """List searches and batches, the newest first.
+
+    \b
+    Examples:
+      trackside ls
+      trackside ls --limit 200 --json
+    """
+    from trackside.cli.commands import show
+
+    show.ls(limit, as_json)
+
+
+def show(
+    stream_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a search, of a batch, or of a task such as digits-1.7.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
+
+    \b
+    Examples:
+      trackside show digits-1
+      trackside show digits-1.7
+      trackside show digits-1 --json
+    """
+    from trackside.cli.commands import show
+
+    show.show(stream_id, as_json)
+
+
+def watch(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Watch a search or a batch until it ends: its progress, its best value or its groups, its devices.
+
+    Exit 0 if it is done or was stopped, 1 if it or one of its tasks failed, or if there is none of this id.
+
+    \b
+    Examples:
+      trackside watch digits-1
+      trackside watch digits-1 --json      (only the end, as one line)
+    """
+    from trackside.cli.commands import watch
+
+    watch.watch(stream_id, as_json)
+
+
+def tasks(
+    stream: Annotated[
+        str, typer.Option("--stream", metavar="ID", help="List only the tasks of this search or batch.")
+    ] = "",
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="List only the tasks in this state: queued, placed, active or ended.",
+        ),
+    ] = "",
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List tasks with their state, device and result, the newest first.
+
+    \b
+    Examples:
+      trackside tasks
+      trackside tasks --state queued
+      trackside tasks --stream compare-1 --state ended --json
+    """
+    from trackside.cli.commands import tasks
+
+    tasks.tasks(stream, state, limit, as_json)
+
+
+def devices(as_json: JsonOption = False) -> None:
+    """List the devices of all workers with their memory, reserved and used, and their tasks.
+
+    Use and utilisation come from the newest heartbeat of the device's worker.
+
+    \b
+    Examples:
+      trackside devices
+      trackside devices --json
+    """
+    from trackside.cli.commands import tasks
+
+    tasks.devices(as_json)
+
+
+def estimates(as_json: JsonOption = False) -> None:
+    """List task types with the memory that was requested, used, and learned from finished attempts.
+
+    A task that requests no memory gets the learned amount: 10% more than the maximum of the newest 20
+    finished attempts of its type.
+
+    \b
+    Examples:
+      trackside estimates
+      trackside estimates --json
+    """
+    from trackside.cli.commands import estimates
+
+    estimates.estimates(as_json)
+
+
+def importances(stream_id: SearchArgument, as_json: JsonOption = False) -> None:
+    """Show how much each parameter of a search matters for being among its best tenth (Optuna's PED-ANOVA).
+
+    For a search with several objectives each has its own best tenth and its own shares.
+
+    \b
+    Examples:
+      trackside importances digits-1
+      trackside importances digits-1 --json
+    """
+    from trackside.cli.commands import importances
+
+    importances.importances(stream_id, as_json)
+
+
+def export_trials(
+    stream_id: SearchArgument,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Write CSV with a column for each parameter.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON; this is the default.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Include trials that have not succeeded or still run.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="File to write; a name in .csv selects CSV."),
+    ] = None,
+) -> None:
+    """Print the trials of a search that succeeded, in the format that `trackside import-trials` reads.
+
+    \b
+    Examples:
+      trackside export-trials digits-1 > trials.json
+      trackside export-trials digits-1 --csv --all
+      trackside export-trials imported/digits-1 --out trials.csv
+    """
+    from trackside.cli.commands import trials
+
+    wants_csv = as_csv or (not as_json and out is not None and out.suffix.lower() == ".csv")
+    trials.export_trials(stream_id, out, wants_csv=wants_csv, every=every)
+
+
+def report(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the batch or search.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the report as an HTML page.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the results, times and failures of each group of a batch, or of the trials of a search.
+
+    \b
+    Examples:
+      trackside report compare-1
+      trackside report compare-1 --html compare-1.html
+      trackside report digits-1 --json
+    """
+    from trackside.cli.commands import tasks
+
+    tasks.report(stream_id, html, as_json)
+
+
+def mail(
+    receivers: Annotated[
+        list[str], typer.Option("--to", metavar="ADDRESS", help="Address of a receiver; may be repeated.")
+    ],
+    server: Annotated[
+        str, typer.Option("--smtp", metavar="HOST:PORT", help="SMTP server that takes the mail.")
+    ] = "localhost:25",
+    sender: Annotated[
+        str, typer.Option("--from", metavar="ADDRESS", help="Address of the sender.")
+    ] = "trackside@localhost",
+    min_interval_s: Annotated[
+        float,
+        typer.Option("--min-interval", min=0, metavar="SECONDS", help="Least time between two mails."),
+    ] = 3_600.0,
+    max_mails: Annotated[
+        int, typer.Option("--max-mails", min=1, metavar="N", help="Number of mails after which it exits.")
+    ] = 10,
+    starttls: Annotated[
+        bool, typer.Option("--starttls", help="Encrypt the connection with STARTTLS.")
+    ] = False,
+    user: Annotated[str, typer.Option("--user", metavar="NAME", help="User name at the SMTP server.")] = "",
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file", metavar="FILE", help="File of the password; its mode must be 600 or stricter."
+        ),
+    ] = None,
+) -> None:
+    """Send a report by mail when a group of tasks, a batch or a search ends; runs until it is stopped.
+
+    What ends within the least interval after a mail is sent with the next one. If the server does not take a
+    mail, its reports are sent with the next one. What ended before this command started is not reported.
+
+    \b
+    Examples:
+      trackside mail --to me@example.org --smtp mail.example.org:587 --starttls --user me --password-file pw
+      trackside mail --to a@example.org --to b@example.org --min-interval 600 --max-mails 100
+    """
+    from trackside.cli.commands import mail
+
+    host, port = mail.host_and_port(server)
+    password = "" if password_file is None else mail.read_password(password_file)
+    mailer = mail.Mailer(host, port, sender, tuple(receivers), starttls, user, password)
+    mail.mail(mailer, min_interval_s, max_mails)
+
+
+def logs(
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, such as digits-1.7.")],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until the task ends.")
+    ] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, metavar="N", help="Print only the lines of attempt N.")
+    ] = None,
+    source: Annotated[
+        Literal["stdout", "stderr"] | None,
+        typer.Option("--source", help="Print only the lines of one stream."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the lines that a task has written, of all its attempts, in the order of the log.
+
+    Lines are kept for 7 days. Where lines are missing, because a task wrote too fast or because they were
+    lost, their number is printed. Exit 1 if there is no such task or all its lines have expired.
+
+    \b
+    Examples:
+      trackside logs digits-1.7
+      trackside logs digits-1.7 --follow
+      trackside logs digits-1.7 --attempt 2 --source stderr
+      trackside logs digits-1.7 --json | jq -r .text
+    """
+    from trackside.cli.commands import logs
+
+    logs.logs(task_id, attempt or 0, source, follow=follow, as_json=as_json)
+
+
+def dead_letters(limit: LimitOption = 30, as_json: JsonOption = False) -> None:
+    """List the records that could not be decoded, each with its offset and the reason, the newest first.
+
+    \b
+    Examples:
+      trackside dead-letters
+      trackside dead-letters --json
+    """
+    from trackside.cli.commands import show
+
+    show.dead_letters(limit, as_json)

@@ -1,0 +1,112 @@
+"""Commands that publish: `submit`, `publish`, `stop`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import JsonOption, TimeoutOption
+
+
+def submit(
+    spec: Annotated[
+        Path,
+        typer.Argument(metavar="SPEC.yaml", help="Spec of a search, of tasks in groups, or of one task."),
+    ],
+    stream_id: Annotated[
+        str, typer.Option("--id", metavar="ID", help="Id of the search or batch; without it a new one.")
+    ] = "",
+    past: Annotated[
+        Path | None,
+        typer.Option(
+            "--past", metavar="TRIALS", help="CSV or JSON file of known trials that the tuner learns from."
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a search, tasks in groups, or one task, and print whether it was accepted.
+
+    Exit 0 if it was accepted (with --wait: if it is done), 1 without an answer (with --wait: if it failed or
+    one of its tasks did not finish), 2 for a bad spec or if it was refused.
+
+    \b
+    Examples:
+      trackside submit search.yaml
+      trackside submit search.yaml --id digits-1 --wait
+      trackside submit search.yaml --past trials.csv
+      trackside submit tasks.yaml --wait
+    """
+    from trackside.cli.commands import submit
+
+    submit.submit(spec, stream_id, past, timeout_s, wait=wait, as_json=as_json)
+
+
+def publish(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="File of JSON or JSON lines; `-` reads standard input."),
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end of each search and batch that was accepted.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="Sign the commands with this Ed25519 private key; the file's name is the key's id.",
+        ),
+    ] = None,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish commands from a file unchanged and print their answers.
+
+    FILE is a CloudEvent in structured JSON, or {"type": ..., "stream": ..., "data": {...}}, or several of
+    them, one a line. The whole file is read before the first command is published, in the order of the
+    lines. Publishing a command twice with the same `id` has the effect of once.
+
+    Exit 0 if all were accepted (with --wait: and ended well), 1 if one was not published or got no answer, 2
+    if one was refused, or if the file is bad and nothing was published.
+
+    \b
+    Examples:
+      trackside publish start.json --wait
+      echo '{"type": "trackside.stop-search.v1", "stream": "digits-1", "data": {}}' | trackside publish -
+      jq -c '.searches[]' plan.json | trackside publish - --json
+    """
+    from trackside.cli.commands import publish
+
+    publish.publish(file, key, timeout_s, wait=wait, as_json=as_json)
+
+
+def stop(
+    stream_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the search or batch.")],
+    task: Annotated[str, typer.Option("--task", metavar="NAME", help="Stop only this task of a batch.")] = "",
+    trial: Annotated[
+        int | None, typer.Option("--trial", metavar="N", help="Stop only this trial of a search.")
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
+    ] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until none of its tasks runs any more.")] = False,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a search or a batch, or one task of it: what waits is not started, what runs is ended.
+
+    \b
+    Examples:
+      trackside stop digits-1
+      trackside stop digits-1 --trial 7
+      trackside stop digits-1 --reason "good enough" --wait
+      trackside stop compare-1 --task small
+    """
+    from trackside.cli.commands import submit
+
+    if trial is not None:
+        submit.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+    else:
+        submit.stop(stream_id, task, reason, timeout_s, wait=wait, as_json=as_json)

@@ -1,0 +1,279 @@
+"""The commands `trackside replay ...`: past states, causes, copies and new runs, from the log alone."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import AtOption, JsonOption, StreamArgument, TimeoutOption, WaitOption
+
+NewIdOption = Annotated[
+    str, typer.Option("--id", metavar="NEW", help="Id of the new search; without it a new one is made.")
+]
+
+
+def show(stream_id: StreamArgument, at: AtOption = "now", as_json: JsonOption = False) -> None:
+    """Show the state of a search or a batch at an earlier moment: its trials, tasks and attempts.
+
+    \b
+    Examples:
+      trackside replay show digits-1
+      trackside replay show digits-1 --at 120
+      trackside replay show digits-1 --at 10m --json
+    """
+    from trackside.cli.commands.replay import show
+
+    show.show(stream_id, at, as_json)
+
+
+def diff(
+    stream_id: StreamArgument,
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="OFFSET|TIME", help="First moment; without it the start of the stream."
+        ),
+    ] = "",
+    to: Annotated[str, typer.Option("--to", metavar="OFFSET|TIME", help="Second moment.")] = "now",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what changed in a search or a batch between two moments, for each trial, task and attempt.
+
+    A moment is an offset, a time with its zone, or a duration ago, such as 10m.
+
+    \b
+    Examples:
+      trackside replay diff digits-1 --from 120 --to 160
+      trackside replay diff digits-1 --from 2026-01-31T12:00:00Z
+      trackside replay diff digits-1 --from 5m --json
+    """
+    from trackside.cli.commands.replay import show
+
+    show.diff(stream_id, from_, to, as_json)
+
+
+def why(
+    stream_id: StreamArgument,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="Number of a trial, id of a task, of an attempt (TASK/N) or of a command."
+        ),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show the chain of causes of a trial, task, attempt or command, from the first command to its end.
+
+    Each line is an event with its offset, its time, the service that wrote it and the offset of its cause.
+    Events without effect, because they came too late or twice, are marked.
+
+    \b
+    Examples:
+      trackside replay why digits-1 7
+      trackside replay why digits-1 7/2          (its second attempt)
+      trackside replay why digits-1 digits-1-start --json
+    """
+    from trackside.cli.commands.replay import why
+
+    why.why(stream_id, subject, as_json)
+
+
+def export_stream(stream_id: StreamArgument) -> None:
+    """Write all records of a search or a batch to standard output, with checksums, as one file.
+
+    The file is lines of JSON: a header, a line for each record, a trailer with the digest of the state.
+
+    \b
+    Examples:
+      trackside replay export digits-1 > digits-1.jsonl
+      trackside replay export digits-1 | gzip > digits-1.jsonl.gz
+    """
+    from trackside.cli.commands.replay import transfer
+
+    transfer.export_stream(stream_id)
+
+
+def import_stream(
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File that `trackside replay export` has written.")
+    ],
+    as_: Annotated[
+        str, typer.Option("--as", metavar="NEW_ID", help="New id; without it the id in the file.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Import an exported search or batch for reading, by `trackside replay show`, `diff`, `why` and `export`.
+
+    Every record is checked before the first is written. Imported streams are apart from the live ones:
+    nothing of them is run again. Exit 1 if the file is damaged, with the number of the line, or if there is a
+    stream of this id.
+
+    \b
+    Examples:
+      trackside replay import digits-1.jsonl
+      trackside replay import digits-1.jsonl --as digits-of-last-year
+    """
+    from trackside.cli.commands.replay import transfer
+
+    transfer.import_stream(path, as_, as_json)
+
+
+def rebuild(
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Replace the live read models with the rebuilt ones.")
+    ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", min=1, max=64, metavar="N", help="Processes at most; without it one for each core."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rebuild every read model from the first record of the log and compare it with the live one.
+
+    The rebuilt rows are in a schema of their own, which is dropped at the end, or takes the place of the live
+    one with --swap: queries are answered meanwhile, and records written during the rebuild are included. Exit
+    1 if a row or a position differs; its table, key and column are printed.
+
+    \b
+    Examples:
+      trackside replay rebuild
+      trackside replay rebuild --swap
+    """
+    from trackside.cli.commands.replay import rebuild
+
+    rebuild.rebuild(processes, swap=swap, as_json=as_json)
+
+
+def whatif(
+    stream_id: StreamArgument,
+    assessor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assessor", metavar="NAME[:OPTION=VALUE,...]", help="Early-stopping rule; may be repeated."
+        ),
+    ] = None,
+    workers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--workers", min=1, max=100_000, metavar="N", help="Number of workers; may be repeated."
+        ),
+    ] = None,
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, max=64, metavar="N", help="Number of devices of each worker.")
+    ] = 1,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="ORDER",
+            help="Order of the queue: first-come, newest-first, shortest-first or longest-first; "
+            "may be repeated.",
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency", min=1, max=10_000, metavar="N", help="Trials at once; without it as recorded."
+        ),
+    ] = None,
+    at: AtOption = "now",
+    plot: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Write a chart: a .png (needs matplotlib) or an .html file."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Re-evaluate a recorded search with another early-stopping rule, fleet size or queue order.
+
+    Every given assessor is combined with every fleet and order, and compared in makespan, device time and
+    best value. The recorded reports are replayed in virtual time: no task runs, nothing is written.
+
+    \b
+    Examples:
+      trackside replay whatif digits-1 --assessor median --assessor asha
+      trackside replay whatif digits-1 --assessor median:n_warmup_steps=5 --plot whatif.html
+      trackside replay whatif digits-1 --workers 1 --workers 4 --slots 2 --concurrency 8 --json
+    """
+    from trackside.cli.commands.replay import whatif
+
+    whatif.check_plots(plot or [])
+    grid = whatif.scenario_grid(assessor or [], workers or [], slots, policy or [], concurrency)
+    whatif.whatif(stream_id, at, grid, plot or [], as_json)
+
+
+def rerun(
+    stream_id: StreamArgument,
+    new_id: NewIdOption = "",
+    at: AtOption = "now",
+    no_assessor: Annotated[
+        bool, typer.Option("--no-assessor", help="Run every trial to its end, without early stopping.")
+    ] = False,
+    wait: WaitOption = False,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the trials of a recorded search again as a new search: same parameters, order and seed, no tuner.
+
+    The recorded search is not changed. With --wait the two are compared trial by trial at the end;
+    `trackside replay compare OLD NEW` does so at any time.
+
+    \b
+    Examples:
+      trackside replay rerun digits-1 --id digits-1-again --wait
+      trackside replay rerun imported/digits-1 --no-assessor
+    """
+    from trackside.cli.commands.replay import rerun
+
+    started = rerun.Submission(new_id, timeout_s, wait, as_json)
+    rerun.rerun(stream_id, at, started, no_assessor=no_assessor)
+
+
+def fork(
+    stream_id: StreamArgument,
+    new_id: NewIdOption = "",
+    at: AtOption = "now",
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE,...", help="New value of a field of the spec, such as tuner.name=gp."
+        ),
+    ] = None,
+    wait: WaitOption = False,
+    timeout_s: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new search that continues a recorded one from an earlier moment.
+
+    Trials that ended with a value are copied, and its tuner learns from them; trials that had not ended run
+    first. `max_trials` includes the copied ones: raise it to continue a search that is done.
+
+    \b
+    Examples:
+      trackside replay fork digits-1 --set max_trials=24 --wait
+      trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
+      trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
+    """
+    from trackside.cli.commands.replay import rerun
+
+    rerun.fork(stream_id, at, changes or [], rerun.Submission(new_id, timeout_s, wait, as_json))
+
+
+def compare(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Id of a search.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Id of the search to compare it with.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two searches trial by trial: their values and by how much they differ.
+
+    \b
+    Examples:
+      trackside replay compare digits-1 digits-1-again
+      trackside replay compare digits-1 digits-1-again --json
+    """
+    from trackside.cli.commands.replay import rerun
+
+    rerun.compare(old, new, as_json)

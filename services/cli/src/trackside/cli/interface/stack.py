@@ -1,0 +1,113 @@
+"""Commands to start with: `up`, `down`, `status`, `demo`, `init`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trackside.cli.interface.options import JsonOption
+
+SLOTS = 2
+
+
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder to write into; it is created if it is missing.")
+    ] = Path(),
+) -> None:
+    """Write the files of a first search: train.py, catalogue.yaml and search.yaml.
+
+    The example fits a curve with NumPy and runs as it is; put your own training into train.py. Existing
+    files are never overwritten: if one of the three is there, nothing is written and the exit code is 1.
+
+    \b
+    Examples:
+      trackside init
+      trackside init my-search
+    """
+    from trackside.cli.commands import init
+
+    init.init(folder)
+
+
+def up(
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            "--catalogue",
+            metavar="FILE",
+            help="Catalogue of the worker's tasks; without it ./catalogue.yaml, else that of an example.",
+        ),
+    ] = None,
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, max=256, metavar="N", help="Number of tasks that share the CPU.")
+    ] = SLOTS,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Run until Ctrl-C, which stops the whole stack.")
+    ] = False,
+    leash: Annotated[
+        Path | None,
+        typer.Option("--leash", hidden=True, help="Stop the stack when no process holds this pipe open."),
+    ] = None,
+) -> None:
+    """Start the stack of this folder: Kafka, Postgres and the services.
+
+    Its data is in ./.trackside and stays when the stack stops. Without a catalogue the worker runs the tasks
+    of the example search. The first start downloads Kafka; later ones take seconds. Where
+    TRACKSIDE_KAFKA_BOOTSTRAP or TRACKSIDE_POSTGRES_DSN is set, that server is used and none is started.
+
+    \b
+    Examples:
+      trackside up
+      trackside up --catalogue my-tasks/catalogue.yaml --slots 4
+      trackside up --foreground
+    """
+    from trackside.cli.commands import stack
+
+    stack.up(catalogue, slots, foreground, leash)
+
+
+def down() -> None:
+    """Stop the stack of this folder; its data stays.
+
+    \b
+    Examples:
+      trackside down
+    """
+    from trackside.cli.commands import stack
+
+    stack.down()
+
+
+def status(as_json: JsonOption = False) -> None:
+    """Show the processes of the stack with their readiness and lag, the devices and the queue.
+
+    Exit 1 if a process is not ready or no stack runs.
+
+    \b
+    Examples:
+      trackside status
+      trackside status --json
+    """
+    from trackside.cli.commands import stack
+
+    stack.status(as_json)
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running at the end.")] = False,
+) -> None:
+    """Run the example search end to end: start the stack, search, show the best trials, replay the log.
+
+    Trains a small network on scikit-learn's digits, 20 trials, 2 at a time; without torch and scikit-learn
+    it fits a curve with NumPy instead. A stack that already runs is used and left running. Exit 0 if the
+    search is done and the read models rebuilt from the log equal the live ones.
+
+    \b
+    Examples:
+      trackside demo
+      trackside demo --keep
+    """
+    from trackside.cli import demo
+
+    demo.demo(keep)

@@ -1,0 +1,43 @@
+"""`trackside init` writes a first search that can be submitted as it is, and overwrites nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from trackside.cli.app import call
+from trackside.cli.commands.init import FILES
+from trackside.contracts.searches import StartSearch
+from trackside.sdk.specs import read_spec
+
+
+def test_the_files_of_a_search_are_written_and_the_next_commands_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(["init", "new/search"]) == 0
+    printed = capsys.readouterr().out
+    assert f"written to {tmp_path / 'new' / 'search'}: train.py, catalogue.yaml, search.yaml" in printed
+    assert "cd new/search && trackside up && trackside submit search.yaml --wait" in printed
+    assert {path.name for path in (tmp_path / "new/search").iterdir()} == set(FILES)
+    command = read_spec(tmp_path / "new/search/search.yaml")
+    assert isinstance(command, StartSearch) and command.task_type == "curve"
+
+
+def test_without_a_folder_they_are_written_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(["init"]) == 0
+    assert "next: trackside up" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("mine")
+    (tmp_path / "search.yaml").write_text("mine")
+    assert call(["init", str(tmp_path)]) == 1
+    assert f"{tmp_path} already has train.py, search.yaml; nothing was written" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "train.py": "mine",
+        "search.yaml": "mine",
+    }

@@ -1,0 +1,66 @@
+"""T21: how often mails go out, and what is in one."""
+
+from datetime import UTC, datetime
+
+from trackside.cli.commands.mail import Mailer, MailQueue, compose
+from trackside.cli.render.report import FailedTask, FinishedTask, ReportSection, StreamReport
+
+
+def report(stream_id: str = "compare-1") -> StreamReport:
+    section = ReportSection("warm-up", "DONE", ["value"])
+    section.finished.append(FinishedTask("compare-1.1.a", "a", {"value": 0.5}, 1, 2, 1))
+    section.failed.append(FailedTask("compare-1.1.b", "b", "oom_device", "TRAIN", "CUDA out of <memory>", 3))
+    began = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    return StreamReport(
+        "batch", stream_id, "compare\r\nBcc: all@example.org", "DONE", began, began, [section]
+    )
+
+
+def test_t21_what_ends_soon_after_a_mail_goes_with_the_next_one() -> None:
+    queue = MailQueue(min_interval_s=3_600, left=10)
+    assert queue.due_in_s(0.0) is None
+    queue.put("a", 1)
+    assert queue.due_in_s(0.0) == 0.0
+    assert queue.take(0.0) == {"a": 1}
+    queue.put("b", 7)
+    queue.put("c", 1)
+    queue.put("b", 9)
+    assert queue.due_in_s(600.0) == 3_000.0
+    assert queue.due_in_s(3_600.0) == 0.0
+    assert queue.take(3_600.0) == {"b": 9, "c": 1}
+
+
+def test_t21_after_so_many_mails_there_are_no_more() -> None:
+    queue = MailQueue(min_interval_s=0, left=2)
+    for number in range(2):
+        queue.put(str(number), number)
+        queue.take(0.0)
+    queue.put("more", 1)
+    assert queue.due_in_s(10.0) is None
+
+
+def test_what_could_not_be_sent_goes_with_the_next_mail() -> None:
+    queue = MailQueue(min_interval_s=60, left=1)
+    queue.put("a", 3)
+    taken = queue.take(0.0)
+    queue.put("b", 4)
+    queue.put_back(taken)
+    assert queue.left == 1
+    assert queue.due_in_s(60.0) == 0.0
+    assert queue.take(60.0) == {"a": 3, "b": 4}
+
+
+def test_t22_a_mail_says_what_failed_and_carries_each_report_whole() -> None:
+    mailer = Mailer("localhost", 25, "trackside@localhost", ("a@example.org", "b@example.org"))
+    message = compose(mailer, [report(), report("other-1")], left=0)
+    assert message["Subject"] == "Trackside: batch compare-1: DONE, batch other-1: DONE"
+    assert message["To"] == "a@example.org, b@example.org"
+    assert message["Bcc"] is None
+    body = message.get_body(("plain",))
+    assert body is not None
+    text = body.get_content()
+    assert "b: oom_device CUDA out of <memory>" in text
+    assert "the last mail of this run" in text
+    pages = {str(part.get_filename()): part.get_content() for part in message.iter_attachments()}
+    assert sorted(pages) == ["compare-1.html", "other-1.html"]
+    assert "CUDA out of &lt;memory&gt;" in pages["compare-1.html"]
