@@ -37,7 +37,10 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.streams import Streams, dump
 
 CAUSES = {"changed_at", "asked_at", "reported_at", "control_at", "failed_at", "started_at", "stopped_at"}
-MORE_CAUSES = {"answered": {"offset"}, "tell_tuner": {"at"}}  # of a publication, and of parameters to try
+MORE_CAUSES = {
+    "answered": {"offset", "answered_at"},
+    "tell_tuner": {"at"},
+}  # of a publication, and of parameters to try
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written
 FOLDER = Path(__file__).parent
 WRITE = bool(os.environ.get("TRACKSIDE_WRITE_HISTORIES"))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from trackside.contracts.codec import CODEC
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.message import Message
+from trackside.contracts.message import Envelope, Message
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten
 from trackside.contracts.tasks import (
     AttemptEnded,
@@ -21,6 +21,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topic, Topics, partition_of
+from trackside.domain.proposal import cause_of, parse_cause
 from trackside.eventlog.log import Log
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
@@ -33,6 +34,8 @@ EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 HUNGRY = Path(__file__).with_name("hungry") / "catalogue.yaml"
 LIMIT_S = 60.0
 TOKEN = {"stream", "task_id", "attempt", "placement", "incarnation"}
+CAUSES: dict[type[Message], int] = {RunTask: 10, StopTask: 20, RecallTask: 30}
+"""The offset that each command rests on."""
 Found = TypeVar("Found", bound=Message)
 
 
@@ -49,8 +52,9 @@ class Rig:
     async def send(
         self, command: RunTask | StopTask | RecallTask, device: str = "cpu-0", traceparent: str = ""
     ) -> None:
-        """Sends a device command as the scheduler would."""
-        record = self.scheduler.single(command.stream, command, traceparent=traceparent)
+        """Sends a device command as the scheduler would, with the cause that `CAUSES` names."""
+        cause = cause_of(command.stream, CAUSES[type(command)])
+        record = self.scheduler.single(command.stream, command, cause=cause, traceparent=traceparent)
         await self.log.append(self.topics.device(self.worker_id, device).name, 0, [record])
 
     async def run(self, task_id: str, parameters: dict[str, Any] | None = None, **more: Any) -> RunTask:
@@ -110,6 +114,19 @@ class Rig:
         return await self.messages(
             self.topics.events, stream_of(task_id), lambda all_: len(of(all_, AttemptEnded)) >= ends
         )
+
+    async def causes(self, task_id: str) -> list[tuple[str, int]]:
+        """Returns the type of each event of a task's stream that is in the log by now, and its cause."""
+        place = (self.topics.events.name, partition_of(stream_of(task_id), self.topics.events.partitions))
+        end, found = (await self.log.ends(place[0]))[place[1]], list[Envelope]()
+        reader = self.log.reader({place: 0})
+        try:
+            while len(found) < end:
+                found += [CODEC.envelope(entry.headers) for entry in await reader.read(1.0)]
+        finally:
+            await reader.close()
+        events = [each for each in found if each.stream == stream_of(task_id)]
+        return [(each.type.split(".")[-2], _offset_in(stream_of(task_id), each)) for each in events]
 
     async def so_far(self, task_id: str) -> list[Message]:
         """Gives the events of a task's stream that are in the log by now."""
@@ -179,6 +196,12 @@ class Gate:
     async def pass_one(self) -> None:
         """Waits until a task waits, and lets it pass."""
         await asyncio.to_thread(self.path.write_text, "\n")
+
+
+def _offset_in(stream: str, envelope: Envelope) -> int:
+    cause = parse_cause(envelope.causation_id)
+    assert cause is not None and cause[0] == stream, envelope.causation_id
+    return cause[1]
 
 
 def alive(pid: int) -> bool:

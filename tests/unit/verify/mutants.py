@@ -154,8 +154,8 @@ def _any_group(patch: pytest.MonkeyPatch) -> None:
 def _any_answer(patch: pytest.MonkeyPatch) -> None:
     answered = command.answered
 
-    def lax(commands: command.Commands, event: Any) -> Outcome:
-        outcome = answered(commands, event)
+    def lax(commands: command.Commands, event: Any, offset: int) -> Outcome:
+        outcome = answered(commands, event, offset)
         return Outcome.APPLIED if outcome is Outcome.DUPLICATE else outcome
 
     patch.setattr(command, "answered", lax)

@@ -108,7 +108,7 @@ class Envelope:
 
     @property
     def causation_id(self) -> str:
-        """The id of the message that led to it."""
+        """The event that it rests on, as `<stream>@<offset>`; empty if it names none."""
         return self.text("ce_causationid")
 
     @property

@@ -16,13 +16,14 @@ REMEMBERED = 1_000
 class Publication:
     """One publication of a command: its place in the commands topic, and whether it is answered.
 
-    `offset` is that of its CommandReceived.
+    `offset` is that of its CommandReceived, `answered_at` that of its answer, -1 without one.
     """
 
     source: Source
     digest: str
     offset: int
     answered: bool = False
+    answered_at: int = -1
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ def received(commands: Commands, event: CommandReceived, record: Record) -> Outc
     return Outcome.APPLIED
 
 
-def answered(commands: Commands, event: CommandAccepted | CommandRefused) -> Outcome:
+def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset: int) -> Outcome:
     """Marks a publication as answered; the first answer to the first body stays the command's answer."""
     command = commands.get(event.command_id)
     if command is None:
@@ -75,7 +76,7 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused) -> Out
             continue
         if publication.answered:
             return Outcome.DUPLICATE
-        publication.answered = True
+        publication.answered, publication.answered_at = True, offset
         if not command.decided and publication.digest == command.digest:
             command.decided = True
             command.body = None

@@ -114,7 +114,7 @@ def _apply(stream: Stream, record: Record) -> Outcome:
     if stream.rules == 0:
         return Outcome.OVERTAKEN
     if kind in ANSWERS:
-        return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event))
+        return command.answered(stream.commands, cast(CommandAccepted | CommandRefused, event), record.offset)
     if stream.closed:
         return Outcome.OVERTAKEN
     if kind in task_events.KINDS:

@@ -81,7 +81,7 @@ class Dispatcher:
         if outcome is Outcome.APPLIED:
             self._over.note(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
-                self._receipts.answer(message)
+                self._receipts.answer(message, record.offset)
             if type(message) is TrialEnded:
                 counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:

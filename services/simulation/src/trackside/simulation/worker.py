@@ -206,21 +206,25 @@ class _Incarnation:
             await reader.close()
 
     def _handle(self, record: Record | None) -> None:
-        match None if record is None else record.message:
+        if record is None:
+            return
+        cause = record.envelope.causation_id
+        match record.message:
             case RunTask() as command:
-                self._run(command)
+                self._run(command, cause)
             case StopTask() as command:
-                self._stop(command)
+                self._stop(command, cause)
             case RecallTask() as command:
-                self._recall(command)
+                self._recall(command, cause)
 
-    def _run(self, command: RunTask) -> None:
+    def _run(self, command: RunTask, cause: str) -> None:
         action = self._fencing.action_for_run(command)
         if action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command)
+            self._answer_again(command, cause)
         if action is not CommandAction.RUN:
             return
-        placement = simulated_placement(command, tuple(command.device_ids), command.parameters, command.wait)
+        device_ids = tuple(command.device_ids)
+        placement = simulated_placement(command, device_ids, command.parameters, command.wait, cause)
         token = (command.attempt, command.placement)
         if self._is_busy(placement) and not command.wait:
             refused = TaskRefused(**placement.token, incarnation=self._id, code="busy", message="is busy")
@@ -234,27 +238,28 @@ class _Incarnation:
         self._placements[placement.key] = placement
         self._advance()
 
-    def _stop(self, command: StopTask) -> None:
+    def _stop(self, command: StopTask, cause: str) -> None:
         action = self._fencing.action_for_stop(command)
         if action is CommandAction.STOP:
-            self._end_early(self._placements[placement_key(command)], AttemptEnd(command.end))
+            self._end_early(self._placements[placement_key(command)], AttemptEnd(command.end), cause)
         elif action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command)
+            self._answer_again(command, cause)
         elif action is CommandAction.NEVER_RUN:
-            placement = self._never_run(command)
+            placement = self._never_run(command, cause)
             ended = self._ended(placement, AttemptEnd(command.end))
             self._fencing.record_answer(command.task_id, placement.key[1:], ended)
             self._append_event(placement, ended)
 
-    def _recall(self, command: RecallTask) -> None:
+    def _recall(self, command: RecallTask, cause: str) -> None:
         action = self._fencing.action_for_recall(command)
         if action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command)
+            self._answer_again(command, cause)
         elif action is CommandAction.RETURN:
             placement = self._placements.pop(placement_key(command))
+            placement.cause = cause
             self._return(placement)
         elif action is CommandAction.NEVER_RUN:
-            self._return(self._never_run(command))
+            self._return(self._never_run(command, cause))
 
     def _return(self, placement: SimulatedPlacement) -> None:
         task_id, token = placement.key[0], placement.key[1:]
@@ -263,13 +268,15 @@ class _Incarnation:
         self._fencing.record_answer(task_id, token, returned)
         self._append_event(placement, returned, placement)
 
-    def _never_run(self, command: StopTask | RecallTask) -> SimulatedPlacement:
+    def _never_run(self, command: StopTask | RecallTask, cause: str) -> SimulatedPlacement:
         """Records that a placement must never run, whenever its command arrives."""
-        placement = simulated_placement(command, (), {}, wait=True)
+        placement = simulated_placement(command, (), {}, True, cause)
         self._fencing.record_forbidden(command.task_id, placement.key[1:])
         return placement
 
-    def _end_early(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
+    def _end_early(self, placement: SimulatedPlacement, end: AttemptEnd, cause: str = "") -> None:
+        if placement.ending is None:
+            placement.cause = cause or placement.cause
         if placement.begun:
             self._timers.pop(placement.key).cancel()
             self._finish(placement, placement.ending or end)
@@ -277,10 +284,10 @@ class _Incarnation:
             del self._placements[placement.key]
             self._report_end(placement, end)
 
-    def _answer_again(self, command: RunTask | StopTask | RecallTask) -> None:
+    def _answer_again(self, command: RunTask | StopTask | RecallTask, cause: str) -> None:
         answer = self._fencing.tasks[command.task_id].answer
         if answer is not None:
-            self._append_event(simulated_placement(command, (), {}, wait=False), answer)
+            self._append_event(simulated_placement(command, (), {}, False, cause), answer)
 
     def _is_busy(self, placement: SimulatedPlacement) -> bool:
         return any(device_id in self._device_users for device_id in placement.device_ids)
@@ -354,7 +361,7 @@ class _Incarnation:
             points = MetricPointsReported(
                 stream=placement.stream, task_id=task_id, attempt=placement.key[1], series=[series]
             )
-            record = self._worker.writer.single(placement.stream, points)
+            record = self._worker.writer.single(placement.stream, points, cause=placement.cause)
             self._outbox.send(topic, partition_of(task_id, topic.partitions), record)
 
     def _ended(self, placement: SimulatedPlacement, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
@@ -370,5 +377,6 @@ class _Incarnation:
     ) -> int:
         topic = self._worker.topics.events
         partition = partition_of(placement.stream, topic.partitions)
-        self._outbox.send(topic, partition, self._worker.writer.single(placement.stream, event), then)
+        record = self._worker.writer.single(placement.stream, event, cause=placement.cause)
+        self._outbox.send(topic, partition, record, then)
         return partition

@@ -27,7 +27,10 @@ class Workload:
 
 @dataclass(slots=True, eq=False)
 class SimulatedPlacement:
-    """A placement in the journal; `ending` is its result, with the values that it reported."""
+    """A placement in the journal; `ending` is its result, with the values that it reported.
+
+    `cause` is the event that its events rest on, as the command named it.
+    """
 
     key: PlacementKey
     stream: str
@@ -35,6 +38,7 @@ class SimulatedPlacement:
     device_ids: tuple[str, ...]
     parameters: dict[str, Any]
     wait: bool
+    cause: str = ""
     begun: bool = False
     values: list[float] = field(default_factory=list)
     ending: AttemptEnd | None = None
@@ -111,8 +115,9 @@ def simulated_placement(
     device_ids: tuple[str, ...],
     parameters: dict[str, Any],
     wait: bool,
+    cause: str,
 ) -> SimulatedPlacement:
     """Returns the placement that a command is about."""
     return SimulatedPlacement(
-        placement_key(command), command.stream, command.incarnation, device_ids, parameters, wait
+        placement_key(command), command.stream, command.incarnation, device_ids, parameters, wait, cause
     )

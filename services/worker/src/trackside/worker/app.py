@@ -242,7 +242,7 @@ class WorkerRunner:
         publisher.outbox.event(
             self._topics.fleet, publisher.writer.single(self.id, joined), in_log.set_result
         )
-        await in_log
+        incarnation.joined_at = (await in_log).offset
         log.info("joined", worker=self.id, incarnation=incarnation.id, devices=len(host_devices))
 
     async def _end(self, incarnation: Incarnation, publisher: Publisher, leaving: asyncio.Event) -> None:
@@ -252,8 +252,7 @@ class WorkerRunner:
             return
         grace_s = self._settings.stop_grace_s
         await incarnation.placements.end_all(max(grace_s - 1, grace_s / 2))
-        left = WorkerLeft(worker_id=self.id, incarnation=incarnation.id)
-        publisher.outbox.event(self._topics.fleet, publisher.writer.single(self.id, left))
+        incarnation.report(WorkerLeft(worker_id=self.id, incarnation=incarnation.id))
         try:
             async with asyncio.timeout(LEAVE_S):
                 await publisher.outbox.drained()

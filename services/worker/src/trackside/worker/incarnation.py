@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from trackside.contracts.codec import CODEC, UndecodableError
-from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLost
+from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
+from trackside.domain.proposal import cause_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
@@ -29,7 +30,10 @@ LEASE_MARGIN_S = 3.0
 
 
 class Incarnation:
-    """A worker between its join and its loss; `lost` is set when WorkerLost for it is in the log."""
+    """A worker between its join and its loss; `lost` is set when WorkerLost for it is in the log.
+
+    `joined_at` is the offset of its WorkerJoined, -1 until that is in the log.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Incarnation:
     ) -> None:
         self.id = fencing.incarnation
         self.lost = asyncio.Event()
+        self.joined_at = -1
         self.placements = placements
         self._fencing = fencing
         self._catalogue = catalogue
@@ -125,6 +130,12 @@ class Incarnation:
                 placement.decide(GiveBack())
                 placement.stop(AttemptEnd.LOST, 0)
 
+    def report(self, event: DeviceUnhealthy | WorkerLeft) -> None:
+        """Writes an event of this worker to the fleet topic; it follows the join."""
+        cause = cause_of(event.worker_id, self.joined_at)
+        record = self._publisher.writer.single(event.worker_id, event, cause=cause)
+        self._publisher.outbox.event(self._publisher.topics.fleet, record)
+
     def device_failed(self, device_id: str, reason: str) -> None:
         """Reports a failed device; tasks on it are lost, those that wait for it are given back."""
         self.placements.ledger.failed[device_id] = reason
@@ -132,9 +143,7 @@ class Incarnation:
         failed = DeviceUnhealthy(
             worker_id=worker_id, incarnation=self.id, device_id=device_id, reason=reason[:1_000]
         )
-        self._publisher.outbox.event(
-            self._publisher.topics.fleet, self._publisher.writer.single(worker_id, failed)
-        )
+        self.report(failed)
         self.placements.give_back(device_id)
         self.placements.warm.end_on(device_id)
         for placement in list(self.placements.active.values()):
@@ -145,72 +154,73 @@ class Incarnation:
         envelope, command = _decoded(entry)
         match command:
             case RunTask():
-                self._run(command, envelope.traceparent)
+                self._run(command, envelope)
             case StopTask():
-                self._stop(command, envelope.traceparent)
+                self._stop(command, envelope)
             case RecallTask():
-                self._recall(command, envelope.traceparent)
+                self._recall(command, envelope)
             case NextParameters():
-                self._send_parameters(command)
+                self._send_parameters(command, envelope)
             case _:
                 log.warning(
                     "a record of a device topic is not a command", topic=entry.topic, offset=entry.offset
                 )
 
-    def _run(self, command: RunTask, traceparent: str) -> None:
+    def _run(self, command: RunTask, envelope: Envelope) -> None:
         action = self._fencing.action_for_run(command)
         if action is CommandAction.RUN:
             action = self._check_parameters(command)
         if action is CommandAction.RUN:
             task_type = self._catalogue.tasks[command.task_type]
-            action = self.placements.take(command, task_type, traceparent) or CommandAction.RUN
+            action = self.placements.take(command, task_type, envelope) or CommandAction.RUN
         if isinstance(action, Refusal):
             metrics.counter("trackside.worker.refused.tasks").labels(code=action.code).inc()
-            entry = journal_entry_of(command, traceparent)
+            entry = journal_entry_of(command, envelope)
             refused = Reporter(self._publisher, entry).refused(action.code, action.message)
             self._fencing.record_answer(command.task_id, entry.token, refused)
         elif action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command, traceparent)
+            self._answer_again(command, envelope)
 
     def _check_parameters(self, command: RunTask) -> CommandAction | Refusal:
         reason = self._catalogue.violation_of(command.task_type, command.parameters)
         return CommandAction.RUN if reason is None else Refusal("bad_parameters", reason)
 
-    def _stop(self, command: StopTask, traceparent: str) -> None:
+    def _stop(self, command: StopTask, envelope: Envelope) -> None:
         action = self._fencing.action_for_stop(command)
         if action is CommandAction.STOP:
             log.info("stopping a task", task=command.task_id, reason=command.reason)
             placement = self.placements.of_task(command.task_id)
             assert placement is not None, "it is on this worker"
-            placement.stop(AttemptEnd(command.end))
+            placement.stop(AttemptEnd(command.end), cause=envelope.causation_id)
         elif action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command, traceparent)
+            self._answer_again(command, envelope)
         elif action is CommandAction.NEVER_RUN:
-            self.placements.forbid(journal_entry_of(command, traceparent), AttemptEnd(command.end))
+            self.placements.forbid(journal_entry_of(command, envelope), AttemptEnd(command.end))
 
-    def _recall(self, command: RecallTask, traceparent: str) -> None:
+    def _recall(self, command: RecallTask, envelope: Envelope) -> None:
         action = self._fencing.action_for_recall(command)
         if action is CommandAction.RETURN:
             placement = self.placements.of_task(command.task_id)
             assert placement is not None, "it is on this worker"
-            placement.decide(GiveBack())
+            placement.recall(envelope.causation_id)
         elif action is CommandAction.ANSWER_AGAIN:
-            self._answer_again(command, traceparent)
+            self._answer_again(command, envelope)
         elif action is CommandAction.NEVER_RUN:
-            self.placements.forbid(journal_entry_of(command, traceparent), None)
+            self.placements.forbid(journal_entry_of(command, envelope), None)
 
-    def _send_parameters(self, command: NextParameters) -> None:
+    def _send_parameters(self, command: NextParameters, envelope: Envelope) -> None:
         placement = self.placements.of_task(command.task_id) if self._fencing.is_current(command) else None
         if placement is not None and placement.run is not None:
             problem = None
             if command.parameters is not None:
                 problem = self._catalogue.violation_of(placement.command.task_type, command.parameters)
+            placement.reporter.follow_parameters(command.request, envelope.causation_id)
             placement.run.send_parameters(command.request, command.parameters, problem or "")
 
-    def _answer_again(self, command: RunTask | StopTask | RecallTask, traceparent: str) -> None:
+    def _answer_again(self, command: RunTask | StopTask | RecallTask, envelope: Envelope) -> None:
         answer = self._fencing.tasks[command.task_id].answer
         if answer is not None:  # else it is being written to the journal, or waits for its devices
-            Reporter(self._publisher, journal_entry_of(command, traceparent)).resend(answer)
+            Reporter(self._publisher, journal_entry_of(command, envelope)).resend(answer)
 
 
 def _decoded(entry: Entry) -> tuple[Envelope, Message | None]:

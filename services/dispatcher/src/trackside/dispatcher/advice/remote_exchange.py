@@ -21,6 +21,7 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import Topic, partition_of
 from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.intake.signatures import SignatureVerifier
+from trackside.domain.proposal import cause_of
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_until_reachable
@@ -90,7 +91,9 @@ class RemoteExchange(Generic[A]):
         waiting.set_result(read)
 
     async def _send(self, request: SuggestionRequested | AssessmentRequested) -> None:
-        record = self._writer.single(request.search_id, request, message_id=request.request_id)
+        seen = request.seen if isinstance(request, SuggestionRequested) else -1
+        cause = cause_of(request.search_id, seen)
+        record = self._writer.single(request.search_id, request, cause=cause, message_id=request.request_id)
         partition = partition_of(request.search_id, self._requests.partitions)
         await retry_until_reachable(
             partial(self._log.publish, self._requests.name, partition, record),

@@ -15,6 +15,7 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import partition_of
 from trackside.domain.command import ReceivedCommand
+from trackside.domain.proposal import cause_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.background import Background
 from trackside.eventlog.dead_letters import position_id
@@ -40,6 +41,10 @@ class ReceiptRequest:
     traceparent: str = ""
 
 
+_Receipt = tuple[ReceiptRequest, CommandAnswer, str]
+"""A receipt to send: its request, the answer, and the cause that its record names."""
+
+
 def find_answer(streams: Streams, request: ReceiptRequest) -> CommandAnswer | None:
     """Returns the answer that the state of its stream has for a publication, None if there is none yet."""
     stream = streams.find(request.stream)
@@ -53,6 +58,15 @@ def find_answer(streams: Streams, request: ReceiptRequest) -> CommandAnswer | No
     if problem is None:
         return CommandAccepted(command_id=command.command_id, source=request.source)
     return CommandRefused(command_id=command.command_id, source=request.source, **problem.model_dump())
+
+
+def answered_at(streams: Streams, request: ReceiptRequest) -> int:
+    """Returns the offset of the answer to a publication, -1 if it has none."""
+    stream = streams.find(request.stream)
+    command = None if stream is None else stream.commands.get(request.command_id)
+    publications = () if command is None else command.publications
+    offsets = (each.answered_at for each in publications if each.source == request.source)
+    return next(offsets, -1)
 
 
 def id_conflict(command: ReceivedCommand) -> Problem:
@@ -73,7 +87,7 @@ class Receipts:
         self._background = background
         self._open: dict[CommandPosition, ReceiptRequest] = {}
         self._unanswered: dict[CommandPosition, ReceiptRequest] = {}
-        self._queues: dict[str, asyncio.Queue[tuple[ReceiptRequest, CommandAnswer]]] = {}
+        self._queues: dict[str, asyncio.Queue[_Receipt]] = {}
         self._read: dict[int, int] = {}
 
     def request(self, request: ReceiptRequest) -> None:
@@ -87,19 +101,19 @@ class Receipts:
         """Records how far the commands were read."""
         self._read[partition] = offset + 1
 
-    def answer(self, event: CommandAnswer) -> None:
-        """Sends an answer that was folded, if its command asked for a receipt."""
+    def answer(self, event: CommandAnswer, offset: int) -> None:
+        """Sends an answer that was folded at an offset, if its command asked for a receipt."""
         position = (event.source.partition, event.source.offset)
         request = self._open.get(position)
         if request is not None and position not in self._unanswered:
-            self._send(request, event)
+            self._send(request, event, offset)
 
     def send_answered(self, streams: Streams) -> None:
         """Sends the answers that were folded before their request was added, as after a start."""
         for request in self._unanswered.values():
             found = find_answer(streams, request)
             if found is not None:
-                self._send(request, found)
+                self._send(request, found, answered_at(streams, request))
         self._unanswered.clear()
 
     def positions(self) -> dict[int, int]:
@@ -109,24 +123,28 @@ class Receipts:
             found[partition] = min(offset, found.get(partition, offset))
         return found
 
-    def _send(self, request: ReceiptRequest, answer: CommandAnswer) -> None:
+    def _send(self, request: ReceiptRequest, answer: CommandAnswer, offset: int) -> None:
         queue = self._queues.get(request.topic)
         if queue is None:
             queue = self._queues[request.topic] = asyncio.Queue()
             self._background.spawn(self._sender(request.topic, queue))
-        queue.put_nowait((request, answer))
+        queue.put_nowait((request, answer, cause_of(request.stream, offset)))
 
-    async def _sender(self, topic: str, queue: "asyncio.Queue[tuple[ReceiptRequest, CommandAnswer]]") -> None:
+    async def _sender(self, topic: str, queue: "asyncio.Queue[_Receipt]") -> None:
         """Sends the receipts of one topic in order; a topic that does not exist delays no other."""
         while True:
-            request, answer = await queue.get()
-            while not await self._sent(topic, request, answer):  # noqa: ASYNC110  (a broker sends no notification)
+            request, answer, cause = await queue.get()
+            while not await self._sent(topic, request, answer, cause):  # noqa: ASYNC110  (a broker sends no notification)
                 await asyncio.sleep(RETRY_S)
             self._open.pop((request.source.partition, request.source.offset), None)
 
-    async def _sent(self, topic: str, request: ReceiptRequest, answer: CommandAnswer) -> bool:
+    async def _sent(self, topic: str, request: ReceiptRequest, answer: CommandAnswer, cause: str) -> bool:
         record = self._writer.single(
-            request.stream, answer, traceparent=request.traceparent, message_id=position_id(request.source)
+            request.stream,
+            answer,
+            cause=cause,
+            traceparent=request.traceparent,
+            message_id=position_id(request.source),
         )
         try:
             partitions = len(await self._log.ends(topic))

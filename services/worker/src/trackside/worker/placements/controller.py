@@ -13,6 +13,10 @@ from functools import partial
 import structlog
 
 from trackside.contracts.fleet import RunningPlacement
+<<<<<<< HEAD
+=======
+from trackside.contracts.message import Envelope, Json
+>>>>>>> db2b038 (Write the cause of each event of a worker, and of receipts and requests to remote tuners)
 from trackside.contracts.tasks import AttemptEnd, RunTask
 from trackside.domain.memory import raised
 from trackside.eventlog.clock import monotonic_s
@@ -116,7 +120,7 @@ class PlacementController:
         of_it = (placement for placement in self.active.values() if placement.entry.task_id == task_id)
         return next((placement for placement in of_it if placement.entry.token == token), None)
 
-    def take(self, command: RunTask, task_type: TaskType, traceparent: str) -> Refusal | None:
+    def take(self, command: RunTask, task_type: TaskType, envelope: Envelope) -> Refusal | None:
         """Accepts a placement, or returns why it is refused."""
         claim = claim_of(command, command.reserved)
         refusal = self.ledger.impossible(claim) or over_ceiling(claim, task_type)
@@ -125,7 +129,7 @@ class PlacementController:
             refusal = on_devices or self.ledger.on_host(claim, AHEAD_ON_HOST)
         if refusal is not None:
             return refusal
-        entry = journal_entry_of(command, traceparent, claim.device_ids, held=command.wait)
+        entry = journal_entry_of(command, envelope, claim.device_ids, held=command.wait)
         allocation = Allocation(command.task_id, claim, Stage.HELD if command.wait else Stage.STARTING)
         placement = LocalPlacement(
             entry=entry,
@@ -293,8 +297,13 @@ class PlacementController:
             if placement.key in self.ledger.allocations:
                 placement.allocation.stage = Stage.ENDING
             self._fencing.record_finished(entry.task_id, entry.token)
+<<<<<<< HEAD
             reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
             self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
+=======
+            placement.follow_end(ending["end"])
+            self._end(entry, placement.reporter, self._with_peaks(placement, ending))
+>>>>>>> db2b038 (Write the cause of each event of a worker, and of receipts and requests to remote tuners)
             self._count()
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from trackside.contracts.fleet import RunningPlacement
+from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, RecallTask, Reservation, RunTask, StopTask
 from trackside.worker.attempts.attempt import AttemptRun
 from trackside.worker.attempts.forkserver_client import TaskProcess
@@ -36,7 +37,8 @@ class LocalPlacement:
     """One placement; `claim` is what it requests, `allocation` what it has in the ledger.
 
     `process` is a warm process that was assigned to it. `blocked_s` is since when, in monotonic seconds, it
-    waits although no task of this worker uses the devices; None while one does.
+    waits although no task of this worker uses the devices; None while one does. `cause_of_end` is that of the
+    command that requested the end.
     """
 
     entry: JournalEntry
@@ -51,6 +53,7 @@ class LocalPlacement:
     process: TaskProcess | None = None
     run: AttemptRun | None = None
     requested_end: tuple[AttemptEnd, float | None] | None = None
+    cause_of_end: str = ""
     blocked_s: float | None = None
 
     @property
@@ -75,15 +78,30 @@ class LocalPlacement:
         if not self.decision.done():
             self.decision.set_result(decision)
 
-    def stop(self, end: AttemptEnd, grace_s: float | None = None) -> None:
-        """Ends it, at once or with its process; `grace_s` is the time before SIGKILL in seconds."""
+    def recall(self, cause: str) -> None:
+        """Gives it back, unless it has begun; `cause` is that of the command."""
         if not self.begun:
+            self.reporter.cause = cause or self.reporter.cause
+            self.decide(GiveBack())
+
+    def stop(self, end: AttemptEnd, grace_s: float | None = None, cause: str = "") -> None:
+        """Ends it, at once or with its process; `grace_s` is the time before SIGKILL in seconds.
+
+        `cause` is that of the command, if one requests the end.
+        """
+        if not self.begun:
+            self.reporter.cause = cause or self.reporter.cause
             self.decide(end)
-        elif self.run is not None:
-            self.requested_end = self.requested_end or (end, grace_s)
+            return
+        if self.requested_end is None:
+            self.requested_end, self.cause_of_end = (end, grace_s), cause
+        if self.run is not None:
             self.run.stop(end, grace_s)
-        else:
-            self.requested_end = self.requested_end or (end, grace_s)
+
+    def follow_end(self, end: AttemptEnd) -> None:
+        """Names the cause of an end, if it is the one that a command requested."""
+        if self.cause_of_end and self.requested_end is not None and end == self.requested_end[0]:
+            self.reporter.cause = self.cause_of_end
 
     def running_placement(self) -> RunningPlacement:
         """Returns what heartbeats report of it."""
@@ -131,7 +149,7 @@ def over_ceiling(claim: Claim, task_type: TaskType) -> Refusal | None:
 
 def journal_entry_of(
     command: RunTask | StopTask | RecallTask,
-    traceparent: str,
+    envelope: Envelope,
     device_ids: tuple[str, ...] = (),
     held: bool = False,
 ) -> JournalEntry:
@@ -143,6 +161,7 @@ def journal_entry_of(
         placement=command.placement,
         incarnation=command.incarnation,
         device_ids=device_ids,
-        traceparent=traceparent,
+        traceparent=envelope.traceparent,
         held=held,
+        cause=envelope.causation_id,
     )

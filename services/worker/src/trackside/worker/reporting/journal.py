@@ -28,6 +28,7 @@ class JournalEntry:
     """One placement of one attempt of a task on its devices, in one incarnation of the worker.
 
     `held` is true if it was written while the placement waited for its devices: it may never have begun.
+    `cause` is the event that the command of the placement rests on, as `ce_causationid`.
     """
 
     stream: str
@@ -38,6 +39,7 @@ class JournalEntry:
     device_ids: tuple[str, ...] = ()
     traceparent: str = ""
     held: bool = False
+    cause: str = ""
 
     @property
     def token(self) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.contracts.topics import Topic, Topics
-from trackside.eventlog.log import Appended
+from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.worker.process_messages import MetricPoint, ReportedValue, StepReport
 from trackside.worker.redaction import printable, redact
@@ -49,12 +49,16 @@ class Publisher:
 
 
 class Reporter:
-    """Publishes the events of one placement, in order. `traceparent` is set on each event."""
+    """Publishes the events of one placement, in order. `traceparent` and `cause` are set on each event.
+
+    `cause` is that of the command of the placement, until a later command changes what is reported.
+    """
 
     def __init__(self, publisher: Publisher, entry: JournalEntry, traceparent: str = "") -> None:
         self._publisher = publisher
         self._entry = entry
         self._traceparent = traceparent or entry.traceparent
+        self.cause = entry.cause
         self._points: list[MetricPoint] = []
         self._lines: dict[OutputSource, list[str]] = {"stdout": [], "stderr": []}
         self._line_numbers: dict[OutputSource, int] = {"stdout": 1, "stderr": 1}
@@ -128,6 +132,11 @@ class Reporter:
     def parameters_taken(self, request: int) -> None:
         """Reports that the task has received the answer to its request."""
         self._event(ParametersTaken(**self._token, incarnation=self._entry.incarnation, request=request))
+
+    def follow_parameters(self, request: int, cause: str) -> None:
+        """Names the cause of the parameters that answer a request; those of an earlier one change nothing."""
+        if request > self._requests:
+            self.cause = cause or self.cause
 
     def count_requests(self, requests: int, goes_on: bool) -> None:
         """Marks later metrics with the number of answered requests; `goes_on` starts another trial at step 0.
@@ -259,12 +268,18 @@ class Reporter:
     def _send(
         self, event: Event, on_appended: Callable[[Appended], None] | None, linger: bool = False
     ) -> int:
-        record = self._publisher.writer.single(self._entry.stream, event, traceparent=self._traceparent)
-        return self._publisher.outbox.event(self._publisher.topics.events, record, on_appended, linger)
+        return self._publisher.outbox.event(
+            self._publisher.topics.events, self._record(event), on_appended, linger
+        )
 
     def _summary(self, topic: Topic, event: Event) -> None:
-        record = self._publisher.writer.single(self._entry.stream, event, traceparent=self._traceparent)
-        self._publisher.outbox.summary(topic, replace(record, key=self._entry.task_id.encode()))
+        record = replace(self._record(event), key=self._entry.task_id.encode())
+        self._publisher.outbox.summary(topic, record)
+
+    def _record(self, event: Event) -> Outgoing:
+        return self._publisher.writer.single(
+            self._entry.stream, event, cause=self.cause, traceparent=self._traceparent
+        )
 
 
 def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
