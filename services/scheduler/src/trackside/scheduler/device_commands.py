@@ -73,14 +73,19 @@ def commands_for_orphans(
     worker_id: str,
     incarnation: str,
     is_current: Callable[[RunningPlacement], bool],
+    changed_at: Callable[[RunningPlacement], int] = lambda _: -1,
 ) -> Iterable[PendingCommand]:
-    """Returns a stop for every placement that a worker runs although the log has replaced or ended it."""
+    """Returns a stop for every placement that a worker runs although the log has replaced or ended it.
+
+    `changed_at` returns the offset of the event that did, or of a later one; -1 if it isn't known.
+    """
     for placement in running:
         if is_current(placement):
             continue
         key = ("StopTask", placement.task_id, placement.attempt, placement.placement)
         build = partial(_stop_orphan, placement, incarnation)
-        yield PendingCommand(worker_id, command_target(placement.device_ids), key, build, "")
+        target = command_target(placement.device_ids)
+        yield PendingCommand(worker_id, target, key, build, "", changed_at(placement))
 
 
 def _stop_orphan(placement: RunningPlacement, incarnation: str) -> StopTask:

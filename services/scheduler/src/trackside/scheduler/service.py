@@ -254,7 +254,7 @@ class Scheduler:
             self._leases.renew(message.incarnation)
             self._cluster.hosts.apply_heartbeat(message)
             self._orphan_commands += commands_for_orphans(
-                message.running, message.worker_id, message.incarnation, self._is_current
+                message.running, message.worker_id, message.incarnation, self._is_current, self._changed_at
             )
 
     def _is_current(self, running: RunningPlacement) -> bool:
@@ -269,6 +269,12 @@ class Scheduler:
         folded = (task.attempt.number, task.attempt.placement)
         reported = (running.attempt, running.placement)
         return folded < reported or (folded == reported and task.place is not None)
+
+    def _changed_at(self, orphan: RunningPlacement) -> int:
+        """Returns the offset of the last event that changed the task of an orphan, or ended its stream."""
+        stream = self._streams.by_id[orphan.stream]
+        found = stream.tasks.get(orphan.task_id) or stream.search or stream.batch
+        return -1 if found is None else found.changed_at
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:
         return Decision(self._topics.events.name, self._cluster.stream_of[task.task_id], proposal)

@@ -13,10 +13,7 @@ from functools import partial
 import structlog
 
 from trackside.contracts.fleet import RunningPlacement
-<<<<<<< HEAD
-=======
-from trackside.contracts.message import Envelope, Json
->>>>>>> db2b038 (Write the cause of each event of a worker, and of receipts and requests to remote tuners)
+from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, RunTask
 from trackside.domain.memory import raised
 from trackside.eventlog.clock import monotonic_s
@@ -297,13 +294,9 @@ class PlacementController:
             if placement.key in self.ledger.allocations:
                 placement.allocation.stage = Stage.ENDING
             self._fencing.record_finished(entry.task_id, entry.token)
-<<<<<<< HEAD
+            placement.follow_end(ending["end"])
             reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
             self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
-=======
-            placement.follow_end(ending["end"])
-            self._end(entry, placement.reporter, self._with_peaks(placement, ending))
->>>>>>> db2b038 (Write the cause of each event of a worker, and of receipts and requests to remote tuners)
             self._count()
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left
