@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
@@ -35,6 +36,7 @@ class Harness:
 
 @pytest.fixture
 def harness() -> Harness:
+    structlog.reset_defaults()  # another test may have configured a level that hides warnings
     return Harness()
 
 
