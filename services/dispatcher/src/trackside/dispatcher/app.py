@@ -21,7 +21,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.snapshots import PostgresSnapshots
 
-PROJECTED_WITHIN_S = 5.0
+PROJECTION_DELAY_MAX_S = 5.0
 """How long the read models wait at most for the first answers of tuners and assessors, s."""
 
 
@@ -50,15 +50,18 @@ def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
 async def _run(service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
     topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
-    asked = [topics.suggestion_requests, topics.assessment_requests]
-    if not await wait_for_topics(service, [*needed, *asked, topics.suggestions, topics.assessments]):
+    requests = [topics.suggestion_requests, topics.assessment_requests]
+    if not await wait_for_topics(service, [*needed, *requests, topics.suggestions, topics.assessments]):
         return
     limit_s = settings.tuner_time_limit_s
-    lanes = [
-        AdvisorProcess(name, timeout_s=limit_s) for name in ("tuner", "assessor", "own-tuner", "own-assessor")
-    ]
-    remote = RemoteAdvisors(service.log, service.writer, topics, signatures, limit_s)
-    advice = AdviceLoop(lanes[0], lanes[1], service.background, lanes[2], lanes[3], remote)
+    advice = AdviceLoop(
+        AdvisorProcess("tuner", timeout_s=limit_s),
+        AdvisorProcess("assessor", timeout_s=limit_s),
+        service.background,
+        AdvisorProcess("own-tuner", timeout_s=limit_s),
+        AdvisorProcess("own-assessor", timeout_s=limit_s),
+        RemoteAdvisors(service.log, service.writer, topics, signatures, limit_s),
+    )
     service.background.spawn(advice.start())
     try:
         await _decide(service, settings, signatures, advice)
@@ -82,7 +85,7 @@ async def _decide(
         dispatcher,
         starts=starts | await from_start(service.log, topics.fleet),
         raw=raw,
-        partitions={topics.events.name: topics.events.partitions, topics.fleet.name: topics.fleet.partitions},
+        partitions={topics.events.name: topics.events.partitions},
         standby=settings.standby,
     )
     advice.ready = reactor.wake
@@ -91,27 +94,29 @@ async def _decide(
 
 
 async def _project(service: ServiceContext, reactor: Reactor, advice: AdviceLoop) -> None:
-    """Keeps the read models, once the first questions since the start are answered.
+    """Updates the read models, from when the first requests since the start are answered.
 
-    They have a state of their own, and reading that of many trials holds the loop up for a second.
+    They have a state of their own, and loading that of many trials blocks the event loop for a second.
     """
     await reactor.ready.wait()
-    await advice.wait_until_idle(PROJECTED_WITHIN_S)
+    await advice.wait_until_idle(PROJECTION_DELAY_MAX_S)
     await project("dispatcher", service)
 
 
 async def _receipts(
     service: ServiceContext, settings: DispatcherSettings, streams: Streams
 ) -> tuple[Receipts | None, dict[TopicPartition, int]]:
-    """Gives what sends receipts, if any are allowed, and where to read the commands from."""
+    """Returns the sender of receipts, if any topics are allowed, and where to read the commands from."""
     topics = topics_of(settings.receipt_topics)
     first = await from_start(service.log, service.topics.commands)
     starts = next_commands(streams, first)
     if not topics:
         return None, starts
     receipts = Receipts(service.log, service.writer, service.background, topics)
-    kept = ReceiptPositions(service.settings.postgres_dsn, service.topics.commands.name)
-    known = await kept.load()
-    starts = {place: earliest(place, start, first[place], known) for place, start in starts.items()}
-    service.background.spawn(kept.follow(receipts.positions))
+    stored = ReceiptPositions(service.settings.postgres_dsn, service.topics.commands.name)
+    known = await stored.load()
+    starts = {
+        partition: earliest(partition, start, first[partition], known) for partition, start in starts.items()
+    }
+    service.background.spawn(stored.follow(receipts.positions))
     return receipts, starts

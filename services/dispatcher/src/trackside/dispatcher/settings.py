@@ -11,7 +11,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class DispatcherSettings(BaseSettings):
-    """What an operator may choose about the dispatcher."""
+    """Settings of the dispatcher."""
 
     model_config = SettingsConfigDict(env_prefix="TRACKSIDE_DISPATCHER_", frozen=True)
 
@@ -27,7 +27,7 @@ class DispatcherSettings(BaseSettings):
     )
     signatures: Literal["off", "accept", "require"] = Field(
         "off",
-        description="`off`: nobody looks; `accept`: a signature must be right; `require`: it must be there.",
+        description="`off`: signatures are not checked; `accept`: they must be valid; `require`: all must.",
     )
     keys_file: Path | None = Field(
         None,
@@ -35,21 +35,21 @@ class DispatcherSettings(BaseSettings):
     )
     receipt_topics: str = Field(
         "",
-        description="Topics, comma separated, to which a command may have its answer sent too.",
+        description="Topics, comma-separated, to which a command may also have its answer sent.",
     )
 
     @field_validator("keys_file")
     @classmethod
-    def _is_there(cls, path: Path | None) -> Path | None:
-        """Refuses a file that isn't there; what is in it is read by whoever uses it."""
+    def _exists(cls, path: Path | None) -> Path | None:
+        """Refuses a file that does not exist; its content is checked when it is read."""
         if path is not None and not path.is_file():
             raise ValueError("expected a file of public keys, there is none")
         return path
 
     @field_validator("receipt_topics")
     @classmethod
-    def _topics_of_others(cls, text: str) -> str:
-        """Refuses what is no topic's name, and every topic of ours under whatever prefix."""
+    def _are_foreign_topics(cls, text: str) -> str:
+        """Refuses invalid topic names, and Trackside's own topics with any prefix."""
         for name in topics_of(text):
             if not _TOPIC.fullmatch(name) or "trackside." in name or name in (".", ".."):
                 raise ValueError(f"expected names of topics that are not Trackside's own, not {name!r}")
@@ -57,5 +57,5 @@ class DispatcherSettings(BaseSettings):
 
 
 def topics_of(text: str) -> frozenset[str]:
-    """Gives the names in a list that commas separate."""
+    """Returns the names of a comma-separated list."""
     return frozenset(name.strip() for name in text.split(",") if name.strip())

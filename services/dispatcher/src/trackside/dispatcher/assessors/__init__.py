@@ -1,1 +1,1 @@
-"""The assessors that come with Trackside, and the catalogue of their names and options."""
+"""The built-in assessors: their names and options, and their stopping rules."""

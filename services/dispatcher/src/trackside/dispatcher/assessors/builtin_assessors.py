@@ -1,6 +1,6 @@
-"""Assessors by name: their options, checked before a search starts. Pure, without Optuna.
+"""The built-in assessors by name: their options, checked before a search starts. Pure.
 
-What a name means is in `assessment`, in the advisor process.
+The advisor process creates them, by `search_assessor.make_rule`.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,12 +15,12 @@ from trackside.dispatcher.tuners.options import (
     OneOf,
     OptionTypes,
     WrappedAssessor,
-    choice_fault,
+    options_fault,
     remote_name_fault,
 )
 
-_PACE: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
-_YARDSTICK: OptionTypes = {**_PACE, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}
+_INTERVAL: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
+_PERCENTILE: OptionTypes = {**_INTERVAL, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}
 _AUTO = OneOf(("auto",))
 _HALVING: OptionTypes = {
     "min_resource": Either(Integer(1), _AUTO),
@@ -29,8 +29,8 @@ _HALVING: OptionTypes = {
     "bootstrap_count": Integer(0),
 }
 ASSESSORS: Mapping[str, OptionTypes] = {
-    "median": _YARDSTICK,
-    "percentile": {**_YARDSTICK, "percentile": Number(0, 100)},
+    "median": _PERCENTILE,
+    "percentile": {**_PERCENTILE, "percentile": Number(0, 100)},
     "successive-halving": _HALVING,
     "asha": _HALVING,
     "hyperband": {
@@ -39,7 +39,7 @@ ASSESSORS: Mapping[str, OptionTypes] = {
         "reduction_factor": Integer(2, 1_000),
         "bootstrap_count": Integer(0),
     },
-    "threshold": {**_PACE, "lower": Number(), "upper": Number()},
+    "threshold": {**_INTERVAL, "lower": Number(), "upper": Number()},
     "patient": {"patience": Integer(0), "min_delta": Number(0), "wrapped": WrappedAssessor()},
     "wilcoxon": {"p_threshold": Fraction(), "n_startup_steps": Integer(0)},
     "curve-fitting": {
@@ -53,21 +53,20 @@ ASSESSORS: Mapping[str, OptionTypes] = {
 _REQUIRED = {"percentile": "percentile", "patient": "patience", "curve-fitting": "epochs"}
 
 
-def check_assessor(assessor: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
-    """Finds what is wrong with an assessor's name or options: a JSON path and a message, or None.
+def check_assessor(assessor: Mapping[str, object], plugins: Collection[str] = ()) -> Fault | None:
+    """Returns what is wrong with an assessor's name or options: a JSON path and a message, or None.
 
-    `own` are the names of assessors that are installed beside ours; their options are for them to judge, as
-    for processes elsewhere.
+    `plugins` are the names of installed assessors, which check their options themselves, as remote ones do.
     """
     if assessor.get("remote"):
         return remote_name_fault("$.assessor", assessor.get("name"))
-    if assessor.get("name") in own and assessor.get("name") not in ASSESSORS:
+    if assessor.get("name") in plugins and assessor.get("name") not in ASSESSORS:
         return None
-    return _check_assessor("$.assessor", assessor, own)
+    return _check_assessor("$.assessor", assessor, plugins)
 
 
-def _check_assessor(path: str, assessor: Mapping[str, object], own: Collection[str]) -> Fault | None:
-    fault = choice_fault(path.removeprefix("$."), assessor, ASSESSORS, also=own, called="assessor")
+def _check_assessor(path: str, assessor: Mapping[str, object], plugins: Collection[str]) -> Fault | None:
+    fault = options_fault(path.removeprefix("$."), assessor, ASSESSORS, plugins=plugins, kind="assessor")
     if fault:
         return fault
     name, options = str(assessor["name"]), assessor.get("options") or {}
@@ -79,7 +78,7 @@ def _check_assessor(path: str, assessor: Mapping[str, object], own: Collection[s
 
 
 def _special_fault(path: str, name: str, options: Mapping[str, object]) -> Fault | None:
-    """Finds options that don't go together."""
+    """Returns options that exclude each other."""
     bootstraps = bool(options.get("bootstrap_count"))
     match name:
         case "successive-halving" | "asha" if bootstraps and options.get("min_resource", "auto") == "auto":

@@ -1,10 +1,10 @@
-"""Curve fitting: a trial is stopped if the curve of its reports ends below the best completed one.
+"""Curve fitting: stops a trial whose learning curve is predicted to end below the best completed trial.
 
 The idea is that of NNI's Curvefitting assessor and of Domhan et al. (2015, "Speeding up automatic
 hyperparameter optimization by extrapolation of learning curves"): several families of saturating curves are
-fitted and averaged. There the average is drawn by chance; here it is computed, so that the same reports give
-the same verdict. Every family is a straight line in a transformed step, with the third parameter on a grid:
-no fit can fail to converge.
+fitted and averaged. There the average is sampled; here it is computed, so that the same reports give the same
+decision. Every family is a straight line in a transformed step, with the third parameter on a grid: every fit
+has a closed form.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, L
 Floats = NDArray[np.float64]
 _POWERS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 _HALF_LIVES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
-"""In parts of the whole length."""
+"""As fractions of the whole length."""
 _EXACT = 1e-9
-"""A fit that is off by less than this part of the reports' spread counts as off by this much."""
+"""The least error of a fit, as a fraction of the range of the reports; smaller ones count as this."""
 
 
 class CurveFitting(CompletedTrialsRule):
@@ -35,7 +35,7 @@ class CurveFitting(CompletedTrialsRule):
         self._best: float | None = None
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Keeps the best value of the trials that completed."""
+        """Updates the best value of the completed trials."""
         good = self._sign * value
         self._best = good if self._best is None else max(self._best, good)
 
@@ -51,19 +51,19 @@ class CurveFitting(CompletedTrialsRule):
 
 
 def prediction(steps: list[int], values: list[float], end: int) -> float:
-    """Predicts the value at step `end` of a curve with at least three points: the mean of all fitted curves.
+    """Returns the predicted value at step `end` of a curve with at least three points: the mean of all fits.
 
-    A curve counts by its likelihood: its squared error to the power of minus half the number of points.
+    A fit is weighted by its likelihood: its squared error to the power of minus half the number of points.
     """
     at: Floats = np.asarray(steps, dtype=np.float64)
     reported: Floats = np.asarray(values, dtype=np.float64)
     scale = float(np.ptp(reported))
     if scale == 0.0:
         return values[-1]
-    # Steps from 1 on, so that logarithms and powers are defined; none of the families minds the shift.
+    # Steps from 1 on, so that logarithms and powers are defined; the families are unaffected by the shift.
     first = min(float(at[0]), 0.0) - 1.0
-    bent = _bends(at - first, float(end) - first)
-    known, last = bent[:, :-1], bent[:, -1]
+    transformed = _transformed(at - first, float(end) - first)
+    known, last = transformed[:, :-1], transformed[:, -1]
     middle = known.mean(axis=1, keepdims=True)
     spread = ((known - middle) ** 2).sum(axis=1)
     level = reported.mean()
@@ -77,8 +77,8 @@ def prediction(steps: list[int], values: list[float], end: int) -> float:
     return float((weight * ends).sum() / weight.sum())
 
 
-def _bends(at: Floats, end: float) -> Floats:
-    """Gives each family's transformed steps, a row each, that of the end as the last column."""
+def _transformed(at: Floats, end: float) -> Floats:
+    """Returns the transformed steps of each family as a row, with that of the end in the last column."""
     steps = np.append(at, end)
     rows = [np.log(steps), -1.0 / np.log(steps + 1.0)]
     rows += [-(steps**-power) for power in _POWERS]

@@ -1,7 +1,7 @@
-"""The rules of assessors that measure one trial by those that are complete; Optuna's, kept up step by step.
+"""Stopping rules that compare a trial with those that are complete: Optuna's pruners, computed incrementally.
 
-Each gives bit for bit the verdict of Optuna's pruner of that name on the same reports (a test compares them),
-in time that hardly grows with the trials: what a verdict needs is kept sorted, not gathered again for each.
+Each decides exactly as Optuna's pruner of that name on the same reports (a test compares them), in time that
+hardly grows with the trials: what a decision needs is kept sorted, not collected again for each.
 """
 
 import math
@@ -16,10 +16,10 @@ from trackside.contracts.searches import Direction
 
 @dataclass(slots=True)
 class LearningCurve:
-    """What one attempt of a trial has reported: steps that rise, values that are finite.
+    """The reports of one attempt of a trial: increasing steps and finite values.
 
-    `newest` is the value of the report that is judged, finite or not, `step` its step, `earlier` the step of
-    the report before it. `rungs` are the values with which it has passed the rungs of successive halving, in
+    `newest` is the value of the newest report, finite or not, `step` its step, `earlier` the step of the
+    report before it. `rungs` are the values with which it has passed the rungs of successive halving, in
     `bracket`.
     """
 
@@ -36,48 +36,48 @@ class LearningCurve:
 
 
 class StoppingRule(Protocol):
-    """What judges the trials of one search, told in the order of the log."""
+    """Decides which trials of one search to stop; called in the order of the log."""
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Says whether a trial is to be stopped upon its newest report."""
+        """Returns whether a trial is to be stopped at its newest report."""
         ...
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Takes in a trial that succeeded with a value: what others are measured against."""
+        """Adds a trial that succeeded with a value, for others to be compared with."""
         ...
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Takes in a trial that ended in another way."""
+        """Adds a trial that ended in another way."""
         ...
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Forgets an attempt: another one of the same trial begins."""
+        """Removes an attempt: another one of the same trial has started."""
         ...
 
 
 class CompletedTrialsRule:
-    """A rule that keeps nothing of trials that run or didn't complete."""
+    """A rule that depends on completed trials only."""
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Keeps nothing."""
+        """Does nothing."""
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Keeps nothing."""
+        """Does nothing."""
 
 
 def percentile_of(ordered: Sequence[float], percent: float) -> float:
-    """Gives the percentile of sorted finite values, as numpy's linear method does, to the last bit."""
-    place = (len(ordered) - 1) * (percent / 100)
-    low = math.floor(place)
+    """Returns the percentile of sorted finite values, exactly as numpy's linear method."""
+    position = (len(ordered) - 1) * (percent / 100)
+    low = math.floor(position)
     if low + 1 >= len(ordered):
         return ordered[-1]
-    part = place - low
+    fraction = position - low
     gap = ordered[low + 1] - ordered[low]
-    return ordered[low] + gap * part if part < 0.5 else ordered[low + 1] - gap * (1 - part)
+    return ordered[low] + gap * fraction if fraction < 0.5 else ordered[low + 1] - gap * (1 - fraction)
 
 
 def is_due(step: int, earlier: int | None, n_warmup_steps: int, interval_steps: int) -> bool:
-    """Says whether a step is past the warm-up, and the first one of its interval."""
+    """Returns whether a step is after the warm-up, and the first one of its interval."""
     if step < n_warmup_steps:
         return False
     begin = (step - n_warmup_steps) // interval_steps * interval_steps + n_warmup_steps
@@ -85,7 +85,7 @@ def is_due(step: int, earlier: int | None, n_warmup_steps: int, interval_steps: 
 
 
 class Percentile(CompletedTrialsRule):
-    """Stops a trial whose best value so far lies beyond a percentile of the completed ones at its step."""
+    """Stops a trial whose best value so far is worse than a percentile of the completed ones at its step."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Percentile(CompletedTrialsRule):
         self._at: dict[int, list[float]] = {}
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Puts a trial's reports among those of its steps."""
+        """Adds a trial's reports to those of the same steps."""
         self._completed += 1
         for step, reported in zip(curve.steps, curve.values, strict=True):
             insort(self._at.setdefault(step, []), reported)
@@ -138,7 +138,7 @@ class Threshold(CompletedTrialsRule):
         self._pace = (n_warmup_steps, interval_steps)
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Measures nothing against others."""
+        """Does nothing: the bounds are fixed."""
 
     def should_stop(self, curve: LearningCurve) -> bool:
         """Compares the newest value with the bounds."""
@@ -148,7 +148,7 @@ class Threshold(CompletedTrialsRule):
 
 
 class Patient:
-    """Stops a trial, if another rule does, only when it hasn't got better for some reports."""
+    """Stops a trial only if it has not improved for some reports, and another rule, if any, stops it."""
 
     def __init__(
         self, direction: Direction, wrapped: StoppingRule | None, patience: int, min_delta: float = 0.0
@@ -171,17 +171,17 @@ class Patient:
         return is_stuck and (self._wrapped is None or self._wrapped.should_stop(curve))
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Tells the other rule."""
+        """Calls the wrapped rule."""
         if self._wrapped is not None:
             self._wrapped.on_completed(curve, value)
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Tells the other rule."""
+        """Calls the wrapped rule."""
         if self._wrapped is not None:
             self._wrapped.on_ended(curve, state)
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Tells the other rule."""
+        """Calls the wrapped rule."""
         if self._wrapped is not None:
             self._wrapped.on_restarted(curve)
 
@@ -196,13 +196,13 @@ class Wilcoxon(CompletedTrialsRule):
         self._best: tuple[float, dict[int, float]] | None = None
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Keeps the reports of the best trial: the first, of equal ones."""
+        """Updates the reports of the best trial, the first one of equal ones."""
         known = math.nan if self._best is None else self._best[0]
         if self._best is None or (value > known if self._maximize else value < known):
             self._best = value, dict(zip(curve.steps, curve.values, strict=True))
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Tests the differences; a trial that is better on average than the best one is kept."""
+        """Tests the differences; a trial that is better on average than the best one goes on."""
         if self._best is None or not self._best[1] or not math.isfinite(curve.newest):
             return False
         best = self._best[1]
@@ -211,22 +211,22 @@ class Wilcoxon(CompletedTrialsRule):
         if len(differences) < self._least:
             return False
         bests, ours = _mean(list(best.values())), _mean(curve.values)
-        # Asked before the test, which costs more than everything else here.
+        # Before the test, which takes more time than everything else here.
         is_worse = bests > ours if self._maximize else bests < ours
         return is_worse and _p_value(differences, "less" if self._maximize else "greater") < self._p_threshold
 
 
 def _p_value(differences: Sequence[float], alternative: str) -> float:
-    # Here, since its import takes a while and most searches need none.
+    # Here, as its import is slow and most searches do not need it.
     from scipy.stats import wilcoxon  # type: ignore[import-untyped]
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of small samples: a user has set how small they may be
+        warnings.simplefilter("ignore")  # about small samples: the user has set how small they may be
         return float(wilcoxon(differences, alternative=alternative, zero_method="zsplit").pvalue)
 
 
 def _mean(values: Sequence[float]) -> float:
-    total = 0.0  # added one by one, as Optuna does: `sum` of newer Pythons is more exact
+    total = 0.0  # added one by one, as in Optuna: `sum` of newer Pythons is more exact
     for value in values:
         total += value
     return total / len(values)

@@ -1,4 +1,4 @@
-"""Successive halving (ASHA) and Hyperband, as Optuna's pruners of these names judge, with sorted rungs."""
+"""Successive halving (ASHA) and Hyperband, with the decisions of Optuna's pruners, on sorted rungs."""
 
 import math
 from bisect import bisect_left, insort
@@ -12,10 +12,10 @@ Auto = Literal["auto"]
 
 
 class SuccessiveHalving:
-    """Stops a trial that reaches a rung of steps and isn't among the best 1/`reduction_factor` there.
+    """Stops a trial that reaches a rung of steps and is not among the best 1/`reduction_factor` there.
 
-    What others passed a rung with counts, also when they failed or were stopped; an attempt that is repeated
-    leaves its rungs.
+    The values of all trials at a rung count, also of those that failed or were stopped; an attempt that is
+    repeated is removed from its rungs.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class SuccessiveHalving:
         self._rungs: list[list[float]] = []
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Learns how many steps a trial has, which gives the first rung unless that is an option."""
+        """Updates the number of steps of a trial, which determines the first rung unless an option does."""
         if curve.steps:
             self._longest = max(self._longest or 0, curve.steps[-1])
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Keeps the rungs of the trial."""
+        """Does nothing: the trial stays on its rungs."""
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Takes an attempt off its rungs."""
+        """Removes an attempt from its rungs."""
         for rung, value in enumerate(curve.rungs):
             passed = self._rungs[rung]
             del passed[bisect_left(passed, value)]
         curve.rungs.clear()
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Has the trial compete at every rung that its newest step has reached."""
+        """Compares the trial with others at every rung that its newest step has reached."""
         if not math.isfinite(curve.newest):
             return False
         if self._least is None:
@@ -69,14 +69,14 @@ class SuccessiveHalving:
         return False
 
     def _is_promoted(self, value: float, passed: list[float]) -> bool:
-        place = max(len(passed) // self._factor - 1, 0)
-        return value >= passed[-(place + 1)] if self._maximize else value <= passed[place]
+        border = max(len(passed) // self._factor - 1, 0)
+        return value >= passed[-(border + 1)] if self._maximize else value <= passed[border]
 
 
 class Hyperband:
-    """Several successive halvings with later and later first rungs; each trial belongs to one of them.
+    """Several successive halvings, each with a later first rung; each trial belongs to one of them.
 
-    Which one follows from the search's seed, as a study's name, and the trial's number, as in Optuna.
+    It is a function of the search's seed, as a study's name, and of the trial's number, as in Optuna.
     """
 
     def __init__(
@@ -99,29 +99,29 @@ class Hyperband:
         self._shares: list[int] = []
 
     def on_completed(self, curve: LearningCurve, value: float) -> None:
-        """Learns how many steps a trial has, which gives the brackets unless that is an option."""
+        """Updates the number of steps of a trial, which determines the brackets unless an option does."""
         if curve.steps:
             self._longest = max(self._longest or 0, curve.steps[-1])
 
     def on_ended(self, curve: LearningCurve, state: str) -> None:
-        """Keeps the rungs of the trial."""
+        """Does nothing: the trial stays on its rungs."""
 
     def on_restarted(self, curve: LearningCurve) -> None:
-        """Takes an attempt off its rungs."""
+        """Removes an attempt from its rungs."""
         if curve.rungs:
             self._brackets[curve.bracket].on_restarted(curve)
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Has the trial compete in its bracket."""
+        """Compares the trial with others of its bracket."""
         if not math.isfinite(curve.newest):
             return False
-        if not self._brackets and not self._divide():
+        if not self._brackets and not self._make_brackets():
             return False
         curve.bracket = self._bracket_of(curve.number)
         return self._brackets[curve.bracket].should_stop(curve)
 
-    def _divide(self) -> bool:
-        """Makes the brackets, if the number of steps is known."""
+    def _make_brackets(self) -> bool:
+        """Creates the brackets, if the number of steps is known; returns whether it is."""
         if self._most is None:
             if self._longest is None:
                 return False

@@ -22,7 +22,7 @@ PAUSE_S = 1.0
 
 
 def earliest(
-    place: TopicPartition, start: int, first: int, known: Mapping[TopicPartition, int] | None
+    partition: TopicPartition, start: int, first: int, known: Mapping[TopicPartition, int] | None
 ) -> int:
     """Returns where to read commands from: where streams lack one, or before that if receipts are lacking.
 
@@ -30,7 +30,7 @@ def earliest(
     """
     if known is None:
         return first
-    return max(first, min(start, known.get(place, start)))
+    return max(first, min(start, known.get(partition, start)))
 
 
 class ReceiptPositions:
@@ -62,10 +62,10 @@ class ReceiptPositions:
                 found = dict(positions())
                 if found == written:
                     continue
-                places = {(self._topic, partition): offset for partition, offset in found.items()}
+                new = {(self._topic, partition): offset for partition, offset in found.items()}
 
-                async def work(connection: Connection, places: Mapping[TopicPartition, int] = places) -> None:
-                    await put_positions(connection, OWNER, places)
+                async def work(connection: Connection, new: Mapping[TopicPartition, int] = new) -> None:
+                    await put_positions(connection, OWNER, new)
 
                 try:
                     await opened.transaction(work)

@@ -1,1 +1,1 @@
-"""The tuners that come with Trackside, and the catalogue of their names and options."""
+"""The built-in tuners: their names and options, and how they suggest parameters."""

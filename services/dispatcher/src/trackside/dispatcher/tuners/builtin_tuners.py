@@ -1,6 +1,7 @@
-"""Tuners by name: their options, and the types of parameters that each can search. Pure, without Optuna.
+"""The built-in tuners by name: their options, and the types of parameters that each can search. Pure.
 
-A search is checked here before it starts, in the service; what a name means is in `memories`, in the advisor.
+The service checks a search here before it starts, without Optuna; the advisor process creates the tuners, by
+`tuner_factory`.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +27,7 @@ from trackside.dispatcher.tuners.options import (
     OneOf,
     OptionTypes,
     ParameterSets,
-    choice_fault,
+    options_fault,
     remote_name_fault,
 )
 
@@ -46,7 +47,7 @@ _GENETIC: OptionTypes = {
 
 @dataclass(frozen=True)
 class TunerKind:
-    """What one tuner takes: options, types of parameters, sub-spaces or not, one objective or several."""
+    """What a tuner supports: options, types of parameters, sub-spaces, several objectives."""
 
     options: OptionTypes = field(default_factory=dict)
     types: frozenset[str] = EVERY_TYPE
@@ -91,17 +92,19 @@ TUNERS: Mapping[str, TunerKind] = {
 }
 
 
-def check_tuner(space: SpaceJson, tuner: Mapping[str, object], own: Collection[str] = ()) -> Fault | None:
-    """Finds why this tuner can't search this space: a JSON path and a message, or None if it can.
+def check_tuner(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[str] = ()) -> Fault | None:
+    """Returns why this tuner can't search this space: a JSON path and a message, or None if it can.
 
-    `own` are the names of tuners that are installed beside ours; their options are for them to judge.
+    `plugins` are the names of installed tuners, which check their options themselves.
     """
     fault = _space_fault(space)
     if tuner.get("remote"):
         return fault or remote_name_fault("$.tuner", tuner.get("name"))
-    if fault or (tuner.get("name") in own and tuner.get("name") not in TUNERS):
+    if fault or (tuner.get("name") in plugins and tuner.get("name") not in TUNERS):
         return fault
-    fault = choice_fault("tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, also=own)
+    fault = options_fault(
+        "tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, plugins=plugins
+    )
     if fault:
         return fault
     name, options = str(tuner["name"]), tuner.get("options") or {}
@@ -110,7 +113,7 @@ def check_tuner(space: SpaceJson, tuner: Mapping[str, object], own: Collection[s
 
 
 def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
-    """Says whether a tuner can search a parameter; a choice of one value needs no searching."""
+    """Returns whether a tuner can search a parameter; a choice of one value needs no search."""
     values: list[Any] = parameter.get("values") or []
     return parameter["type"] in kind.types or (len(values) == 1 and not isinstance(values[0], Mapping))
 
@@ -179,12 +182,12 @@ def _sets_fault(space: SpaceJson, options: Mapping[str, Any]) -> Fault | None:
         )
     axes = axes_of(space)
     seen: dict[tuple[Any, ...], int] = {}
-    for place, parameters in enumerate(options["sets"]):
-        path = f"$.tuner.options.sets[{place}]"
+    for index, parameters in enumerate(options["sets"]):
+        path = f"$.tuner.options.sets[{index}]"
         fault = parameters_fault(axes, parameters, path)
         if fault:
             return fault
-        first = seen.setdefault(tuple(encode(axes, parameters).values()), place)
-        if first != place and not options.get("repeats"):
+        first = seen.setdefault(tuple(encode(axes, parameters).values()), index)
+        if first != index and not options.get("repeats"):
             return path, f"the same parameters as sets[{first}]; with option repeats both are tried"
     return None

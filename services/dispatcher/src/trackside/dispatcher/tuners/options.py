@@ -1,4 +1,4 @@
-"""The names and options that a tuner or an assessor may have, checked before any search starts."""
+"""Checks of the names and options of tuners and assessors, made before a search starts."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ _LARGEST = 1e300
 
 
 class OptionType(Protocol):
-    """What the value of an option may be; its text completes "must be"."""
+    """The type of an option's value; its text completes "must be"."""
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value fits."""
+        """Returns whether a value is of this type."""
         ...
 
 
@@ -28,7 +28,7 @@ class Integer:
     most: int = 1_000_000
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value fits; booleans are not numbers here."""
+        """Returns whether a value is of this type; booleans are not numbers."""
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Boolean:
     """An option that is true or false."""
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value is a boolean."""
+        """Returns whether a value is a boolean."""
         return isinstance(value, bool)
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Fraction:
     """An option that is a number from 0 to 1, both included."""
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value fits; booleans are not numbers here."""
+        """Returns whether a value is of this type; booleans are not numbers."""
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Number:
     most: float = math.inf
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value fits; booleans are not numbers here."""
+        """Returns whether a value is of this type; booleans are not numbers."""
         if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > _LARGEST:
             return False
         return math.isfinite(value) and self.least <= value <= self.most
@@ -80,27 +80,27 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    """An option that is one of some words."""
+    """An option that is one of several strings."""
 
-    words: tuple[str, ...]
+    values: tuple[str, ...]
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value is one of the words."""
-        return isinstance(value, str) and value in self.words
+        """Returns whether a value is one of the strings."""
+        return isinstance(value, str) and value in self.values
 
     def __str__(self) -> str:
-        return f"one of {', '.join(self.words)}"
+        return f"one of {', '.join(self.values)}"
 
 
 @dataclass(frozen=True)
 class Either:
-    """An option that fits one of two rules."""
+    """An option that is of one of two types."""
 
     one: OptionType
     other: OptionType
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value fits one of them."""
+        """Returns whether a value is of one of them."""
         return self.one.accepts(value) or self.other.accepts(value)
 
     def __str__(self) -> str:
@@ -109,10 +109,10 @@ class Either:
 
 @dataclass(frozen=True)
 class WrappedAssessor:
-    """An option that is an assessor itself; whether its name and options are right is asked elsewhere."""
+    """An option that is an assessor itself; its name and options are checked by `check_assessor`."""
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value is an object with a name, options or both."""
+        """Returns whether a value is an object with a name, and options or none."""
         return isinstance(value, Mapping) and {"name"} <= value.keys() <= {"name", "options"}
 
     def __str__(self) -> str:
@@ -121,12 +121,12 @@ class WrappedAssessor:
 
 @dataclass(frozen=True)
 class ParameterSets:
-    """An option that is a list of parameter sets; whether they fit the space is asked elsewhere."""
+    """An option that is a list of parameter sets; `check_tuner` checks that they are in the space."""
 
     most: int = 10_000
 
     def accepts(self, value: object) -> bool:
-        """Says whether a value is a list of objects, neither empty nor too long."""
+        """Returns whether a value is a list of objects, neither empty nor too long."""
         return (
             isinstance(value, list)
             and 0 < len(value) <= self.most
@@ -140,41 +140,41 @@ class ParameterSets:
 OptionTypes = Mapping[str, OptionType]
 
 
-def choice_fault(
-    place: str,
+def options_fault(
+    path: str,
     chosen: Mapping[str, object],
     known: Mapping[str, OptionTypes],
-    also: Collection[str] = (),
-    called: str = "",
+    plugins: Collection[str] = (),
+    kind: str = "",
 ) -> Fault | None:
-    """Finds what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
+    """Returns what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
 
-    `place` is where it stands below the root, such as "tuner"; `called` is what it is, if that differs.
-    `known` maps each name to the options it may have; `also` are names to tell about beside these.
+    `path` is its place below the root, such as "tuner"; `kind` is what it is, if that differs. `known` maps
+    each name to the options it may have; `plugins` are further names for the message.
     """
-    kind = called or place
+    kind = kind or path
     name = chosen.get("name")
     if not isinstance(name, str) or name not in known:
-        names = sorted({*known, *also})
+        names = sorted({*known, *plugins})
         hint = nearest(name, names) if isinstance(name, str) else ""
-        return f"$.{place}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
+        return f"$.{path}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
     options = chosen.get("options") or {}
     if not isinstance(options, Mapping):
-        return f"$.{place}.options", f"options of a {kind} are an object, got {type(options).__name__}"
+        return f"$.{path}.options", f"options of a {kind} are an object, got {type(options).__name__}"
     for option, value in options.items():
         fault = _option_fault(kind, name, str(option), value, known[name])
         if fault:
-            return f"$.{place}.options.{option}", fault
+            return f"$.{path}.options.{option}", fault
     return None
 
 
 def _option_fault(kind: str, name: str, option: str, value: object, allowed: OptionTypes) -> str:
-    rule = allowed.get(option)
-    if rule is None:
+    option_type = allowed.get(option)
+    if option_type is None:
         expected = f"expected {', '.join(sorted(allowed))}" if allowed else f"{name} takes none"
         return f"unknown option {option!r} of {kind} {name}; {expected}{nearest(option, allowed)}"
-    if not rule.accepts(value):
-        return f"option {option!r} of {kind} {name} must be {rule}, got {_shown(value)}"
+    if not option_type.accepts(value):
+        return f"option {option!r} of {kind} {name} must be {option_type}, got {_shown(value)}"
     return ""
 
 
@@ -184,7 +184,7 @@ def _shown(value: object) -> str:
 
 
 def remote_name_fault(path: str, name: object) -> Fault | None:
-    """Says what is wrong with the name of a tuner or an assessor that is a process elsewhere."""
+    """Returns what is wrong with the name of a remote tuner or assessor, None if nothing is."""
     if isinstance(name, str) and is_identifier(name):
         return None
     return f"{path}.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"

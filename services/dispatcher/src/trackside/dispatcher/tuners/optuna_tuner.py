@@ -170,8 +170,8 @@ class OptunaTuner:
         if group := self._group(axes, prefix):
             yield group
         for name, axis in axes.items():
-            for place, branch in (axis.branches or {}).items():
-                yield from self._groups(branch, prefix + branch_prefix(name, place))
+            for index, branch in (axis.branches or {}).items():
+                yield from self._groups(branch, prefix + branch_prefix(name, index))
 
     def _group(self, axes: Axes, prefix: str) -> Distributions:
         return {
@@ -205,11 +205,11 @@ class OptunaTuner:
         found: dict[str, Any] = {}
         for name, axis in axes.items():
             path = prefix + name
-            place = 0 if axis.constant else trial._suggest(path, self._distributions[path])
-            branch = (axis.branches or {}).get(place)
-            found[name] = axis.decode(place)
+            code = 0 if axis.constant else trial._suggest(path, self._distributions[path])
+            branch = (axis.branches or {}).get(code)
+            found[name] = axis.decode(code)
             if branch is not None:
-                members = self._walk(trial, branch, prefix + branch_prefix(name, place))
+                members = self._walk(trial, branch, prefix + branch_prefix(name, code))
                 found[name] = {NAME: found[name], **members}
         return found
 
