@@ -25,7 +25,7 @@ from tests.contract.bad_input_rows import (
     Missing,
     Row,
 )
-from tests.unit.dispatcher.deciding import OFFER
+from tests.unit.dispatcher.given import OFFER
 from tests.unit.domain import given as told_of
 from tests.unit.domain.given import Told
 from trackside.contracts.codec import UndecodableError

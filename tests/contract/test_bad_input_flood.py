@@ -15,8 +15,8 @@ from random import Random
 import pytest
 
 from tests.contract.spoiling import spoiled
-from tests.integration.dispatcher.conftest import place, publisher
-from tests.integration.dispatcher.publishing import Place, Publisher
+from tests.integration.dispatcher.conftest import dispatcher, publisher
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
 from trackside.contracts.ids import new_id
 from trackside.eventlog.decode import decode
@@ -24,7 +24,7 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Appended, Outgoing
 
-__all__ = ["place", "publisher"]
+__all__ = ["dispatcher", "publisher"]
 RECORDS = int(os.environ.get("TRACKSIDE_FLOOD_RECORDS", "600"))
 ROUNDS = 5
 AT_ONCE = 100
@@ -37,20 +37,20 @@ GROWTH_BYTES = 30 * 2**20
 
 
 async def test_a_flood_of_spoiled_commands_is_answered_whole_and_stops_nothing(
-    place: Place, publisher: Publisher, seed: int
+    dispatcher: RunningDispatcher, publisher: Publisher, seed: int
 ) -> None:
     chance = Random(seed)
     streams = [new_id("flood") for _ in range(STREAMS)]
-    sizes, known = [_resident_bytes(place)], [0]
+    sizes, known = [_resident_bytes(dispatcher)], [0]
     counted: Counter[str] = Counter()
-    async with KafkaLog(place.settings.kafka_bootstrap, "flood") as log:
-        reading = Ends(log, place)
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "flood") as log:
+        reading = Ends(log, dispatcher)
         for number in range(1, ROUNDS + 1):
-            while await _written(log, place) < RECORDS // ROUNDS * number:
+            while await _written(log, dispatcher) < RECORDS // ROUNDS * number:
                 records = [spoiled(chance, lambda: chance.choice(streams)) for _ in range(AT_ONCE)]
-                await _published(log, place, chance, records)
-            counted += await reading.until(await _written(log, place) - counted.total())
-            sizes.append(_resident_bytes(place))
+                await _published(log, dispatcher, chance, records)
+            counted += await reading.until(await _written(log, dispatcher) - counted.total())
+            sizes.append(_resident_bytes(dispatcher))
             known.append(len(reading.streams))
     shown = ", ".join(f"{size / 2**20:.0f}" for size in sizes)
     sys.stderr.write(f"\ndispatcher's MiB before and after each round: {shown}; {counted.total()} records ")
@@ -61,18 +61,20 @@ async def test_a_flood_of_spoiled_commands_is_answered_whole_and_stops_nothing(
     await publisher.assert_well()
 
 
-def _resident_bytes(place: Place) -> int:
-    pages = Path(f"/proc/{place.dispatcher.process.pid}/statm").read_text().split()[1]
+def _resident_bytes(dispatcher: RunningDispatcher) -> int:
+    pages = Path(f"/proc/{dispatcher.service.process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def _written(log: KafkaLog, place: Place) -> int:
-    return sum((await log.ends(place.topics.commands.name)).values())
+async def _written(log: KafkaLog, dispatcher: RunningDispatcher) -> int:
+    return sum((await log.ends(dispatcher.topics.commands.name)).values())
 
 
-async def _published(log: KafkaLog, place: Place, chance: Random, records: Sequence[Outgoing]) -> None:
+async def _published(
+    log: KafkaLog, dispatcher: RunningDispatcher, chance: Random, records: Sequence[Outgoing]
+) -> None:
     """Publishes records; one that the broker was too slow to confirm may be there or not."""
-    topic = place.topics.commands
+    topic = dispatcher.topics.commands
     sends: list[Awaitable[Appended]] = [
         log.append(topic.name, chance.randrange(topic.partitions), [record]) for record in records
     ]
@@ -84,8 +86,8 @@ async def _published(log: KafkaLog, place: Place, chance: Random, records: Seque
 class Ends:
     """Reads what became of each record: its answer, or its dead letter."""
 
-    def __init__(self, log: KafkaLog, place: Place) -> None:
-        events, letters = place.topics.events, place.topics.dead_letters
+    def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher) -> None:
+        events, letters = dispatcher.topics.events, dispatcher.topics.dead_letters
         self._events = events.name
         starts = {(events.name, partition): 0 for partition in range(events.partitions)}
         self._reader = log.reader({**starts, (letters.name, 0): 0})

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.integration.dispatcher.publishing import Place, Publisher
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from tests.processes import service
 from tests.stack import Servers
 from trackside.cli.setup import prepare
@@ -18,7 +18,7 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.settings import StackSettings
 
 
-async def _furnished(settings: StackSettings) -> None:
+async def prepare_stack(settings: StackSettings) -> None:
     await prepare(settings)
     joined = WorkerJoined(
         worker_id="w1",
@@ -34,7 +34,9 @@ async def _furnished(settings: StackSettings) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def dispatcher(
+    stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningDispatcher]:
     """Gives a running dispatcher."""
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap,
@@ -42,17 +44,17 @@ def place(stack: Servers, module_database: str, tmp_path_factory: pytest.TempPat
         topic_prefix=f"t{secrets.token_hex(4)}.",
     )
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, _furnished(settings)).result()
+        thread.submit(asyncio.run, prepare_stack(settings)).result()
     variables = {
         "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
         "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
         "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
     }
     with service("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
-        yield Place(settings, running)
+        yield RunningDispatcher(settings, running)
 
 
 @pytest.fixture
-async def publisher(place: Place) -> AsyncIterator[Publisher]:
-    async with KafkaLog(place.settings.kafka_bootstrap, "publisher") as log:
-        yield Publisher(log, place)
+async def publisher(dispatcher: RunningDispatcher) -> AsyncIterator[Publisher]:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "publisher") as log:
+        yield Publisher(log, dispatcher)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.publishing import START, STOP, Place, Publisher, good
+from tests.integration.dispatcher.harness import START, STOP, Publisher, RunningDispatcher, valid_search
 from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
@@ -13,7 +13,7 @@ from trackside.eventlog.errors import TooLargeError
 
 
 def changed(**fields: Any) -> Json:
-    return {**good(), **fields}
+    return {**valid_search(), **fields}
 
 
 def parameter(**fields: Any) -> Json:
@@ -21,7 +21,7 @@ def parameter(**fields: Any) -> Json:
 
 
 def without(name: str) -> Json:
-    return {key: value for key, value in good().items() if key != name}
+    return {key: value for key, value in valid_search().items() if key != name}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_an_unknown_field_is_met_with_the_one_that_was_meant(publisher: Pu
 
 
 async def test_an_unknown_command_is_refused_with_the_known_ones(publisher: Publisher) -> None:
-    answer = await publisher.say(good(), wire_type="trackside.begin-search.v1")
+    answer = await publisher.say(valid_search(), wire_type="trackside.begin-search.v1")
     assert isinstance(answer, CommandRefused)
     assert answer.code == "unknown_command"
     assert START in answer.message
@@ -101,8 +101,8 @@ async def test_a_value_over_the_limit_is_refused_by_the_broker(publisher: Publis
 
 async def test_a_repeated_command_gets_the_first_answer_again(publisher: Publisher) -> None:
     stream, command_id = new_id("s"), new_id("c")
-    first = await publisher.say(good(), stream=stream, command_id=command_id)
-    again = await publisher.say(good(), stream=stream, command_id=command_id)
+    first = await publisher.say(valid_search(), stream=stream, command_id=command_id)
+    again = await publisher.say(valid_search(), stream=stream, command_id=command_id)
     assert isinstance(first, CommandAccepted)
     assert isinstance(again, CommandAccepted)
     assert first.source != again.source
@@ -119,16 +119,20 @@ async def test_a_repeated_refused_command_is_refused_for_the_same_reason(publish
 
 async def test_a_command_id_with_another_body_is_refused(publisher: Publisher) -> None:
     stream, command_id = new_id("s"), new_id("c")
-    assert isinstance(await publisher.say(good(), stream=stream, command_id=command_id), CommandAccepted)
+    assert isinstance(
+        await publisher.say(valid_search(), stream=stream, command_id=command_id), CommandAccepted
+    )
     other = await publisher.say(changed(max_trials=2), stream=stream, command_id=command_id)
     assert isinstance(other, CommandRefused)
     assert other.code == "idempotency_conflict"
 
 
-async def test_a_killed_dispatcher_knows_what_it_has_answered(publisher: Publisher, place: Place) -> None:
+async def test_a_killed_dispatcher_knows_what_it_has_answered(
+    publisher: Publisher, dispatcher: RunningDispatcher
+) -> None:
     stream, command_id = new_id("s"), new_id("c")
-    await publisher.say(good(), stream=stream, command_id=command_id)
-    place.dispatcher.again()
+    await publisher.say(valid_search(), stream=stream, command_id=command_id)
+    dispatcher.service.again()
     answer = await publisher.say(changed(max_trials=2), stream=stream, command_id=command_id)
     assert isinstance(answer, CommandRefused)
     assert answer.code == "idempotency_conflict"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.dispatcher.publishing import Place, Publisher
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from trackside.contracts.batches import (
     MAX_TASKS,
     BatchEnded,
@@ -26,7 +26,7 @@ def batch(*sizes: int) -> Json:
     return {"groups": [{"tasks": [{"task_type": "noop"}] * size} for size in sizes]}
 
 
-async def finish(place: Place, stream: str, task_id: str) -> None:
+async def finish(dispatcher: RunningDispatcher, stream: str, task_id: str) -> None:
     """Tells a task's life as its scheduler and its worker would."""
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
     placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
@@ -35,14 +35,14 @@ async def finish(place: Place, stream: str, task_id: str) -> None:
         ("worker", TaskAccepted.model_validate(token)),
         ("worker", AttemptEnded.model_validate({**token, "end": "finished"})),
     ]
-    events = place.topics.events
+    events = dispatcher.topics.events
     records = [RecordWriter(role, "t").single(stream, event) for role, event in life]
-    async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.append(events.name, partition_of(stream, events.partitions), records)
 
 
 async def test_t20_the_second_group_waits_for_the_end_of_the_first(
-    place: Place, publisher: Publisher
+    dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
     stream = new_id("b")
 
@@ -57,12 +57,12 @@ async def test_t20_the_second_group_waits_for_the_end_of_the_first(
 
     assert isinstance(await publisher.say(batch(2, 1), SUBMIT, stream), CommandAccepted)
     await publisher.until(lambda _: len(of_stream(TaskSubmitted, 0)) == 2)
-    await finish(place, stream, f"{stream}.1.2")
-    await finish(place, stream, f"{stream}.1.1")
+    await finish(dispatcher, stream, f"{stream}.1.2")
+    await finish(dispatcher, stream, f"{stream}.1.1")
     await publisher.until(lambda _: len(of_stream(TaskSubmitted, 1)) == 1)
     [over], [next_one] = of_stream(GroupEnded, 0), of_stream(TaskSubmitted, 1)
     assert over.offset < next_one.offset
-    await finish(place, stream, f"{stream}.2.1")
+    await finish(dispatcher, stream, f"{stream}.2.1")
     await publisher.until(lambda _: len(of_stream(BatchEnded)) == 1)
     [end] = of_stream(BatchEnded)
     assert isinstance(end.message, BatchEnded) and end.message.status is BatchStatus.DONE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.dispatcher.searching import SPACE, Setup, lived, rebuilt
+from tests.unit.dispatcher.tuner_histories import SPACE, Setup, rebuilt, run_search
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 pytest.importorskip("torch", reason="make check needs no torch")
@@ -10,12 +10,12 @@ pytest.importorskip("torch", reason="make check needs no torch")
 
 def test_a_gaussian_process_rebuilt_from_the_log_suggests_what_it_would_have() -> None:
     setup: Setup = (SPACE, {"name": "gp", "options": {"n_startup_trials": 4}}, 3, "maximize")
-    history = lived(make_tuner(*setup), 9, 2)
+    history = run_search(make_tuner(*setup), 9, 2)
     asked = 0
     for place, (what, number, *rest) in enumerate(history):
         if what == "suggested" and number in (6, 8):
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
             asked += 1
     assert asked == 2
-    by_chance = lived(make_tuner(SPACE, {"name": "random"}, 3, "maximize"), 9, 2)
+    by_chance = run_search(make_tuner(SPACE, {"name": "random"}, 3, "maximize"), 9, 2)
     assert history != by_chance

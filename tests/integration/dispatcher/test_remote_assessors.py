@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.elsewhere import AssessorElsewhere, example
-from tests.integration.dispatcher.publishing import Place, Publisher, good
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.remote_processes import RemoteAssessor, example
 from trackside.contracts.advice import AssessmentFailed, AssessmentRequested
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.searches import SearchFailed
@@ -17,13 +17,13 @@ from trackside.eventlog.kafka import KafkaLog
 
 
 @pytest.fixture
-async def process(place: Place, publisher: Publisher) -> AsyncIterator[AssessorElsewhere]:
-    async with KafkaLog(place.settings.kafka_bootstrap, "assessor") as log:
-        yield AssessorElsewhere.at(log, publisher, place)
+async def process(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIterator[RemoteAssessor]:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "assessor") as log:
+        yield RemoteAssessor.at(log, publisher, dispatcher)
 
 
 async def test_whom_a_process_finds_hopeless_is_stopped_and_the_others_go_on(
-    process: AssessorElsewhere,
+    process: RemoteAssessor,
 ) -> None:
     await process.begin(trials=2, options={"share": 0.5})
     await process.report(0, 0, 0.5)
@@ -52,12 +52,12 @@ async def test_whom_a_process_finds_hopeless_is_stopped_and_the_others_go_on(
 
 
 async def test_d08_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_again(
-    process: AssessorElsewhere, place: Place
+    process: RemoteAssessor, dispatcher: RunningDispatcher
 ) -> None:
     await process.begin()
     await process.report(0, 0, 0.5)
     before = await process.asked()
-    place.dispatcher.again()
+    dispatcher.service.again()
     after = await process.asked()
     assert (after.message, after.envelope.id) == (before.message, before.envelope.id)
     assert isinstance(after.message, AssessmentRequested)
@@ -66,7 +66,7 @@ async def test_d08_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same
 
 
 async def test_a_process_that_errs_is_an_event_each_time_and_then_the_policy_holds(
-    process: AssessorElsewhere,
+    process: RemoteAssessor,
 ) -> None:
     await process.begin(on_failure={"retries": 1, "then": "stop"})
     await process.report(0, 0, 0.5)
@@ -86,12 +86,12 @@ async def test_a_process_that_errs_is_an_event_each_time_and_then_the_policy_hol
 
 
 async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trials_go_on(
-    process: AssessorElsewhere, publisher: Publisher, place: Place
+    process: RemoteAssessor, publisher: Publisher, dispatcher: RunningDispatcher
 ) -> None:
     await process.begin(time_limit_s=3_600)
     await process.report(0, 0, 0.5)
     await process.request()
-    other = AssessorElsewhere.at(process.log, publisher, place)
+    other = RemoteAssessor.at(process.log, publisher, dispatcher)
     await other.begin(time_limit_s=0.2, on_failure={"retries": 0})
     await other.report(0, 0, 0.5)
     silent = await other.request()
@@ -99,7 +99,7 @@ async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trial
     late = await other.event(AssessmentFailed)
     assert (late.code, late.failure) == ("assessor_timed_out", 1)
     assert f"no answer to {silent.request_id} from an assessor 'mine'" in late.message
-    ours = AssessorElsewhere.at(process.log, publisher, place)
+    ours = RemoteAssessor.at(process.log, publisher, dispatcher)
     await ours.begin(name="threshold", remote=False, options={"lower": 0.9})
     await ours.report(0, 0, 0.5)
     assert (await ours.event(TaskStopRequested)).reason == "assessor"
@@ -115,11 +115,11 @@ async def test_a_process_that_is_silent_holds_back_no_other_search_and_its_trial
     ],
 )
 async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
-    process: AssessorElsewhere, publisher: Publisher, answer: Any, code: str
+    process: RemoteAssessor, publisher: Publisher, answer: Any, code: str
 ) -> None:
     await publisher.assert_well()  # answers count from where the dispatcher began to read
     await process.answer(answer)
-    topic = process.trade.answers.name
+    topic = process.topics.answers.name
     letter = await publisher.until(
         lambda record: (
             isinstance(record.message, RecordDeadLettered)
@@ -134,19 +134,17 @@ async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
 
 
 async def test_a_remote_assessor_needs_a_name(publisher: Publisher) -> None:
-    refused = await publisher.say(good() | {"assessor": {"name": "no name", "remote": True}})
+    refused = await publisher.say(valid_search() | {"assessor": {"name": "no name", "remote": True}})
     assert getattr(refused, "path", "") == "$.assessor.name"
 
 
 @pytest.fixture
-def floor(place: Place, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with example("floor.py", place, tmp_path) as running:
+def floor(dispatcher: RunningDispatcher, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with example("floor.py", dispatcher, tmp_path) as running:
         yield running
 
 
-async def test_the_example_judges_a_search(
-    floor: subprocess.Popen[bytes], process: AssessorElsewhere
-) -> None:
+async def test_the_example_judges_a_search(floor: subprocess.Popen[bytes], process: RemoteAssessor) -> None:
     """Its group begins at the end of the topic, whenever it has joined: so it is asked until it answers."""
     await process.begin(trials=2, name="floor", time_limit_s=5.0, on_failure={"retries": 100})
     await process.end(0, 0.8)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.elsewhere import TunerElsewhere, example
-from tests.integration.dispatcher.publishing import Place, Publisher, good
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.remote_processes import RemoteTuner, example
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.searches import (
@@ -21,13 +21,13 @@ from trackside.eventlog.kafka import KafkaLog
 
 
 @pytest.fixture
-async def process(place: Place, publisher: Publisher) -> AsyncIterator[TunerElsewhere]:
-    async with KafkaLog(place.settings.kafka_bootstrap, "tuner") as log:
-        yield TunerElsewhere.at(log, publisher, place)
+async def process(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIterator[RemoteTuner]:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "tuner") as log:
+        yield RemoteTuner.at(log, publisher, dispatcher)
 
 
 async def test_what_a_process_answers_becomes_the_trial_and_a_second_answer_counts_for_nothing(
-    process: TunerElsewhere,
+    process: RemoteTuner,
 ) -> None:
     await process.begin(options={"share": 0.5})
     first = await process.request()
@@ -48,7 +48,7 @@ async def test_what_a_process_answers_becomes_the_trial_and_a_second_answer_coun
 
 
 async def test_d11_a_process_may_wait_and_may_be_exhausted(
-    process: TunerElsewhere, publisher: Publisher, place: Place
+    process: RemoteTuner, publisher: Publisher, dispatcher: RunningDispatcher
 ) -> None:
     await process.begin()
     first = await process.request()
@@ -57,13 +57,13 @@ async def test_d11_a_process_may_wait_and_may_be_exhausted(
     await process.answer({"request_id": second.request_id, "says": "wait"})
     assert (await process.event(SuggestionDeferred)).trial == 1
 
-    other = TunerElsewhere.at(process.log, publisher, place)
+    other = RemoteTuner.at(process.log, publisher, dispatcher)
     await other.begin()
     await other.answer({"request_id": (await other.request()).request_id, "says": "exhausted"})
     assert (await other.event(SearchExhausted)).trials == 0
 
 
-async def test_a_process_that_errs_is_asked_again_and_then_the_search_fails(process: TunerElsewhere) -> None:
+async def test_a_process_that_errs_is_asked_again_and_then_the_search_fails(process: RemoteTuner) -> None:
     await process.begin(on_failure={"retries": 2})
     asked = [await process.request()]
     await process.answer({"request_id": asked[0].request_id, "parameters": {"x": 3}})
@@ -82,7 +82,7 @@ async def test_a_process_that_errs_is_asked_again_and_then_the_search_fails(proc
     assert len({(each.trial, each.seed, each.seen) for each in asked}) == 1
 
 
-async def test_a_process_that_is_silent_past_its_limit_is_replaced_by_chance(process: TunerElsewhere) -> None:
+async def test_a_process_that_is_silent_past_its_limit_is_replaced_by_chance(process: RemoteTuner) -> None:
     await process.begin(time_limit_s=0.2, on_failure={"retries": 0, "then": "random"})
     late = await process.request()
     assert late.time_limit_s == 0.2
@@ -104,11 +104,11 @@ async def test_a_process_that_is_silent_past_its_limit_is_replaced_by_chance(pro
     ],
 )
 async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
-    process: TunerElsewhere, publisher: Publisher, answer: Any, code: str | None
+    process: RemoteTuner, publisher: Publisher, answer: Any, code: str | None
 ) -> None:
     await publisher.assert_well()  # answers count from where the dispatcher began to read
     await process.answer(answer)
-    topic = process.trade.answers.name
+    topic = process.topics.answers.name
     letter = await publisher.until(
         lambda record: (
             isinstance(record.message, RecordDeadLettered)
@@ -123,13 +123,13 @@ async def test_what_is_no_answer_becomes_a_dead_letter_and_stops_nobody(
 
 
 async def test_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_again(
-    process: TunerElsewhere, place: Place
+    process: RemoteTuner, dispatcher: RunningDispatcher
 ) -> None:
     await process.begin()
     first = await process.request()
     await process.answer({"request_id": first.request_id, "parameters": {"x": 0.25}})
     before = await process.asked()
-    place.dispatcher.again()
+    dispatcher.service.again()
     after = await process.asked()
     assert after.message == before.message
     assert after.envelope.id == before.envelope.id
@@ -141,18 +141,18 @@ async def test_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_aga
 
 
 async def test_a_remote_tuner_needs_a_name_and_a_space_that_makes_sense(publisher: Publisher) -> None:
-    refused = await publisher.say(good() | {"tuner": {"name": "no name", "remote": True}})
+    refused = await publisher.say(valid_search() | {"tuner": {"name": "no name", "remote": True}})
     assert getattr(refused, "path", "") == "$.tuner.name"
 
 
 @pytest.fixture
-def halving(place: Place, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with example("halving.py", place, tmp_path) as running:
+def halving(dispatcher: RunningDispatcher, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with example("halving.py", dispatcher, tmp_path) as running:
         yield running
 
 
 async def test_the_example_suggests_for_a_search(
-    halving: subprocess.Popen[bytes], process: TunerElsewhere
+    halving: subprocess.Popen[bytes], process: RemoteTuner
 ) -> None:
     """Its group begins at the end of the topic, whenever it has joined: so it is asked until it answers."""
     await process.begin(name="halving", time_limit_s=2.0, on_failure={"retries": 100})

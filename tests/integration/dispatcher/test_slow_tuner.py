@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dispatcher.users_package import laid
-from tests.unit.dispatcher import playing
+from tests.integration.dispatcher.users_package import installed_package
+from tests.unit.dispatcher import harness
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
@@ -39,7 +39,7 @@ class Slow:
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Installs the package for this process and its children."""
-    with laid(tmp_path, monkeypatch, "slow", PACKAGE, "[trackside.tuners]\nslow = slow:Slow\n"):
+    with installed_package(tmp_path, monkeypatch, "slow", PACKAGE, "[trackside.tuners]\nslow = slow:Slow\n"):
         yield
 
 
@@ -55,19 +55,19 @@ def ends_trial(trial: int, record: Record) -> bool:
 
 
 async def test_d03_a_tuner_that_thinks_delays_no_end_of_any_trial(tmp_path: Path) -> None:
-    log = await playing.new_log()
+    log = await harness.new_log()
     space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
     slow = {"name": "slow", "options": {"gates": str(tmp_path)}}
-    await playing.publish(log, "slow", space=space, tuner=slow, max_trials=3, concurrency=3)
-    await playing.publish(log, "quick", space=space, tuner={"name": "random"}, max_trials=QUICK)
+    await harness.publish(log, "slow", space=space, tuner=slow, max_trials=3, concurrency=3)
+    await harness.publish(log, "quick", space=space, tuner={"name": "random"}, max_trials=QUICK)
     own = AdvisorProcess("own-tuner", timeout_s=3_600.0)
-    async with playing.dispatcher(log, own), playing.fleet(log, lambda parameters: parameters["x"]):
-        await playing.until(log, partial(ends, "quick"))
+    async with harness.dispatcher(log, own), harness.fleet(log, lambda parameters: parameters["x"]):
+        await harness.until(log, partial(ends, "quick"))
         for trial in range(3):
             (tmp_path / str(trial)).touch()
-            await playing.until(log, partial(ends_trial, trial))
-        await playing.until(log, partial(ends, "slow"))
-    told = [record for record in map(decode, await playing.written(log)) if record is not None]
+            await harness.until(log, partial(ends_trial, trial))
+        await harness.until(log, partial(ends, "slow"))
+    told = [record for record in map(decode, await harness.written(log)) if record is not None]
     kinds = [
         type(record.message).__name__
         for record in told

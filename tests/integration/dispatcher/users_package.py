@@ -9,7 +9,7 @@ import pytest
 from trackside.dispatcher.plugins.entry_points import installed_names
 
 
-def lay(folder: Path, name: str, source: str, entry_points: str) -> None:
+def write_package(folder: Path, name: str, source: str, entry_points: str) -> None:
     """Writes a package of one module into a folder of the path."""
     (folder / f"{name}.py").write_text(source)
     metadata = folder / f"{name}-1.0.dist-info"
@@ -19,11 +19,11 @@ def lay(folder: Path, name: str, source: str, entry_points: str) -> None:
 
 
 @contextmanager
-def laid(
+def installed_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: str, entry_points: str
 ) -> Iterator[None]:
     """Installs a package for this process and its children."""
-    lay(folder, name, source, entry_points)
+    write_package(folder, name, source, entry_points)
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.syspath_prepend(str(folder))
     installed_names.cache_clear()

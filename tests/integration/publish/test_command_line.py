@@ -6,15 +6,17 @@ import os
 import sys
 from pathlib import Path
 
-from tests.integration.dispatcher.publishing import START, STOP, Place, good
+from tests.integration.dispatcher.harness import START, STOP, RunningDispatcher, valid_search
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 
 
-async def trackside(place: Place, *argv: str, fed: str = "", prefix: str = "") -> tuple[int, str, str]:
-    settings = place.settings
+async def trackside(
+    dispatcher: RunningDispatcher, *argv: str, fed: str = "", prefix: str = ""
+) -> tuple[int, str, str]:
+    settings = dispatcher.settings
     process = await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).with_name("trackside")), *argv),
         env={
@@ -38,13 +40,15 @@ def lines(*wishes: Json) -> str:
 
 
 def start(stream: str, **changed: object) -> Json:
-    return {"type": START, "stream": stream, "data": {**good(), **changed}}
+    return {"type": START, "stream": stream, "data": {**valid_search(), **changed}}
 
 
-async def test_many_commands_are_answered_one_by_one_and_the_worst_decides(place: Place) -> None:
+async def test_many_commands_are_answered_one_by_one_and_the_worst_decides(
+    dispatcher: RunningDispatcher,
+) -> None:
     first, second = new_id("p"), new_id("p")
     code, output, errors = await trackside(
-        place,
+        dispatcher,
         *("publish", "-", "--json"),
         fed=lines(
             start(first),
@@ -63,10 +67,13 @@ async def test_many_commands_are_answered_one_by_one_and_the_worst_decides(place
     ]
 
 
-async def test_a_hundred_commands_are_a_table_of_those_that_failed(place: Place) -> None:
+async def test_a_hundred_commands_are_a_table_of_those_that_failed(dispatcher: RunningDispatcher) -> None:
     stream = new_id("many")
     code, output, errors = await trackside(
-        place, "publish", "-", fed=lines(*[start(f"{stream}-{at}", concurrency=at % 50) for at in range(100)])
+        dispatcher,
+        "publish",
+        "-",
+        fed=lines(*[start(f"{stream}-{at}", concurrency=at % 50) for at in range(100)]),
     )
     assert code == 2
     assert output.splitlines()[-1] == "98 accepted, 2 refused"
@@ -76,31 +83,35 @@ async def test_a_hundred_commands_are_a_table_of_those_that_failed(place: Place)
     assert errors.count("concurrency_range at $.concurrency: Input should be greater than") == 2
 
 
-async def test_the_ends_of_all_streams_are_waited_for(place: Place, tmp_path: Path) -> None:
+async def test_the_ends_of_all_streams_are_waited_for(dispatcher: RunningDispatcher, tmp_path: Path) -> None:
     streams = [new_id("p"), new_id("p")]
     wishes = [start(stream) for stream in streams]
     wishes += [{"type": STOP, "stream": stream, "data": {}} for stream in streams]
     (tmp_path / "plan.jsonl").write_text(lines(*wishes))
-    code, output, errors = await trackside(place, "publish", str(tmp_path / "plan.jsonl"), "--wait", "--json")
+    code, output, errors = await trackside(
+        dispatcher, "publish", str(tmp_path / "plan.jsonl"), "--wait", "--json"
+    )
     told = [json.loads(line) for line in output.splitlines()]
     assert {found["search_id"]: found["status"] for found in told[4:]} == dict.fromkeys(streams, "STOPPED")
     assert (code, errors) == (0, "")
 
 
-async def test_a_bad_line_stops_everything_before_it_begins(place: Place) -> None:
+async def test_a_bad_line_stops_everything_before_it_begins(dispatcher: RunningDispatcher) -> None:
     stream = new_id("p")
-    code, output, errors = await trackside(place, "publish", "-", fed=lines(start(stream)) + "{nope}\n")
+    code, output, errors = await trackside(dispatcher, "publish", "-", fed=lines(start(stream)) + "{nope}\n")
     assert (code, output) == (2, "")
     assert "-:2: not JSON" in errors
-    assert (await trackside(place, "publish", "-", fed=lines(start(stream))))[0] == 0
+    assert (await trackside(dispatcher, "publish", "-", fed=lines(start(stream))))[0] == 0
 
 
-async def test_commands_that_nobody_answers_are_told_as_such(place: Place, topic_prefix: str) -> None:
-    async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
+async def test_commands_that_nobody_answers_are_told_as_such(
+    dispatcher: RunningDispatcher, topic_prefix: str
+) -> None:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.ensure(Topics(prefix=topic_prefix).shared)
     wishes = lines(start("s1"), start("s2"))
     code, output, _ = await trackside(
-        place, "publish", "-", "--json", "--timeout", "1", fed=wishes, prefix=topic_prefix
+        dispatcher, "publish", "-", "--json", "--timeout", "1", fed=wishes, prefix=topic_prefix
     )
     told = [json.loads(line) for line in output.splitlines()]
     assert code == 1

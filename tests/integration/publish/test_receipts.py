@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dispatcher.conftest import _furnished
-from tests.integration.dispatcher.publishing import START, Place, Publisher, good
+from tests.integration.dispatcher.conftest import prepare_stack
+from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from tests.processes import service
 from tests.stack import Servers
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
@@ -26,14 +26,14 @@ from trackside.eventlog.settings import StackSettings
 class Office:
     """A dispatcher that may send receipts to two topics, one of which isn't there at first."""
 
-    def __init__(self, place: Place, log: KafkaLog, inbox: str, late: str) -> None:
-        self.place, self.log, self.inbox, self.late = place, log, inbox, late
-        self.publisher = Publisher(log, place)
+    def __init__(self, dispatcher: RunningDispatcher, log: KafkaLog, inbox: str, late: str) -> None:
+        self.dispatcher, self.log, self.inbox, self.late = dispatcher, log, inbox, late
+        self.publisher = Publisher(log, dispatcher)
 
     async def say(self, receipt_to: str, task_type: str = "noop", structured: bool = False) -> Source:
         """Publishes a search that wants a receipt."""
         event = {"specversion": "1.0", "id": new_id("c"), "type": START, "source": "test"}
-        body = {**good(), "task_type": task_type}
+        body = {**valid_search(), "task_type": task_type}
         if structured:
             headers = [("content-type", b"application/cloudevents+json")]
             value = json.dumps({**event, "receiptto": receipt_to, "data": body}).encode()
@@ -41,7 +41,7 @@ class Office:
             headers = [(f"ce_{name}", text.encode()) for name, text in event.items()]
             headers.append(("ce_receiptto", receipt_to.encode()))
             value = json.dumps(body).encode()
-        topic = self.place.topics.commands.name
+        topic = self.dispatcher.topics.commands.name
         appended = await self.log.publish(topic, 1, Outgoing(new_id("s").encode(), value, headers))
         return Source(topic=topic, partition=1, offset=appended.offset)
 
@@ -69,7 +69,7 @@ async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
     )
-    await _furnished(settings)
+    await prepare_stack(settings)
     inbox, late = f"{prefix}team-a.inbox", f"{prefix}team-b.late"
     variables = {
         "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
@@ -79,7 +79,7 @@ async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator
     }
     async with KafkaLog(settings.kafka_bootstrap, "office") as log:
         with service("dispatcher", variables, tmp_path) as running:
-            found = Office(Place(settings, running), log, inbox, late)
+            found = Office(RunningDispatcher(settings, running), log, inbox, late)
             await found.make(inbox)
             yield found
 
@@ -99,7 +99,7 @@ async def test_answers_go_to_the_topic_that_a_command_names(office: Office) -> N
 
 @pytest.mark.parametrize("named", ["trackside.commands", "team-c.inbox", "a b", "..", "x" * 300])
 async def test_no_other_topic_is_written_to(office: Office, named: str) -> None:
-    prefix = office.place.settings.topic_prefix
+    prefix = office.dispatcher.settings.topic_prefix
     for topic in (named, f"{prefix}{named}"):
         answer = await office.publisher.answer(await office.say(topic))
         assert isinstance(answer, CommandRefused)
@@ -117,7 +117,7 @@ async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts
         assert isinstance(await office.publisher.answer(source), CommandAccepted)
     sent = await office.say(office.inbox)
     await office.receipts(office.inbox, {position_id(sent)})
-    office.place.dispatcher.again()
+    office.dispatcher.service.again()
     await office.make(office.late)
     found = await office.receipts(office.late, {position_id(source) for source in waiting})
     assert all(isinstance(record.message, CommandAccepted) for record in found.values())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dispatcher.publishing import START, Place, Publisher
+from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher
 from tests.integration.publish.toolchains import EXAMPLES, FETCH_S, RECIPES, Program, prepared
 from trackside.contracts.batches import BatchStarted, SubmitTasks
 from trackside.contracts.commands import CommandAccepted, CommandReceived
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.timeout(2 * FETCH_S + 600)  # another worker may fetch 
 class Example:
     """An example of one language, run against the dispatcher under test."""
 
-    def __init__(self, name: str, program: Program, place: Place) -> None:
+    def __init__(self, name: str, program: Program, dispatcher: RunningDispatcher) -> None:
         self.name = name
         self._program = program
-        self._place = place
+        self._dispatcher = dispatcher
 
     async def publish(self, kind: str, stream: str, file: Path, **variables: str) -> tuple[int, str, str]:
         """Runs it: its exit code, what it says, and what it or its client complains of."""
-        settings = self._place.settings
+        settings = self._dispatcher.settings
         own = {"TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix, "TIMEOUT_S": "120"}
         given = {**self._program.environment, **own, **variables}
         process = await asyncio.create_subprocess_exec(
@@ -46,9 +46,9 @@ class Example:
 
 
 @pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
-def example(request: pytest.FixtureRequest, place: Place) -> Example:
+def example(request: pytest.FixtureRequest, dispatcher: RunningDispatcher) -> Example:
     assert request.config.cache is not None
-    return Example(request.param.name, prepared(request.param, request.config.cache.mkdir), place)
+    return Example(request.param.name, prepared(request.param, request.config.cache.mkdir), dispatcher)
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
@@ -87,9 +87,9 @@ async def test_an_example_says_why_it_was_refused(example: Example, tmp_path: Pa
 
 
 async def test_an_example_that_is_not_answered_says_so(
-    example: Example, place: Place, topic_prefix: str
+    example: Example, dispatcher: RunningDispatcher, topic_prefix: str
 ) -> None:
-    async with KafkaLog(place.settings.kafka_bootstrap, "test") as log:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.ensure(Topics(prefix=topic_prefix).shared)
     code, _, errors = await example.publish(
         START, "s-1", EXAMPLES / "search.json", TIMEOUT_S="2", TRACKSIDE_TOPIC_PREFIX=topic_prefix

@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.integration.dispatcher.conftest import _furnished
-from tests.integration.dispatcher.elsewhere import AssessorElsewhere, TunerElsewhere
-from tests.integration.dispatcher.publishing import START, Place, Publisher, good
+from tests.integration.dispatcher.conftest import prepare_stack
+from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
+from tests.integration.dispatcher.remote_processes import RemoteAssessor, RemoteTuner
 from tests.integration.publish.test_command_line import trackside
 from tests.processes import service
 from tests.stack import Servers
@@ -31,12 +31,12 @@ from trackside.sdk.signing import read_signer
 
 
 @pytest.fixture
-async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Place]:
+async def dispatcher(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[RunningDispatcher]:
     prefix = f"t{secrets.token_hex(4)}."
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
     )
-    await _furnished(settings)
+    await prepare_stack(settings)
     private = Ed25519PrivateKey.generate()
     written = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -52,15 +52,15 @@ async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[
         "TRACKSIDE_DISPATCHER_KEYS_FILE": str(tmp_path / "keys.json"),
     }
     with service("dispatcher", variables, tmp_path) as running:
-        yield Place(settings, running)
+        yield RunningDispatcher(settings, running)
 
 
 async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing(
-    place: Place, tmp_path: Path
+    dispatcher: RunningDispatcher, tmp_path: Path
 ) -> None:
-    bootstrap, prefix = place.settings.kafka_bootstrap, place.settings.topic_prefix
+    bootstrap, prefix = dispatcher.settings.kafka_bootstrap, dispatcher.settings.topic_prefix
     topic, stream, command_id = Topics(prefix).commands.name, new_id("s"), new_id("c")
-    wish = {"type": START, "data": good()}
+    wish = {"type": START, "data": valid_search()}
     async with Client(bootstrap, prefix) as client:
         refused = await client.answer(await client.publish(wish, stream, command_id))
     assert isinstance(refused, Refused) and refused.code == "unsigned"
@@ -75,29 +75,33 @@ async def test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothin
             assert isinstance(await client.answer(replayed), Accepted), "the first answer again"
     wished = json.dumps(wish)
     code, output, errors = await trackside(
-        place, "publish", "-", "--key", str(tmp_path / "ci-1.pem"), "--json", fed=wished
+        dispatcher, "publish", "-", "--key", str(tmp_path / "ci-1.pem"), "--json", fed=wished
     )
     assert code == 0, output + errors
-    assert (await trackside(place, "publish", "-", "--key", str(tmp_path / "none.pem"), fed=wished))[0] == 2
+    assert (await trackside(dispatcher, "publish", "-", "--key", str(tmp_path / "none.pem"), fed=wished))[
+        0
+    ] == 2
 
 
-async def test_only_signed_answers_of_processes_elsewhere_count(place: Place, tmp_path: Path) -> None:
-    bootstrap, prefix = place.settings.kafka_bootstrap, place.settings.topic_prefix
+async def test_only_signed_answers_of_processes_elsewhere_count(
+    dispatcher: RunningDispatcher, tmp_path: Path
+) -> None:
+    bootstrap, prefix = dispatcher.settings.kafka_bootstrap, dispatcher.settings.topic_prefix
     signer, asked = read_signer(tmp_path / "ci-1.pem"), {"name": "mine", "remote": True, "time_limit_s": 300}
     async with (
         KafkaLog(bootstrap, "elsewhere") as log,
         Client(bootstrap, prefix, signer=signer) as client,
     ):
-        publisher = Publisher(log, place)
-        tuner = TunerElsewhere.at(log, publisher, place)
-        assessor = AssessorElsewhere.at(log, publisher, place)
+        publisher = Publisher(log, dispatcher)
+        tuner = RemoteTuner.at(log, publisher, dispatcher)
+        assessor = RemoteAssessor.at(log, publisher, dispatcher)
         assessor.search = tuner.search
-        wish = {"type": START, "data": good() | {"tuner": asked, "assessor": asked}}
+        wish = {"type": START, "data": valid_search() | {"tuner": asked, "assessor": asked}}
         assert isinstance(await client.answer(await client.publish(wish, tuner.search)), Accepted)
 
         first = await tuner.request()
         await tuner.answer({"request_id": first.request_id, "parameters": {"x": 0.25}})
-        await _until_unsigned(publisher, place.topics.suggestions.name)
+        await _until_unsigned(publisher, dispatcher.topics.suggestions.name)
         await tuner.answer({"request_id": first.request_id, "parameters": {"x": 0.5}}, signer)
         assert (await tuner.event(TrialSuggested)).parameters == {"x": 0.5}
 
@@ -105,7 +109,7 @@ async def test_only_signed_answers_of_processes_elsewhere_count(place: Place, tm
         await assessor.report(0, 0, 0.5)
         request = await assessor.request()
         await assessor.answer({"request_id": request.request_id, "says": "failed"})
-        await _until_unsigned(publisher, place.topics.assessments.name)
+        await _until_unsigned(publisher, dispatcher.topics.assessments.name)
         await assessor.answer({"request_id": request.request_id, "hopeless": [0]}, signer)
         assert (await assessor.event(TaskStopRequested)).reason == "assessor"
         assert not any(isinstance(record.message, AssessmentFailed) for record in publisher.records)

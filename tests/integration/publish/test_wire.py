@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from tests.integration.dispatcher.publishing import START, Place, Publisher, good
+from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
@@ -36,16 +36,16 @@ def binary(stream: str) -> Headers:
 
 def event(stream: str, **more: object) -> Json:
     own = {"specversion": "1.0", "id": new_id(), "type": START, "source": "wire", "partitionkey": stream}
-    return {**own, "data": good(), **more}
+    return {**own, "data": valid_search(), **more}
 
 
 class Wire:
     """Writes records as they are."""
 
-    def __init__(self, log: KafkaLog, place: Place, publisher: Publisher) -> None:
+    def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher, publisher: Publisher) -> None:
         self._log = log
         self._publisher = publisher
-        self.topic = place.topics.commands.name
+        self.topic = dispatcher.topics.commands.name
 
     async def accepts(
         self, headers: Headers, value: Json, key: str | None = None, partition: int = 0
@@ -59,9 +59,9 @@ class Wire:
 
 
 @pytest.fixture
-async def wire(place: Place, publisher: Publisher) -> AsyncIterator[Wire]:
-    async with KafkaLog(place.settings.kafka_bootstrap, "wire") as log:
-        yield Wire(log, place, publisher)
+async def wire(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIterator[Wire]:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "wire") as log:
+        yield Wire(log, dispatcher, publisher)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ async def test_a_binary_command_may_have_its_headers_in_any_way(
 ) -> None:
     stream = new_id("w")
     headers = [*binary(stream), *more]
-    await wire.accepts(headers[::-1] if backwards else headers, good())
+    await wire.accepts(headers[::-1] if backwards else headers, valid_search())
 
 
 async def test_names_of_headers_may_be_in_capitals(wire: Wire) -> None:
-    await wire.accepts([(name.upper(), octets) for name, octets in binary(new_id("w"))], good())
+    await wire.accepts([(name.upper(), octets) for name, octets in binary(new_id("w"))], valid_search())
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ async def test_a_structured_command_is_known_by_its_type_or_by_itself(wire: Wire
 @pytest.mark.parametrize("partition", range(4))
 async def test_any_partition_will_do(wire: Wire, partition: int) -> None:
     stream = new_id("w")
-    await wire.accepts([*binary(stream), JSON_TYPE], good(), stream, partition)
+    await wire.accepts([*binary(stream), JSON_TYPE], valid_search(), stream, partition)
     await wire.accepts([STRUCTURED], event(new_id("w")), None, partition)
 
 
-async def _sent(place: Place, stream: str, **options: object) -> Source:
-    producer = AIOKafkaProducer(bootstrap_servers=place.settings.kafka_bootstrap, **options)
-    topic = place.topics.commands.name
+async def _sent(dispatcher: RunningDispatcher, stream: str, **options: object) -> Source:
+    producer = AIOKafkaProducer(bootstrap_servers=dispatcher.settings.kafka_bootstrap, **options)
+    topic = dispatcher.topics.commands.name
     async with producer:
         sent = await producer.send_and_wait(
-            topic, json.dumps(good()).encode(), key=stream.encode(), headers=binary(stream)
+            topic, json.dumps(valid_search()).encode(), key=stream.encode(), headers=binary(stream)
         )
     return Source(topic=topic, partition=sent.partition, offset=sent.offset)
 
@@ -129,22 +129,24 @@ async def _sent(place: Place, stream: str, **options: object) -> Source:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
 async def test_any_codec_of_kafka_will_do(
-    place: Place, publisher: Publisher, codec: str, idempotent: bool
+    dispatcher: RunningDispatcher, publisher: Publisher, codec: str, idempotent: bool
 ) -> None:
-    source = await _sent(place, new_id("w"), compression_type=codec, enable_idempotence=idempotent)
+    source = await _sent(dispatcher, new_id("w"), compression_type=codec, enable_idempotence=idempotent)
     assert isinstance(await publisher.answer(source), CommandAccepted)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not on this machine")
 @pytest.mark.parametrize("codec", CODECS)
-async def test_the_codecs_of_librdkafka_will_do_too(place: Place, publisher: Publisher, codec: str) -> None:
+async def test_the_codecs_of_librdkafka_will_do_too(
+    dispatcher: RunningDispatcher, publisher: Publisher, codec: str
+) -> None:
     stream = new_id("w")
     options = [word for name, octets in binary(stream) for word in ("-H", f"{name}={octets.decode()}")]
-    where = ["-b", place.settings.kafka_bootstrap, "-P", "-t", place.topics.commands.name]
+    where = ["-b", dispatcher.settings.kafka_bootstrap, "-P", "-t", dispatcher.topics.commands.name]
     kcat = await asyncio.create_subprocess_exec(
         *("kcat", *where, "-z", codec, "-k", stream, *options), stdin=asyncio.subprocess.PIPE
     )
-    await kcat.communicate(json.dumps(good()).encode())
+    await kcat.communicate(json.dumps(valid_search()).encode())
     assert kcat.returncode == 0
     answer = await publisher.until(
         lambda record: record.envelope.stream == stream and isinstance(record.message, CommandAccepted)
@@ -153,32 +155,34 @@ async def test_the_codecs_of_librdkafka_will_do_too(place: Place, publisher: Pub
 
 
 async def test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed(
-    place: Place, publisher: Publisher
+    dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
     producer = AIOKafkaProducer(
-        bootstrap_servers=place.settings.kafka_bootstrap, compression_type="zstd", max_request_size=2**27
+        bootstrap_servers=dispatcher.settings.kafka_bootstrap, compression_type="zstd", max_request_size=2**27
     )
     async with producer:
         with pytest.raises(Exception, match=r"(?i)large|corrupt|invalid"):
-            await producer.send_and_wait(place.topics.commands.name, b" " * (100 * MAX_COMMAND_BYTES))
+            await producer.send_and_wait(dispatcher.topics.commands.name, b" " * (100 * MAX_COMMAND_BYTES))
     await publisher.assert_well()
 
 
-async def test_a_record_without_any_header_is_answered_where_it_lies(wire: Wire, place: Place) -> None:
-    async with KafkaLog(place.settings.kafka_bootstrap, "wire") as log:
+async def test_a_record_without_any_header_is_answered_where_it_lies(
+    wire: Wire, dispatcher: RunningDispatcher
+) -> None:
+    async with KafkaLog(dispatcher.settings.kafka_bootstrap, "wire") as log:
         appended = await log.publish(wire.topic, 1, Outgoing(None, b"{}", []))
         source = Source(topic=wire.topic, partition=1, offset=appended.offset)
-        answer = await Publisher(log, place).answer(source)
+        answer = await Publisher(log, dispatcher).answer(source)
     assert isinstance(answer, CommandRefused)
     assert (answer.code, answer.path) == ("missing_header", "$id")
     assert answer.command_id == f"{wire.topic}-1-{appended.offset}"
 
 
 async def test_large_commands_that_are_published_at_once_are_each_within_the_limit(
-    place: Place, publisher: Publisher
+    dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
-    large = StartSearch.model_validate(good() | {"tuner": {"options": {"a": "x" * 60_000}}})
-    settings = place.settings
+    large = StartSearch.model_validate(valid_search() | {"tuner": {"options": {"a": "x" * 60_000}}})
+    settings = dispatcher.settings
     async with Client(settings.kafka_bootstrap, settings.topic_prefix) as client:
         stream = new_id("w")
         published = await asyncio.gather(*(client.publish(large, stream) for _ in range(20)))

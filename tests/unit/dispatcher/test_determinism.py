@@ -47,8 +47,8 @@ WIDE: dict[str, Any] = {
 NAMES = ["random", "tpe", "tpe-multivariate", "cma-es", "nsga2", "qmc"]
 
 
-class LocalLane(AdvisorProcess):
-    """A lane whose advisor is in this process."""
+class LocalAdvisor(AdvisorProcess):
+    """A process whose advisor is in this process."""
 
     def __init__(self) -> None:
         super().__init__("local")
@@ -73,7 +73,7 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self.history = TunerHistory()
-        self.lane = TunerClient(LocalLane())
+        self.process = TunerClient(LocalAdvisor())
 
     async def suggest(self, search: Search, number: int) -> dict[str, Any] | None:
         """Asks the tuner as `Advice` does."""
@@ -81,7 +81,7 @@ class Dispatcher:
         setup = {name: plain[name] for name in ("space", "tuner", "direction")}
         setup |= {"seed": search.seed, "space_version": search.space_version}
         past = self.history.until(search, number)
-        return await self.lane.suggest(search.search_id, setup, past, number)
+        return await self.process.suggest(search.search_id, setup, past, number)
 
 
 def wish(random: Random, search: Search) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.deciding import OFFER, answered, published
+from tests.unit.dispatcher.given import OFFER, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
 from trackside.cli.commands.replay.rerun import show
 from trackside.cli.render import screen

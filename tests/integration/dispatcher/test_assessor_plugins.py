@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.users_package import laid
-from tests.unit.dispatcher.deciding import OFFER, SPEC, START, answered, published, refusal
+from tests.integration.dispatcher.users_package import installed_package
+from tests.unit.dispatcher.given import OFFER, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
@@ -57,15 +57,17 @@ ROWS: list[Row] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3)
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Installs the package for this process and its children."""
-    with laid(tmp_path, monkeypatch, "flooring", PACKAGE, "[trackside.assessors]\nfloor = flooring:Floor\n"):
+    with installed_package(
+        tmp_path, monkeypatch, "flooring", PACKAGE, "[trackside.assessors]\nfloor = flooring:Floor\n"
+    ):
         yield
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[AdvisorProcess]:
-    lane = AdvisorProcess("own-assessor")
-    yield lane
-    await lane.close()
+async def process() -> AsyncIterator[AdvisorProcess]:
+    process = AdvisorProcess("own-assessor")
+    yield process
+    await process.close()
 
 
 def setup(direction: str = "maximize", name: str = "floor") -> dict[str, Any]:
@@ -74,45 +76,45 @@ def setup(direction: str = "maximize", name: str = "floor") -> dict[str, Any]:
 
 
 async def test_a_users_assessor_judges_by_reports_and_ends_and_the_same_when_told_again(
-    lane: AdvisorProcess,
+    process: AdvisorProcess,
 ) -> None:
-    found = await AssessorClient(lane).assess("s", setup(), ROWS)
+    found = await AssessorClient(process).assess("s", setup(), ROWS)
     assert (found.trials_to_stop, found.failures) == ([(1, 1), (2, 3)], [])
-    await lane._kill()
-    assert await AssessorClient(lane).assess("s", setup(), ROWS) == found
-    assert lane.generation == 2
+    await process._kill()
+    assert await AssessorClient(process).assess("s", setup(), ROWS) == found
+    assert process.generation == 2
 
 
 async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_judged(
-    lane: AdvisorProcess,
+    process: AdvisorProcess,
 ) -> None:
     rows: list[Row] = [(0, 0, 13.0), (1, 0, 0.05), (2, 0, 16.0), (3, 0, "nan")]
-    found = await AssessorClient(lane).assess("s", setup(), rows)
+    found = await AssessorClient(process).assess("s", setup(), rows)
     assert found.trials_to_stop == [(1, 1), (3, 3)]
     raised, nonsense = found.failures
     assert (raised["rows"], raised["type"], raised["message"]) == (1, "ArithmeticError", "unlucky")
     assert "flooring.py" in raised["traceback"]
-    assert "assessment.py" not in raised["traceback"]
+    assert "search_assessor.py" not in raised["traceback"]
     assert nonsense["type"] == "NonsenseError"
     assert "said 'yes' of a trial, not True or False" in nonsense["message"]
 
 
-async def test_one_that_ends_its_process_or_hangs_is_started_anew(lane: AdvisorProcess) -> None:
+async def test_one_that_ends_its_process_or_hangs_is_started_anew(process: AdvisorProcess) -> None:
     with pytest.raises(AdvisorDied):
-        await AssessorClient(lane).assess("s", setup(), [(0, 0, 15.0)])
-    await lane.start()
-    lane.timeout_s = 0.3
+        await AssessorClient(process).assess("s", setup(), [(0, 0, 15.0)])
+    await process.start()
+    process.timeout_s = 0.3
     with pytest.raises(AdvisorTimeout):
-        await AssessorClient(lane).assess("s", setup(), [(0, 0, 14.0)])
-    lane.timeout_s = 60.0
-    assert (await AssessorClient(lane).assess("t", setup(), ROWS)).failures == []
+        await AssessorClient(process).assess("s", setup(), [(0, 0, 14.0)])
+    process.timeout_s = 60.0
+    assert (await AssessorClient(process).assess("t", setup(), ROWS)).failures == []
 
 
-async def test_what_its_class_refuses_is_named(lane: AdvisorProcess) -> None:
+async def test_what_its_class_refuses_is_named(process: AdvisorProcess) -> None:
     with pytest.raises(AdviceFailed, match="only maximize"):
-        await AssessorClient(lane).assess("s", setup("minimize"), ROWS)
+        await AssessorClient(process).assess("s", setup("minimize"), ROWS)
     with pytest.raises(AdviceFailed, match=r"no assessor 'gone' is installed; .*: floor"):
-        await AssessorClient(lane).assess("s", setup(name="gone"), ROWS)
+        await AssessorClient(process).assess("s", setup(name="gone"), ROWS)
 
 
 def test_a_search_may_name_an_assessor_that_is_installed_and_no_other() -> None:

@@ -41,8 +41,8 @@ SCHEDULER, WORKER = RecordWriter("scheduler", "1"), RecordWriter("worker", "w1")
 Result = Callable[[dict[str, Any]], float]
 
 
-class LocalLane(AdvisorProcess):
-    """A lane whose advisor is in this process."""
+class LocalAdvisor(AdvisorProcess):
+    """A process whose advisor is in this process."""
 
     def __init__(self) -> None:
         super().__init__("local")
@@ -104,7 +104,7 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> AsyncIterator[None]:
     """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
     service = ServiceContext.on(log, TOPICS, "dispatcher")
-    advice = AdviceLoop(LocalLane(), LocalLane(), service.background, own)
+    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background, own)
     reactor = Reactor(
         service,
         Dispatcher(service, Streams(), advice),

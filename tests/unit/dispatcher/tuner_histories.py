@@ -44,7 +44,7 @@ NESTED: dict[str, dict[str, Any]] = {
     },
 }
 
-Item = tuple[Any, ...]
+HistoryItem = tuple[Any, ...]
 Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
 
 
@@ -63,7 +63,7 @@ def score(parameters: dict[str, Any]) -> float:
     return bonus - sum(abs(number / (1.0 + abs(number)) - 0.3) for number in numbers_in(parameters))
 
 
-def end_of(number: int, parameters: dict[str, Any]) -> Item:
+def end_of(number: int, parameters: dict[str, Any]) -> HistoryItem:
     """Every fifth trial is pruned, every seventh fails."""
     if number % 7 == 6:
         return ("ended", number, "failed", None, ())
@@ -84,32 +84,32 @@ def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
         yield "end", running.pop()
 
 
-def lived(memory: AskTellTuner, trials: int, in_flight: int) -> list[Item]:
+def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[HistoryItem]:
     """Runs a search and gives its history."""
-    history: list[Item] = []
+    history: list[HistoryItem] = []
     parameters: dict[int, dict[str, Any]] = {}
     for what, number in out_of_order(trials, in_flight):
         if what == "ask":
-            suggested = memory.ask(number)
+            suggested = tuner.ask(number)
             assert suggested is not None
             parameters[number] = suggested
             history.append(("suggested", number, suggested))
         else:
             history.append(end_of(number, parameters[number]))
-            memory.tell(*history[-1][1:])
+            tuner.tell(*history[-1][1:])
     return history
 
 
-def told(memory: AskTellTuner, history: list[Item]) -> AskTellTuner:
-    """Tells a memory a history, as the log has it, and gives the memory."""
+def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
+    """Tells a tuner a history, as the log has it, and gives the tuner."""
     for what, *rest in history:
         if what == "suggested":
-            memory.restore(*rest)
+            tuner.restore(*rest)
         else:
-            memory.tell(*rest)
-    return memory
+            tuner.tell(*rest)
+    return tuner
 
 
-def rebuilt(history: list[Item], *setup: Any) -> AskTellTuner:
-    """Gives a new memory that was told a history."""
-    return told(make_tuner(*setup), history)
+def rebuilt(history: list[HistoryItem], *setup: Any) -> AskTellTuner:
+    """Gives a new tuner that was told a history."""
+    return replayed(make_tuner(*setup), history)

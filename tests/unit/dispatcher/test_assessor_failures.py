@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.test_failing_tuners import LATE, Scripted
+from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import Told, report, search_running, task_active
 from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
 from trackside.contracts.message import Event
@@ -79,9 +79,9 @@ class Judged:
     def __init__(self, policy: AssessorFailure, *answers: Any) -> None:
         self.told: Told = task_active(assessor=Assessor(on_failure=policy))
         self.told.tell(report(1, 0.5))
-        self.lane = Scripted("assessor", *answers)
+        self.process = Scripted("assessor", *answers)
         self.background = Background()
-        self.judging = AssessmentLoop(self.lane, self.background, self._take)
+        self.judging = AssessmentLoop(self.process, self.background, self._take)
         self.answers: asyncio.Queue[Proposal] = asyncio.Queue()
 
     def _take(self, _stream_id: str, answer: Proposal) -> None:
@@ -128,7 +128,7 @@ async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_
     assert decide.assessor_is_given_up(judged.told.search)
     judged.told.tell(report(2, 0.1))
     judged.judging.update(judged.told.stream)
-    assert judged.lane.answers == []
+    assert judged.process.answers == []
     assert list(decide.react(judged.told.stream, Offer())) == []
 
 
@@ -150,5 +150,5 @@ async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_
     assert isinstance(event, AssessmentFailed)
     assert (event.code, event.trial, event.message) == ("assessor_nonsense", 0, "NonsenseError: no")
     await judged.until_idle()
-    judged.judging = AssessmentLoop(judged.lane, judged.background, judged._take)  # another dispatcher
+    judged.judging = AssessmentLoop(judged.process, judged.background, judged._take)  # another dispatcher
     assert isinstance(await judged.event(), TaskStopRequested)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.users_package import laid
+from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.domain.given import search_running
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
@@ -93,31 +93,31 @@ NAMED = "[trackside.tuners]\nclimber = climbing:Climber\nfaulty = climbing:Fault
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Installs the package for this process and its children."""
-    with laid(tmp_path, monkeypatch, "climbing", PACKAGE, NAMED):
+    with installed_package(tmp_path, monkeypatch, "climbing", PACKAGE, NAMED):
         yield tmp_path
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[AdvisorProcess]:
-    lane = AdvisorProcess("own-tuner")
-    yield lane
-    await lane.close()
+async def process() -> AsyncIterator[AdvisorProcess]:
+    process = AdvisorProcess("own-tuner")
+    yield process
+    await process.close()
 
 
 def setup(name: str = "climber", **options: Any) -> dict[str, Any]:
     return {"space": SPACE, "tuner": {"name": name, "options": options}, "seed": 4, "direction": "maximize"}
 
 
-async def played(lane: AdvisorProcess, trials: int, kill_at: int = -1) -> list[Any]:
+async def played(process: AdvisorProcess, trials: int, kill_at: int = -1) -> list[Any]:
     history: list[HistoryItem] = []
     found = []
     for number in range(trials):
         if number == kill_at:
-            assert lane.pid is not None
-            os.kill(lane.pid, signal.SIGKILL)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
             with pytest.raises(AdvisorDied):
-                await TunerClient(lane).suggest("s", setup(), history, number)
-        parameters = await TunerClient(lane).suggest("s", setup(), history, number)
+                await TunerClient(process).suggest("s", setup(), history, number)
+        parameters = await TunerClient(process).suggest("s", setup(), history, number)
         found.append(parameters)
         if parameters is not None:
             history.append(("suggested", number, parameters))
@@ -125,11 +125,11 @@ async def played(lane: AdvisorProcess, trials: int, kill_at: int = -1) -> list[A
     return found
 
 
-async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(lane: AdvisorProcess) -> None:
-    found = await played(lane, 6)
+async def test_a_users_tuner_suggests_by_seed_and_history_also_after_a_kill(process: AdvisorProcess) -> None:
+    found = await played(process, 6)
     assert sorted(parameters["n"] for parameters in found[:5]) == [0, 1, 2, 3, 4]
     assert found[5] is None
-    assert await played(lane, 6, kill_at=3) == found
+    assert await played(process, 6, kill_at=3) == found
 
 
 def test_the_service_knows_the_names_of_tuners_that_are_installed() -> None:
@@ -140,8 +140,8 @@ def test_the_service_knows_the_names_of_tuners_that_are_installed() -> None:
     assert "did you mean 'climber'" in fault[1]
 
 
-async def test_a_name_of_ours_stays_ours(lane: AdvisorProcess) -> None:
-    assert await TunerClient(lane).suggest("s", setup("tpe"), [], 0) is not None
+async def test_a_name_of_ours_stays_ours(process: AdvisorProcess) -> None:
+    assert await TunerClient(process).suggest("s", setup("tpe"), [], 0) is not None
 
 
 @pytest.mark.parametrize(
@@ -158,33 +158,33 @@ async def test_a_name_of_ours_stays_ours(lane: AdvisorProcess) -> None:
     ],
 )
 async def test_a_tuner_that_raises_or_talks_nonsense_is_named_with_the_reason(
-    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+    process: AdvisorProcess, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
 ) -> None:
     monkeypatch.setenv("FAULT", fault)
     history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
     with pytest.raises(AdviceFailed, match=words):
-        await TunerClient(lane).suggest("s", setup("faulty"), history, 1)
-    assert await TunerClient(lane).suggest("s", setup("climber"), history, 1) is not None
-    assert lane.generation == 1
+        await TunerClient(process).suggest("s", setup("faulty"), history, 1)
+    assert await TunerClient(process).suggest("s", setup("climber"), history, 1) is not None
+    assert process.generation == 1
 
 
-async def test_options_that_the_class_refuses_are_named(lane: AdvisorProcess) -> None:
+async def test_options_that_the_class_refuses_are_named(process: AdvisorProcess) -> None:
     with pytest.raises(AdviceFailed, match="stride must be at least 1, got 0"):
-        await TunerClient(lane).suggest("s", setup(stride=0), [], 0)
+        await TunerClient(process).suggest("s", setup(stride=0), [], 0)
     with pytest.raises(AdviceFailed, match=r"no tuner 'gone' is installed; .*: climber, faulty, tpe"):
-        await TunerClient(lane).suggest("s", setup("gone"), [], 0)
+        await TunerClient(process).suggest("s", setup("gone"), [], 0)
 
 
 async def test_a_tuner_that_hangs_is_killed_and_the_next_search_gets_its_answer(
-    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
+    process: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "hangs")
-    await lane.start()
-    lane.timeout_s = 0.3
+    await process.start()
+    process.timeout_s = 0.3
     with pytest.raises(AdvisorTimeout):
-        await TunerClient(lane).suggest("s", setup("faulty"), [], 0)
-    lane.timeout_s = 60.0
-    assert await TunerClient(lane).suggest("t", setup("climber"), [], 0) is not None
+        await TunerClient(process).suggest("s", setup("faulty"), [], 0)
+    process.timeout_s = 60.0
+    assert await TunerClient(process).suggest("t", setup("climber"), [], 0) is not None
 
 
 async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) -> list[Any]:
@@ -195,18 +195,18 @@ async def asked(fault: str, monkeypatch: pytest.MonkeyPatch, failures: int = 0) 
     told = search_running(space={"n": RandInt(type="randint", low=0, high=5)}, tuner=tuner)
     for number in range(1, failures + 1):
         told.tell(SuggestionFailed(trial=0, failure=number, code="tuner_failed", message="", seen=2))
-    lanes = [AdvisorProcess(name, timeout_s=60.0) for name in ("tuner", "assessor", "own-tuner")]
-    advice = AdviceLoop(lanes[0], lanes[1], Background(), lanes[2])
+    processes = [AdvisorProcess(name, timeout_s=60.0) for name in ("tuner", "assessor", "own-tuner")]
+    advice = AdviceLoop(processes[0], processes[1], Background(), processes[2])
     ready = asyncio.Event()
     advice.ready = ready.set
-    await lanes[2].start()
-    lanes[2].timeout_s = 0.3 if fault == "hangs" else 60.0
+    await processes[2].start()
+    processes[2].timeout_s = 0.3 if fault == "hangs" else 60.0
     advice.update(told.stream)
     async with asyncio.timeout(60):
         await ready.wait()
     [(stream, answer)] = advice.proposals
     assert stream == told.stream.stream_id
-    assert lanes[0].generation == failures, "a user's tuner was asked where ours are"
+    assert processes[0].generation == failures, "a user's tuner was asked where ours are"
     advice.forget(stream)
     await advice.close()
     return list(answer.events)
@@ -243,11 +243,11 @@ async def test_chance_stands_in_for_a_tuner_that_has_failed(monkeypatch: pytest.
 
 
 async def test_d11_a_tuner_may_wait_for_the_end_of_another_trial(
-    lane: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
+    process: AdvisorProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", "waits")
     history: list[HistoryItem] = [("suggested", 0, {"n": 1})]
-    tuner = TunerClient(lane)
+    tuner = TunerClient(process)
     with pytest.raises(TunerWaits):
         await tuner.suggest("s", setup("faulty"), history, 1)
     history.append(("ended", 0, "complete", 0.5, ()))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.pruning import Alone
+from tests.unit.dispatcher.optuna_pruners import Alone
 from trackside.contracts.searches import Direction
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS, check_assessor

@@ -33,37 +33,39 @@ ROWS: list[Row] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) fo
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[AdvisorProcess]:
-    lane = AdvisorProcess("assessor")
-    yield lane
-    await lane.close()
+async def process() -> AsyncIterator[AdvisorProcess]:
+    process = AdvisorProcess("assessor")
+    yield process
+    await process.close()
 
 
-async def verdicts(lane: AdvisorProcess, kill_at: int = -1, rows_an_op: int = 1_000) -> list[tuple[int, int]]:
+async def verdicts(
+    process: AdvisorProcess, kill_at: int = -1, rows_an_op: int = 1_000
+) -> list[tuple[int, int]]:
     """Tells all rows in tens, killing the advisor before one of them; gives who is hopeless at the end."""
-    assessor = AssessorClient(lane, rows_an_op)
+    assessor = AssessorClient(process, rows_an_op)
     found: list[tuple[int, int]] = []
     for upto in range(10, len(ROWS) + 1, 10):
         if upto == kill_at:
-            assert lane.pid is not None
-            os.kill(lane.pid, signal.SIGKILL)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
             with pytest.raises(AdvisorDied):
                 await assessor.assess("s", SETUP, ROWS[:upto])
         found = (await assessor.assess("s", SETUP, ROWS[:upto])).trials_to_stop
     return found
 
 
-async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(lane: AdvisorProcess) -> None:
-    found = await verdicts(lane)
+async def test_d08_an_advisor_that_was_killed_gives_the_same_verdicts(process: AdvisorProcess) -> None:
+    found = await verdicts(process)
     assert 5 < len(found) < 20
-    await AssessorClient(lane).forget("s")
-    assert await verdicts(lane, kill_at=60) == found
-    assert await verdicts(lane, rows_an_op=7) == found
-    assert lane.generation == 2
+    await AssessorClient(process).forget("s")
+    assert await verdicts(process, kill_at=60) == found
+    assert await verdicts(process, rows_an_op=7) == found
+    assert process.generation == 2
 
 
-async def test_what_is_forgotten_is_told_again(lane: AdvisorProcess) -> None:
-    assessor = AssessorClient(lane)
+async def test_what_is_forgotten_is_told_again(process: AdvisorProcess) -> None:
+    assessor = AssessorClient(process)
     found = await assessor.assess("s", SETUP, ROWS)
     await assessor.forget("s")
     assert await assessor.assess("s", SETUP, ROWS) == found
@@ -83,9 +85,9 @@ def halved() -> Told:
 class Proposed:
     """Takes what is proposed, and says when something was."""
 
-    def __init__(self, lane: AdvisorProcess) -> None:
+    def __init__(self, process: AdvisorProcess) -> None:
         self.background = Background()
-        self.judging = AssessmentLoop(lane, self.background, self._take)
+        self.judging = AssessmentLoop(process, self.background, self._take)
         self.answers: asyncio.Queue[Proposal] = asyncio.Queue()
 
     def _take(self, _stream_id: str, answer: Proposal) -> None:
@@ -99,19 +101,21 @@ class Proposed:
         return event
 
 
-async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(lane: AdvisorProcess) -> None:
-    told, proposed = halved(), Proposed(lane)
+async def test_a_hopeless_trial_is_stopped_with_the_offset_that_was_seen(process: AdvisorProcess) -> None:
+    told, proposed = halved(), Proposed(process)
     proposed.judging.update(told.stream)
     event = await proposed.next()
     assert (event.task_id, event.reason, event.seen) == ("digits-1.1", "assessor", told.stream.last_offset)
     await proposed.background.close()
 
 
-async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(lane: AdvisorProcess) -> None:
+async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(
+    process: AdvisorProcess,
+) -> None:
     """A new dispatcher has the state only, from a snapshot, and no new report comes."""
     told = halved()
     stream = load(dump(told.stream))
-    proposed = Proposed(lane)
+    proposed = Proposed(process)
     proposed.judging.update(stream)
     first = await proposed.next()
     proposed.judging.reconsider(stream.stream_id)
@@ -122,16 +126,16 @@ async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(la
     await proposed.background.close()
 
 
-async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(lane: AdvisorProcess) -> None:
-    told, proposed = halved(), Proposed(lane)
+async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(process: AdvisorProcess) -> None:
+    told, proposed = halved(), Proposed(process)
     proposed.judging.update(told.stream)
     told.tell(await proposed.next())
-    again = Proposed(lane)
+    again = Proposed(process)
     told.tell(report(2, 0.05, 1))
     told.tell(report(2, 0.95, 0))
     told.tell(suggested(2), submitted(2))  # not applied: no slot is open
     again.judging.update(told.stream)
-    judged = await AssessorClient(lane).assess("s", SETUP, told.stream.past)
+    judged = await AssessorClient(process).assess("s", SETUP, told.stream.past)
     assert [trial for trial, _ in judged.trials_to_stop] == [1]
     assert again.answers.empty()
     for each in (proposed, again):

@@ -16,16 +16,16 @@ from optuna.samplers import (
 )
 from optuna.trial import TrialState
 
-from tests.unit.dispatcher.searching import (
+from tests.unit.dispatcher.tuner_histories import (
     NESTED,
     NUMBERS,
     SPACE,
-    Item,
+    HistoryItem,
     Setup,
     end_of,
-    lived,
     out_of_order,
     rebuilt,
+    run_search,
 )
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.axes import quantized
@@ -107,7 +107,7 @@ def test_a_hundred_suggestions_are_bit_for_bit_those_of_optuna_alone(
     expected = alone(
         lambda n: sampler(seed=suggestion_seed(7, n), **tuner.get("options", {})), 100, in_flight
     )
-    history = lived(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
+    history = run_search(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
     suggested = [item[2] for item in history if item[0] == "suggested"]
     assert suggested == expected
     assert len({str(parameters) for parameters in suggested}) > 90
@@ -127,7 +127,9 @@ def test_a_hundred_suggestions_of_cma_es_are_those_of_optuna_alone(
 
     space = {name: SPACE[name] for name in ("dropout", "layers", "learning_rate")}
     expected = alone(lambda n: CmaEsSampler(seed=suggestion_seed(7, n), **options), 100, in_flight, draw)
-    history = lived(make_tuner(space, {"name": "cma-es", "options": options}, 7, "maximize"), 100, in_flight)
+    history = run_search(
+        make_tuner(space, {"name": "cma-es", "options": options}, 7, "maximize"), 100, in_flight
+    )
     assert [item[2] for item in history if item[0] == "suggested"] == expected
 
 
@@ -140,7 +142,7 @@ def test_a_hundred_suggestions_of_genetic_tuners_are_those_of_optuna_alone(name:
     options = {"population_size": 8, "mutation_prob": 0.9}
     expected = alone(lambda n: kind(seed=suggestion_seed(7, n), **options), 100, in_flight)
     tuner = {"name": name, "options": options}
-    history = lived(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
+    history = run_search(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
     found = [item[2] for item in history if item[0] == "suggested"]
     # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
     alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
@@ -154,7 +156,7 @@ def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
     space: dict[str, Any], tuner: dict[str, Any]
 ) -> None:
     setup: Setup = (space, tuner, 3, "maximize")
-    history = lived(make_tuner(*setup), 60, 4)
+    history = run_search(make_tuner(*setup), 60, 4)
     # The others are asked all over again, or slow: fewer places must do.
     every = 1 if tuner["name"] in ("random", "grid", "tpe", "tpe-multivariate") else 5
     for place, (what, number, *rest) in enumerate(history):
@@ -164,7 +166,7 @@ def test_a_memory_killed_at_any_event_suggests_next_what_it_would_have(
 
 def test_a_rebuilt_memory_goes_on_to_the_end_like_the_one_it_replaces() -> None:
     setup: Setup = (QUANTIZED, {"name": "tpe"}, 11, "minimize")
-    history = lived(make_tuner(*setup), 60, 4)
+    history = run_search(make_tuner(*setup), 60, 4)
     memory = rebuilt(history[:50], *setup)
     for what, number, *rest in history[50:]:
         if what == "suggested":
@@ -178,12 +180,12 @@ def test_a_store_that_reorders_keys_changes_no_suggestion() -> None:
     reordered = dict(reversed(SPACE.items()))
     for tuner in TUNERS:
         one, other = (make_tuner(space, tuner, 5, "maximize") for space in (SPACE, reordered))
-        assert lived(one, 30, 2) == lived(other, 30, 2)
+        assert run_search(one, 30, 2) == run_search(other, 30, 2)
 
 
 def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
     setup: Setup = (SPACE, {"name": "tpe"}, 5, "maximize")
-    history = lived(make_tuner(*setup), 40, 1)
+    history = run_search(make_tuner(*setup), 40, 1)
     memory = make_tuner(*setup)
     for what, number, *rest in history:
         if what == "suggested":
@@ -192,7 +194,7 @@ def test_suggestions_that_won_in_the_log_replace_those_asked_here() -> None:
             memory.restore(number, won)
         else:
             memory.tell(number, "complete", number / 10)
-    log: list[Item] = []
+    log: list[HistoryItem] = []
     for number in range(40):
         log += [("suggested", number, {**history[2 * number][2], "dropout": 0.25, "optimizer": "sgd"})]
         log += [("ended", number, "complete", number / 10, ())]
@@ -249,19 +251,19 @@ def test_a_gap_in_the_numbers_is_named() -> None:
 
 def test_parameters_that_the_space_does_not_have_are_no_lesson_and_no_fault() -> None:
     setup: Setup = (SPACE, {"name": "tpe", "options": {"n_startup_trials": 1}}, 5, "maximize")
-    odd: list[Item] = [
+    odd: list[HistoryItem] = [
         ("suggested", 0, {**history_item(setup, 0), "layers": 99}),
         ("ended", 0, "complete", 1e6, ()),
         ("suggested", 1, {"quite": "another"}),
         ("ended", 1, "complete", 1e6, ()),
     ]
-    plain: list[Item] = [("suggested", n, history_item(setup, n)) for n in range(2)]
+    plain: list[HistoryItem] = [("suggested", n, history_item(setup, n)) for n in range(2)]
     plain += [("ended", n, "failed", None, ()) for n in range(2)]
     assert rebuilt(odd, *setup).ask(2) == rebuilt(plain, *setup).ask(2)
 
 
 def history_item(setup: Setup, number: int) -> dict[str, Any]:
-    return dict(lived(make_tuner(*setup), number + 1, 1)[2 * number][2])
+    return dict(run_search(make_tuner(*setup), number + 1, 1)[2 * number][2])
 
 
 def test_a_nested_choice_comes_out_as_nni_gives_it() -> None:
@@ -304,6 +306,6 @@ def test_tpe_learns_within_the_sub_space_that_does_well(name: str) -> None:
 
 def test_without_sub_spaces_multivariate_tpe_suggests_what_tpe_does() -> None:
     one, other = (
-        lived(make_tuner(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
+        run_search(make_tuner(SPACE, {"name": n}, 4, "maximize"), 40, 3) for n in ("tpe", "tpe-multivariate")
     )
     assert one == other

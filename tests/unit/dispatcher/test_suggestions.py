@@ -9,9 +9,9 @@ import optuna
 import pytest
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
-from tests.unit.dispatcher import playing
-from tests.unit.dispatcher.searching import SPACE, score
-from tests.unit.dispatcher.test_samplers import draw_all
+from tests.unit.dispatcher import harness
+from tests.unit.dispatcher.test_optuna_tuner import draw_all
+from tests.unit.dispatcher.tuner_histories import SPACE, score
 from trackside.contracts.message import Message
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialSuggested
 from trackside.dispatcher.tuners.tuner import suggestion_seed
@@ -31,11 +31,11 @@ def draw_numbers(trial: optuna.Trial) -> None:
 
 async def searched(tuner: str, space: dict[str, Any], trials: int, in_flight: int = 1) -> MemoryLog:
     """Gives the log of a search of so many trials, which end out of order if several run."""
-    log = await playing.new_log()
+    log = await harness.new_log()
     wanted = {"space": space, "tuner": {"name": tuner}, "seed": 7, "max_trials": trials}
-    await playing.publish(log, "s", **wanted, concurrency=in_flight)
-    async with playing.dispatcher(log), playing.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
-        await playing.until(log, lambda record: suggests(record.message, trials - 1))
+    await harness.publish(log, "s", **wanted, concurrency=in_flight)
+    async with harness.dispatcher(log), harness.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
+        await harness.until(log, lambda record: suggests(record.message, trials - 1))
     return log
 
 
@@ -72,7 +72,7 @@ async def test_a_search_suggests_bit_for_bit_what_optuna_alone_does(
 ) -> None:
     """D33: 100 trials, one at a time, from the command to the log."""
     log = await searched(tuner, space, 100)
-    assert await playing.suggestions(log, "s") == alone(kind, draw)
+    assert await harness.suggestions(log, "s") == alone(kind, draw)
 
 
 @pytest.mark.thorough
@@ -80,11 +80,11 @@ async def test_a_search_suggests_bit_for_bit_what_optuna_alone_does(
 async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_have(tuner: str) -> None:
     """D29: 60 trials, 4 in flight; a dispatcher that knows only the log begins behind each of its events."""
     log = await searched(tuner, SPACE, 60, 4)
-    entries = await playing.written(log)
-    expected = await playing.suggestions(log, "s")
+    entries = await harness.written(log)
+    expected = await harness.suggestions(log, "s")
     assert len({json.dumps(parameters, sort_keys=True) for parameters in expected}) == 60
     commands = await log.reader(
-        {(playing.TOPICS.commands.name, at): 0 for at in range(playing.TOPICS.commands.partitions)}
+        {(harness.TOPICS.commands.name, at): 0 for at in range(harness.TOPICS.commands.partitions)}
     ).read(0.0)
     streams, compared = Streams(), 0
     for place, entry in enumerate(entries):
@@ -94,11 +94,11 @@ async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_
         number = None if stream.search is None else stream.search.next_trial
         if number is None:
             continue  # nothing is to be suggested: the next suggestion is asked upon a later event
-        reborn = await playing.new_log()
+        reborn = await harness.new_log()
         for other in (*commands, *entries[: place + 1]):
             await reborn.append(other.topic, other.partition, [_again(other)])
-        async with playing.dispatcher(reborn):
-            found = await playing.until(reborn, lambda r: isinstance(r.message, TrialSuggested), place + 1)
+        async with harness.dispatcher(reborn):
+            found = await harness.until(reborn, lambda r: isinstance(r.message, TrialSuggested), place + 1)
         assert isinstance(found.message, TrialSuggested)
         assert (found.message.trial, found.message.parameters) == (number, expected[number])
         compared += 1
@@ -115,11 +115,11 @@ async def test_a_search_of_a_finite_space_tries_each_point_once_and_is_exhausted
         "layers": {"type": "randint", "low": 0, "high": 6},
         "dropout": {"type": "constant", "value": 0.5},
     }
-    log = await playing.new_log()
-    await playing.publish(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
-    async with playing.dispatcher(log), playing.fleet(log, score):
-        ended = await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    log = await harness.new_log()
+    await harness.publish(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
+    async with harness.dispatcher(log), harness.fleet(log, score):
+        ended = await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     assert isinstance(ended.message, SearchEnded)
     assert (ended.message.status, ended.message.trials) == (SearchStatus.DONE, 6)
-    found = await playing.suggestions(log, "s")
+    found = await harness.suggestions(log, "s")
     assert sorted(parameters["layers"] for parameters in found) == list(range(6))

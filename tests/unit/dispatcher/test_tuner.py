@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.searching import Item, Setup, end_of, lived, rebuilt, score
+from tests.unit.dispatcher.tuner_histories import HistoryItem, Setup, end_of, rebuilt, run_search, score
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.axes import axes_of, encode, flat_axes, parameters_fault, point_at, size
 from trackside.dispatcher.tuners.tuner import AskTellTuner
@@ -78,7 +78,7 @@ def test_each_point_is_suggested_once_and_then_the_space_is_exhausted(
     assert points is not None
     space = {**space, "wide": {"type": "constant", "value": 1}} if points > 40 else space
     if points > 40:  # a run of this length is enough to see repeats
-        found = lived(make_tuner(space, {"name": name}, seed, "maximize"), 40, 3)
+        found = run_search(make_tuner(space, {"name": name}, seed, "maximize"), 40, 3)
         suggested = [item[2] for item in found if item[0] == "suggested"]
         assert len({text(parameters) for parameters in suggested}) == 40
         return
@@ -99,7 +99,7 @@ def test_tuners_with_a_state_exhaust_a_space_too(tuner: dict[str, Any]) -> None:
 @pytest.mark.parametrize("tuner", [{"name": "tpe"}, *STATEFUL], ids=lambda tuner: tuner["name"])
 def test_a_search_rebuilt_among_repeats_goes_on_alike(tuner: dict[str, Any]) -> None:
     setup: Setup = (INTEGERS, tuner, 5, "maximize")
-    history = lived(make_tuner(*setup), 20, 3)
+    history = run_search(make_tuner(*setup), 20, 3)
     for place, (what, number, *rest) in enumerate(history):
         if what == "suggested" and number % 4 == 3:
             assert rebuilt(history[:place], *setup).ask(number) == rest[0]
@@ -126,7 +126,7 @@ def test_a_batch_goes_through_its_sets_in_their_order() -> None:
     sets = [{"a": 3, "b": 1.0}, {"a": 0, "b": 0.3}, {"a": 1, "b": 2.0}]
     setup: Setup = (INTEGERS, {"name": "batch", "options": {"sets": sets}}, 1, "maximize")
     assert exhausted(make_tuner(*setup), 3) == sets
-    history: list[Item] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
+    history: list[HistoryItem] = [("suggested", 0, sets[0]), ("ended", 0, "complete", score(sets[0]), ())]
     assert rebuilt(history, *setup).ask(1) == sets[1]
 
 

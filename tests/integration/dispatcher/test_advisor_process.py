@@ -57,17 +57,17 @@ def op(name: str) -> list[AdvisorOp]:
 
 
 @pytest.fixture
-async def lane() -> AsyncIterator[AdvisorProcess]:
-    lane = AdvisorProcess("tuner")
-    yield lane
-    await lane.close()
+async def process() -> AsyncIterator[AdvisorProcess]:
+    process = AdvisorProcess("tuner")
+    yield process
+    await process.close()
 
 
 @pytest.fixture
 async def echo() -> AsyncIterator[AdvisorProcess]:
-    lane = AdvisorProcess("echo", ECHO_ARGV)
-    yield lane
-    await lane.close()
+    process = AdvisorProcess("echo", ECHO_ARGV)
+    yield process
+    await process.close()
 
 
 def expected(trials: int) -> list[dict[str, Any] | None]:
@@ -95,23 +95,23 @@ async def search(tuner: TunerClient, search_id: str, trials: int, kill_every: in
     return found
 
 
-async def test_a_search_through_a_lane_gets_the_suggestions_of_its_seed(lane: AdvisorProcess) -> None:
-    assert await search(TunerClient(lane), "s", 25) == expected(25)
+async def test_a_search_through_a_process_gets_the_suggestions_of_its_seed(process: AdvisorProcess) -> None:
+    assert await search(TunerClient(process), "s", 25) == expected(25)
 
 
-async def test_an_advisor_killed_again_and_again_changes_no_suggestion(lane: AdvisorProcess) -> None:
-    assert await search(TunerClient(lane), "s", 25, kill_every=8) == expected(25)
-    assert lane.generation == 4
+async def test_an_advisor_killed_again_and_again_changes_no_suggestion(process: AdvisorProcess) -> None:
+    assert await search(TunerClient(process), "s", 25, kill_every=8) == expected(25)
+    assert process.generation == 4
 
 
-async def test_searches_that_share_a_lane_do_not_see_each_other(lane: AdvisorProcess) -> None:
-    tuner = TunerClient(lane)
+async def test_searches_that_share_a_process_do_not_see_each_other(process: AdvisorProcess) -> None:
+    tuner = TunerClient(process)
     found = await asyncio.gather(*(search(tuner, f"s{n}", 15) for n in range(3)))
     assert found == [expected(15)] * 3
 
 
-async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: AdvisorProcess) -> None:
-    tuner = TunerClient(lane)
+async def test_an_ask_sees_only_what_had_happened_when_it_was_made(process: AdvisorProcess) -> None:
+    tuner = TunerClient(process)
     setup = {**SETUP, "tuner": {"name": "tpe", "options": {"n_startup_trials": 1}}}
     history: list[HistoryItem] = [("suggested", 0, {"c": "a", "x": 0.5})]
     early = tuner.suggest("s", setup, history, 1)
@@ -121,8 +121,8 @@ async def test_an_ask_sees_only_what_had_happened_when_it_was_made(lane: Advisor
     assert await early == alone.ask(1)
 
 
-async def test_an_answer_that_was_never_used_is_forgotten(lane: AdvisorProcess) -> None:
-    tuner = TunerClient(lane)
+async def test_an_answer_that_was_never_used_is_forgotten(process: AdvisorProcess) -> None:
+    tuner = TunerClient(process)
     history: list[HistoryItem] = []
     first = await tuner.suggest("s", SETUP, history, 0)
     assert await tuner.suggest("s", SETUP, history, 0) == first
@@ -132,8 +132,8 @@ async def test_an_answer_that_was_never_used_is_forgotten(lane: AdvisorProcess) 
 
 
 async def test_each_item_of_a_history_is_sent_once() -> None:
-    lane = AdvisorProcess("echo", ECHO_ARGV)
-    tuner = TunerClient(lane)
+    process = AdvisorProcess("echo", ECHO_ARGV)
+    tuner = TunerClient(process)
     history: list[HistoryItem] = []
     sent = []
     for number in range(4):
@@ -141,15 +141,15 @@ async def test_each_item_of_a_history_is_sent_once() -> None:
         sent.append([o["op"] for o in ops])
         history += [("suggested", number, {}), ended(number, 1.0)]
     assert sent == [["open", "ask"], *[["restore", "tell", "ask"]] * 3]
-    await lane.close()
+    await process.close()
 
 
-async def test_a_long_history_is_recalled_in_lines_of_bounded_size(lane: AdvisorProcess) -> None:
+async def test_a_long_history_is_recalled_in_lines_of_bounded_size(process: AdvisorProcess) -> None:
     setup = {**SETUP, "tuner": {"name": "random", "options": {}}}
     history: list[HistoryItem] = []
     for number in range(2_500):
         history += [("suggested", number, {"c": "a", "x": 0.5}), ended(number, 0.5)]
-    assert await TunerClient(lane).suggest("s", setup, history, 2_500) is not None
+    assert await TunerClient(process).suggest("s", setup, history, 2_500) is not None
 
 
 async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(echo: AdvisorProcess) -> None:
@@ -163,13 +163,13 @@ async def test_a_search_forgotten_while_it_is_asked_is_dropped_after_the_answer(
     assert [o["op"] for o in sent] == ["open", "restore", "ask"]
 
 
-async def test_an_exhausted_grid_gives_none(lane: AdvisorProcess) -> None:
+async def test_an_exhausted_grid_gives_none(process: AdvisorProcess) -> None:
     space = {"c": SPACE["c"]}
     setup = {**SETUP, "space": space, "tuner": {"name": "grid", "options": {}}}
     history: list[HistoryItem] = []
     points = []
     for number in itertools.count():
-        point = await TunerClient(lane).suggest("s", setup, history, number)
+        point = await TunerClient(process).suggest("s", setup, history, number)
         if point is None:
             break
         points.append(point["c"])
@@ -183,7 +183,7 @@ async def test_an_advisor_that_hangs_is_killed_and_the_next_request_gets_a_fresh
     await echo.start()
     before = echo.pid
     echo.timeout_s = 0.2
-    with pytest.raises(AdvisorTimeout, match=r"lane echo: no answer about search s in 0\.2 s"):
+    with pytest.raises(AdvisorTimeout, match=r"advisor echo: no answer about search s in 0\.2 s"):
         await echo.request("s", op("hang"))
     echo.timeout_s = 60
     assert echo.pid is None
@@ -207,22 +207,22 @@ async def test_an_advisor_that_babbles_is_replaced(echo: AdvisorProcess) -> None
 
 
 async def test_a_cancelled_request_leaves_no_answer_for_the_next_one() -> None:
-    lane = AdvisorProcess("echo", ECHO_ARGV)
-    await lane.start()
+    process = AdvisorProcess("echo", ECHO_ARGV)
+    await process.start()
     asked = asyncio.Event()
 
     def hang(_generation: int) -> list[AdvisorOp]:
         asked.set()
         return op("hang")
 
-    task = asyncio.create_task(lane.request("s", hang))
+    task = asyncio.create_task(process.request("s", hang))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await lane.request("s", op("fine")) == op("fine")
-    assert lane.backlog == 0
-    await lane.close()
+    assert await process.request("s", op("fine")) == op("fine")
+    assert process.backlog == 0
+    await process.close()
 
 
 async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: AdvisorProcess) -> None:
@@ -243,7 +243,7 @@ async def test_the_backlog_counts_what_waits_and_answers_keep_their_order(echo: 
     assert echo.backlog == 0
 
 
-async def test_a_closed_lane_refuses_and_leaves_no_process(echo: AdvisorProcess) -> None:
+async def test_a_closed_advisor_refuses_and_leaves_no_process(echo: AdvisorProcess) -> None:
     await echo.start()
     pid = echo.pid
     assert pid is not None
@@ -265,16 +265,16 @@ async def test_a_program_that_cannot_start_is_named() -> None:
         await AdvisorProcess("x", [sys.executable, "-c", "pass"]).start()
 
 
-async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(lane: AdvisorProcess) -> None:
-    tuner = TunerClient(lane)
+async def test_bad_input_is_answered_with_its_reason_and_the_advisor_lives(process: AdvisorProcess) -> None:
+    tuner = TunerClient(process)
     with pytest.raises(AdviceFailed, match="no tuner 'x' is installed"):
         await tuner.suggest("s", {**SETUP, "tuner": {"name": "x"}}, [], 0)
     with pytest.raises(AdviceFailed, match="trial 3 with 0 trials known"):
         await tuner.suggest("s", SETUP, [], 3)
     with pytest.raises(AdviceFailed, match="LookupError: search 'u' is not open"):
-        await lane.request("u", op("ask"))
+        await process.request("u", op("ask"))
     assert await tuner.suggest("s", SETUP, [], 0) == expected(1)[0]
-    assert lane.generation == 1
+    assert process.generation == 1
 
 
 def test_lines_that_are_no_requests_are_answered_and_prints_stay_off_the_protocol() -> None:

@@ -9,8 +9,8 @@ import pytest
 from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
-from tests.unit.dispatcher.searching import SPACE, out_of_order, score
-from tests.unit.dispatcher.test_samplers import draw_all
+from tests.unit.dispatcher.test_optuna_tuner import draw_all
+from tests.unit.dispatcher.tuner_histories import SPACE, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus

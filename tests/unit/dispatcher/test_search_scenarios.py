@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher import playing
-from tests.unit.dispatcher.searching import SPACE, score
+from tests.unit.dispatcher import harness
+from tests.unit.dispatcher.tuner_histories import SPACE, score
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import (
     SearchEnded,
@@ -49,13 +49,13 @@ def submits(record: Record, task_id: str) -> bool:
 
 
 async def messages(log: MemoryLog) -> list[Message]:
-    records = [decode(entry) for entry in await playing.written(log)]
+    records = [decode(entry) for entry in await harness.written(log)]
     return [record.message for record in records if record is not None]
 
 
 async def folded(log: MemoryLog) -> Search:
     streams = Streams()
-    for entry in await playing.written(log):
+    for entry in await harness.written(log):
         record = decode(entry)
         if record is not None:
             streams.fold(record)
@@ -66,12 +66,12 @@ async def folded(log: MemoryLog) -> Search:
 
 async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion() -> None:
     """D9: results from elsewhere and trials to begin with come with the command, not after it."""
-    log = await playing.new_log()
+    log = await harness.new_log()
     past = [{"parameters": {"n": 1}, "value": 5.0}]
     wanted = {"tuner": {"name": "grid"}, "seed": 7, "max_trials": 2, "concurrency": 1}
-    await playing.publish(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
-    async with playing.dispatcher(log), playing.fleet(log, lambda p: float(p["n"])):
-        await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    await harness.publish(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
+    async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
+        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     trials = (await folded(log)).trials
     begun = [(trial.parameters, trial.source) for trial in trials]
     assert begun == [({"n": 0}, "customized"), ({"n": 2}, "algorithm")]
@@ -79,15 +79,15 @@ async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion
 
 async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() -> None:
     """D12: those before another space stay what they are, those after it lie in it."""
-    log = await playing.new_log()
-    await playing.publish(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
-    async with playing.dispatcher(log):
-        await playing.until(log, lambda record: submits(record, "s.0"))
+    log = await harness.new_log()
+    await harness.publish(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
+    async with harness.dispatcher(log):
+        await harness.until(log, lambda record: submits(record, "s.0"))
         other = {"n": {"type": "randint", "low": 100, "high": 108}}
-        await playing.say(log, "s", UpdateSearchSpace.model_validate({"space": other}))
-        await playing.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
-        async with playing.fleet(log, lambda p: float(p["n"])):
-            await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+        await harness.say(log, "s", UpdateSearchSpace.model_validate({"space": other}))
+        await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
+        async with harness.fleet(log, lambda p: float(p["n"])):
+            await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     found = [one for one in await messages(log) if isinstance(one, TrialSuggested)]
     assert [(one.trial, one.space_version) for one in found] == [(0, 1), *((n, 2) for n in range(1, 6))]
     assert [one.parameters["n"] >= 100 for one in found] == [False, *[True] * 5]
@@ -96,11 +96,11 @@ async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() ->
 
 async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops_nobody() -> None:
     """D15: nor does one whose value is a list, or whose sequence is a text."""
-    log = await playing.new_log()
-    await playing.publish(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
-    async with playing.dispatcher(log):
-        await playing.until(log, lambda record: submits(record, "s.0"))
-        await playing.begin(log, "s", "s.0")
+    log = await harness.new_log()
+    await harness.publish(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
+    async with harness.dispatcher(log):
+        await harness.until(log, lambda record: submits(record, "s.0"))
+        await harness.begin(log, "s", "s.0")
         token = {
             "task_id": "s.0",
             "attempt": 1,
@@ -109,12 +109,12 @@ async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops
             "step": 0,
             "value": 0.5,
         }
-        good = playing.WORKER.single("s", MetricReported.model_validate(token))
+        good = harness.WORKER.single("s", MetricReported.model_validate(token))
         for odd in ODD_REPORTS:
             octets = json.dumps(token | odd).encode()
-            await log.append(*playing.EVENTS, [Outgoing(good.key, octets, good.headers)])
-        await playing.end(log, "s", "s.0", 0.75)
-        await playing.until(log, lambda record: suggests(record, 1))
+            await log.append(*harness.EVENTS, [Outgoing(good.key, octets, good.headers)])
+        await harness.end(log, "s", "s.0", 0.75)
+        await harness.until(log, lambda record: suggests(record, 1))
     search = await folded(log)
     assert (search.trials[0].status, search.trials[0].value) == (TrialStatus.SUCCEEDED, 0.75)
     assert search.trials[0].reports == []
@@ -125,33 +125,33 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
     tuner = {"name": "tpe", "options": {"n_startup_trials": 1}}
     found = []
     for killed in (False, True):
-        log = await playing.new_log()
-        await playing.publish(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
-        async with playing.dispatcher(log):
-            first = await playing.until(log, lambda record: submits(record, "s.0"))
+        log = await harness.new_log()
+        await harness.publish(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
+        async with harness.dispatcher(log):
+            first = await harness.until(log, lambda record: submits(record, "s.0"))
             assert isinstance(first.message, TaskSubmitted)
-            await playing.begin(log, "s", "s.0")
+            await harness.begin(log, "s", "s.0")
             if not killed:
-                await playing.end(log, "s", "s.0", score(first.message.parameters))
-                await playing.until(log, lambda record: suggests(record, 1))
+                await harness.end(log, "s", "s.0", score(first.message.parameters))
+                await harness.until(log, lambda record: suggests(record, 1))
         if killed:
-            await playing.end(log, "s", "s.0", score(first.message.parameters))
-            async with playing.dispatcher(log):
-                await playing.until(log, lambda record: suggests(record, 1))
+            await harness.end(log, "s", "s.0", score(first.message.parameters))
+            async with harness.dispatcher(log):
+                await harness.until(log, lambda record: suggests(record, 1))
         said = await messages(log)
         ends = [(one.status, one.value) for one in said if isinstance(one, TrialEnded)]
         assert ends == [(TrialStatus.SUCCEEDED, score(first.message.parameters))]
-        found.append(await playing.suggestions(log, "s"))
+        found.append(await harness.suggestions(log, "s"))
     assert found[0] == found[1]
 
 
 async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> None:
-    log = await playing.new_log()
-    await playing.publish(
+    log = await harness.new_log()
+    await harness.publish(
         log, "s", space=SPACE, tuner={"name": "random"}, seed=7, max_trials=12, concurrency=4
     )
-    async with playing.dispatcher(log), playing.fleet(log, score, 4, lambda ids: ids[-1], last=12):
-        await playing.until(log, lambda record: isinstance(record.message, SearchEnded))
+    async with harness.dispatcher(log), harness.fleet(log, score, 4, lambda ids: ids[-1], last=12):
+        await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     search = await folded(log)
     assert search.ends != sorted(search.ends)
     assert [trial.value for trial in search.trials] == [score(trial.parameters) for trial in search.trials]
@@ -160,18 +160,18 @@ async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> N
 @pytest.mark.parametrize("tuner", ["random", "tpe"])
 async def test_d33_no_two_trials_are_equal_across_a_restart_and_another_space(tuner: str) -> None:
     """D33: nothing is suggested twice, whatever the dispatcher and the space were meanwhile."""
-    log = await playing.new_log()
-    await playing.publish(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
-    async with playing.dispatcher(log), playing.fleet(log, lambda p: float(p["n"])):
-        await playing.until(log, lambda record: suggests(record, 1))
-    async with playing.dispatcher(log):
-        await playing.say(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
-        await playing.say(log, "s", UpdateSearch(concurrency=2), "faster")
-        await playing.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
-        await playing.until(log, lambda record: isinstance(record.message, SearchUpdated))
-        done = len(await playing.written(log))
-        async with playing.fleet(log, lambda p: float(p["n"]), last=99):
-            await playing.until(log, lambda record: isinstance(record.message, SearchExhausted), done)
-    found = [parameters["n"] for parameters in await playing.suggestions(log, "s")]
+    log = await harness.new_log()
+    await harness.publish(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
+    async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
+        await harness.until(log, lambda record: suggests(record, 1))
+    async with harness.dispatcher(log):
+        await harness.say(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
+        await harness.say(log, "s", UpdateSearch(concurrency=2), "faster")
+        await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
+        await harness.until(log, lambda record: isinstance(record.message, SearchUpdated))
+        done = len(await harness.written(log))
+        async with harness.fleet(log, lambda p: float(p["n"]), last=99):
+            await harness.until(log, lambda record: isinstance(record.message, SearchExhausted), done)
+    found = [parameters["n"] for parameters in await harness.suggestions(log, "s")]
     assert sorted(found) == list(range(7))
     assert (await folded(log)).status in (SearchStatus.TUNER_NO_MORE_TRIAL, SearchStatus.DONE)

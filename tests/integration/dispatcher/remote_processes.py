@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.publishing import Place, Publisher, good
+from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from trackside.contracts.advice import AssessmentRequested, SuggestionRequested
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id, trial_task_id
@@ -39,7 +39,7 @@ TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
 
 
 @dataclass(frozen=True)
-class Trade:
+class ExchangeTopics:
     """What one kind of process reads, and what it writes."""
 
     requests: Topic
@@ -48,18 +48,18 @@ class Trade:
     answer: bytes
 
 
-class Process:
+class RemoteProcess:
     """A process elsewhere, as a test plays it, and the search that asks it."""
 
-    def __init__(self, log: KafkaLog, publisher: Publisher, trade: Trade) -> None:
-        self.log, self.publisher, self.trade = log, publisher, trade
-        self._reader = log.reader({(trade.requests.name, n): 0 for n in range(trade.requests.partitions)})
+    def __init__(self, log: KafkaLog, publisher: Publisher, topics: ExchangeTopics) -> None:
+        self.log, self.publisher, self.topics = log, publisher, topics
+        self._reader = log.reader({(topics.requests.name, n): 0 for n in range(topics.requests.partitions)})
         self._requests: list[Record] = []
         self.search = new_id("remote")
 
     async def start(self, **changed: Any) -> None:
         """Starts the search."""
-        body = good() | {"max_trials": 4, "concurrency": 2, "seed": 7} | changed
+        body = valid_search() | {"max_trials": 4, "concurrency": 2, "seed": 7} | changed
         assert isinstance(await self.publisher.say(body, stream=self.search), CommandAccepted)
 
     async def asked(self) -> Record:
@@ -78,14 +78,14 @@ class Process:
         headers = [
             ("ce_specversion", b"1.0"),
             ("ce_id", new_id().encode()),
-            ("ce_type", self.trade.answer),
+            ("ce_type", self.topics.answer),
             ("ce_source", b"test"),
         ]
         value = body if isinstance(body, bytes) else json.dumps(body).encode()
         record = Outgoing(self.search.encode(), value, headers)
         if signer is not None:
-            record = signer.signed(record, self.trade.answers.name)
-        await self.log.publish(self.trade.answers.name, 2, record)
+            record = signer.signed(record, self.topics.answers.name)
+        await self.log.publish(self.topics.answers.name, 2, record)
 
     async def event(self, kind: type[Event], number: int = 1) -> Any:
         """Waits for the n-th event of a kind in the search."""
@@ -100,20 +100,19 @@ class Process:
         return (await self.publisher.until(is_it, 60)).message
 
 
-class TunerElsewhere(Process):
+class RemoteTuner(RemoteProcess):
     """A tuner of a test's own."""
 
     @classmethod
-    def at(cls, log: KafkaLog, publisher: Publisher, place: Place) -> "TunerElsewhere":
-        """Gives a tuner that hears the dispatcher of a place."""
-        topics = place.topics
-        trade = Trade(
-            topics.suggestion_requests,
-            topics.suggestions,
+    def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteTuner":
+        """Gives a tuner that hears the dispatcher under test."""
+        topics = ExchangeTopics(
+            dispatcher.topics.suggestion_requests,
+            dispatcher.topics.suggestions,
             SuggestionRequested,
             b"trackside.answer-suggestion.v1",
         )
-        return cls(log, publisher, trade)
+        return cls(log, publisher, topics)
 
     async def begin(self, **tuner: Any) -> None:
         """Starts a search that asks it."""
@@ -126,20 +125,19 @@ class TunerElsewhere(Process):
         return message
 
 
-class AssessorElsewhere(Process):
+class RemoteAssessor(RemoteProcess):
     """An assessor of a test's own, and the worker of the trials that it judges."""
 
     @classmethod
-    def at(cls, log: KafkaLog, publisher: Publisher, place: Place) -> "AssessorElsewhere":
-        """Gives an assessor that hears the dispatcher of a place."""
-        topics = place.topics
-        trade = Trade(
-            topics.assessment_requests,
-            topics.assessments,
+    def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteAssessor":
+        """Gives an assessor that hears the dispatcher under test."""
+        topics = ExchangeTopics(
+            dispatcher.topics.assessment_requests,
+            dispatcher.topics.assessments,
             AssessmentRequested,
             b"trackside.answer-assessment.v1",
         )
-        return cls(log, publisher, trade)
+        return cls(log, publisher, topics)
 
     async def begin(self, trials: int = 1, **assessor: Any) -> None:
         """Starts a search that asks it, and its first trials."""
@@ -160,8 +158,8 @@ class AssessorElsewhere(Process):
             "placement": 1,
             "incarnation": "i-1",
         }
-        place: Json = {"worker_id": "w1", "device_ids": ["cpu-0"], "reserved": Reservation(), "seen": 0}
-        await self._tell("scheduler", TaskAssigned(**token, **place))
+        assignment: Json = {"worker_id": "w1", "device_ids": ["cpu-0"], "reserved": Reservation(), "seen": 0}
+        await self._tell("scheduler", TaskAssigned(**token, **assignment))
         await self._tell("worker", TaskAccepted(**token))
 
     async def report(self, trial: int, step: int, value: float | None) -> None:
@@ -193,19 +191,19 @@ class AssessorElsewhere(Process):
 
     async def _tell(self, role: str, event: Event) -> None:
         record = RecordWriter(role, "test").single(self.search, event)
-        events = self.publisher.place.topics.events
+        events = self.publisher.dispatcher.topics.events
         await self.log.append(events.name, partition_of(self.search, events.partitions), [record])
 
 
 @contextmanager
-def example(name: str, place: Place, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def example(name: str, dispatcher: RunningDispatcher, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Runs an example of a process elsewhere; skips the test where there is no kcat."""
     if shutil.which("kcat") is None:
         if os.environ.get("TRACKSIDE_TEST_TOOLCHAINS") == "required":
             pytest.fail("kcat is not on this machine")
         pytest.skip("kcat is not on this machine")
-    known = os.environ | {"TRACKSIDE_TOPIC_PREFIX": place.settings.topic_prefix}
-    argv = [sys.executable, str(TUNERS / name), place.settings.kafka_bootstrap]
+    known = os.environ | {"TRACKSIDE_TOPIC_PREFIX": dispatcher.settings.topic_prefix}
+    argv = [sys.executable, str(TUNERS / name), dispatcher.settings.kafka_bootstrap]
     with (folder / f"{name}.log").open("wb") as said:
         running = subprocess.Popen(argv, env=known, stdout=said, stderr=said, process_group=0)
         try:

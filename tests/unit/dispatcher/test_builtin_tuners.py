@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.searching import NESTED, NUMBERS, SPACE
+from tests.unit.dispatcher.tuner_histories import NESTED, NUMBERS, SPACE
 from trackside.contracts.search_space import TYPES
 from trackside.dispatcher.tuners.builtin_tuners import TUNERS, check_tuner
 

@@ -20,16 +20,16 @@ STOP = "trackside.stop-search.v1"
 Answer = CommandAccepted | CommandRefused
 
 
-def good() -> Json:
+def valid_search() -> Json:
     return {"task_type": "noop", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}, "max_trials": 1}
 
 
 @dataclass(frozen=True)
-class Place:
+class RunningDispatcher:
     """Where the dispatcher under test reads and writes."""
 
     settings: StackSettings
-    dispatcher: Service
+    service: Service
 
     @property
     def topics(self) -> Topics:
@@ -40,13 +40,13 @@ class Place:
 class Publisher:
     """Publishes bytes as any client would, and looks for what became of them."""
 
-    def __init__(self, log: KafkaLog, place: Place) -> None:
+    def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher) -> None:
         self._log = log
-        self.place = place
+        self.dispatcher = dispatcher
         self.records: list[Record] = []
-        events = place.topics.events
+        events = dispatcher.topics.events
         starts = {(events.name, partition): 0 for partition in range(events.partitions)}
-        self._reader = log.reader({**starts, (place.topics.dead_letters.name, 0): 0})
+        self._reader = log.reader({**starts, (dispatcher.topics.dead_letters.name, 0): 0})
 
     async def publish(
         self, value: bytes | None, wire_type: str = START, stream: str = "", command_id: str = ""
@@ -57,7 +57,7 @@ class Publisher:
             ("ce_type", wire_type.encode()),
             ("ce_source", b"test"),
         ]
-        topic = self.place.topics.commands.name
+        topic = self.dispatcher.topics.commands.name
         key = (stream or new_id("s")).encode()
         appended = await self._log.publish(topic, 3, Outgoing(key, value, headers))
         return Source(topic=topic, partition=3, offset=appended.offset)
@@ -85,5 +85,5 @@ class Publisher:
 
     async def assert_well(self) -> None:
         """The next good command is accepted, by the process that was there before."""
-        assert isinstance(await self.say(good()), CommandAccepted)
-        assert self.place.dispatcher.process.poll() is None
+        assert isinstance(await self.say(valid_search()), CommandAccepted)
+        assert self.dispatcher.service.process.poll() is None

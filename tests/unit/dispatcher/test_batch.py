@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.deciding import OFFER, answered, published, react, refusal
+from tests.unit.dispatcher.given import OFFER, answered, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.contracts.batches import (
     MAX_TASKS,
