@@ -1,4 +1,4 @@
-"""Decisions of the scheduler's pure part, beside a loop that pops a heap and makes the same events."""
+"""Scheduling decisions, compared with a loop that pops a heap and makes the same events."""
 
 import heapq
 import itertools
@@ -27,13 +27,13 @@ from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
 from trackside.scheduler.planner import Planner
 
 GIB = 1024**3
-DEVICES_EACH = 8
-ENDS_A_TURN = 10
+DEVICES_PER_WORKER = 8
+ENDS_PER_PASS = 10
 TASK_TYPES = ("digits", "faces", "words", "noise")
 START_MS = 1_700_000_000_000
 
 
-class Hall:
+class BenchCluster:
     """A fleet of GPUs and CPU slots, tasks of all kinds, and the scheduler's pure parts on top."""
 
     def __init__(self, devices: int, look_ahead: int) -> None:
@@ -46,12 +46,12 @@ class Hall:
         self._offsets = itertools.count()
         self._fleet = Fleet()
         self.submitted = self.ended = self.moved = 0
-        for number in range(devices // DEVICES_EACH):
+        for number in range(devices // DEVICES_PER_WORKER):
             fleet.evolve(self._fleet, self._record(_worker(number), "worker"))
         self.cluster.hosts.sync_fleet(self._fleet, lambda worker: not worker.gone, [])
 
     def submit(self, count: int) -> None:
-        """Has tasks wait: 20 streams, 4 types, 10 priorities, five ways to ask for memory and devices."""
+        """Queues tasks: 20 streams, 4 types, 10 priorities, five ways to ask for memory and devices."""
         for _ in range(count):
             number = self.submitted
             self.submitted += 1
@@ -66,8 +66,8 @@ class Hall:
             self.cluster.update(f"stream-{number % 20}", task)
             self.seconds += monotonic_s() - began
 
-    def turn(self) -> list[tuple[Task, Event]]:
-        """Lets the scheduler decide: gives what it places, with the events; what it asks back comes back."""
+    def run_pass(self) -> list[tuple[Task, Event]]:
+        """Runs a pass; returns its assignments with their events. Recalled tasks are returned at once."""
         self.now_ms += 1
         began = monotonic_s()
         planned = self.planner.plan(self.now_ms, _never)
@@ -77,12 +77,12 @@ class Hall:
         for action, event in actions:
             if isinstance(action, Recall):
                 self.fold(action.task, event, "scheduler")
-                self.fold(action.task, TaskReturned(**_token(action.task)), "worker")
+                self.fold(action.task, TaskReturned(**_placement_fields(action.task)), "worker")
                 del self.running[action.task.task_id]
         return [(action.task, event) for action, event in actions if isinstance(action, Assign)]
 
     def take(self, actions: list[tuple[Task, Event]]) -> None:
-        """Folds what was decided."""
+        """Folds assignments."""
         for task, event in actions:
             self.fold(task, event, "scheduler")
             self.running[task.task_id] = task
@@ -95,8 +95,8 @@ class Hall:
         self.seconds += monotonic_s() - began
 
     def end(self, task: Task) -> None:
-        """Has a worker end a task at once."""
-        known = _token(task)
+        """Folds the acceptance and the end of a task."""
+        known = _placement_fields(task)
         if task.attempt.accepted_ms == 0:
             self.fold(task, TaskAccepted(**known), "worker")
         self.ended += 1
@@ -106,8 +106,8 @@ class Hall:
         return Record("events", 0, next(self._offsets), self.now_ms, self._envelopes[role], event)
 
 
-def _token(task: Task) -> dict[str, Any]:
-    """Gives the fields that name a task's placement."""
+def _placement_fields(task: Task) -> dict[str, Any]:
+    """Returns the fields that name a task's placement."""
     assert task.place is not None
     return {
         "task_id": task.task_id,
@@ -118,69 +118,69 @@ def _token(task: Task) -> dict[str, Any]:
 
 
 def measured(devices: int, queued: int, decisions: int) -> Findings:
-    """Measures decisions a second while tasks end and others take their places, and turns without any."""
+    """Measures decisions a second while tasks end and others take their places, and passes without any."""
     ceiling = _ceiling(queued, decisions)
     figures, counted = [], []
     for look_ahead in (0, 1):
-        hall = Hall(devices, look_ahead)
-        _fill(hall, queued)
-        idle_ms = _idle_ms(hall)
-        rate = decisions / _seconds(hall, queued, decisions)
+        bench = BenchCluster(devices, look_ahead)
+        _fill(bench, queued)
+        idle_ms = _idle_ms(bench)
+        rate = decisions / _seconds(bench, queued, decisions)
         what = "scheduling, look-ahead" if look_ahead else "scheduling decisions"
         figures.append(Figure("-", what, rate, "/s", ceiling, "pop, make events", Goal(1_000, 5_000)))
         figures.append(Figure("-", "a turn with nothing free", idle_ms, "ms"))
-        counted.append(_conserved(hall))
+        counted.append(_conserved(bench))
     return Findings(figures, counted)
 
 
-def _conserved(hall: Hall) -> str:
-    """Gives the count of tasks that were submitted: each waits, has a place, or has ended."""
-    cluster = hall.cluster
-    there = len(cluster.waiting) + len(cluster.placed) + hall.ended
-    return equal("tasks waiting, placed or ended", there, hall.submitted)
+def _conserved(bench: BenchCluster) -> str:
+    """Checks that each submitted task waits, is placed or has ended; returns their count."""
+    cluster = bench.cluster
+    there = len(cluster.waiting) + len(cluster.placed) + bench.ended
+    return equal("tasks waiting, placed or ended", there, bench.submitted)
 
 
-def _fill(hall: Hall, queued: int) -> None:
-    """Fills all devices, and has that many tasks wait for one."""
-    hall.submit(queued)
+def _fill(bench: BenchCluster, queued: int) -> None:
+    """Fills all devices, and queues that many tasks."""
+    bench.submit(queued)
     while True:
-        actions = hall.turn()
-        hall.take(actions)
-        hall.submit(queued - len(hall.cluster.waiting))
-        if not hall.moved:
+        actions = bench.run_pass()
+        bench.take(actions)
+        bench.submit(queued - len(bench.cluster.waiting))
+        if not bench.moved:
             return
 
 
-def _idle_ms(hall: Hall) -> float:
-    """Gives the ms of a turn after a task has come that fits nowhere, as all that wait."""
-    turns = 200
+def _idle_ms(bench: BenchCluster) -> float:
+    """Returns the ms of a pass when no queued task fits."""
+    passes = 200
     began = monotonic_s()
-    for _ in range(turns):
-        hall.turn()
-    return (monotonic_s() - began) / turns * 1000
+    for _ in range(passes):
+        bench.run_pass()
+    return (monotonic_s() - began) / passes * 1000
 
 
-def _seconds(hall: Hall, queued: int, decisions: int) -> float:
-    """Gives the seconds of the scheduler's own work for that many placements: plans, and following the log.
+def _seconds(bench: BenchCluster, queued: int, decisions: int) -> float:
+    """Returns the seconds that the scheduler spends on that many placements: passes and folding.
 
     What workers and the dispatcher do in between isn't counted.
     """
-    hall.seconds = 0.0
+    bench.seconds = 0.0
     placed = 0
     while placed < decisions:
-        for task_id in list(itertools.islice(hall.running, ENDS_A_TURN)):
-            hall.end(hall.running.pop(task_id))
-        actions = hall.turn()
-        hall.take(actions)
-        hall.submit(queued - len(hall.cluster.waiting))
-        if not (actions or hall.running):
-            raise MissingError(f"{len(hall.cluster.waiting)} tasks wait, nothing runs, none was placed")
+        for task_id in list(itertools.islice(bench.running, ENDS_PER_PASS)):
+            bench.end(bench.running.pop(task_id))
+        actions = bench.run_pass()
+        bench.take(actions)
+        bench.submit(queued - len(bench.cluster.waiting))
+        if not (actions or bench.running):
+            raise MissingError(f"{len(bench.cluster.waiting)} tasks wait, nothing runs, none was placed")
         placed += len(actions)
-    return hall.seconds * decisions / placed
+    return bench.seconds * decisions / placed
 
 
 def _ceiling(queued: int, decisions: int) -> float:
-    """Gives how many events a second a loop makes that pops a heap and asks nothing."""
+    """Returns how many events a second a loop makes that only pops a heap."""
     heap = [(-(number * 7 % 10), number) for number in range(queued)]
     heapq.heapify(heap)
     began = monotonic_s()
@@ -200,8 +200,8 @@ def _ceiling(queued: int, decisions: int) -> float:
 
 
 def _worker(number: int) -> WorkerJoined:
-    """Gives a worker with four GPUs and four CPU slots."""
-    half = DEVICES_EACH // 2
+    """Returns a worker with four GPUs and four CPU slots."""
+    half = DEVICES_PER_WORKER // 2
     gpus = [
         Device(device_id=f"gpu-{at}", kind="gpu", name="gpu", memory_bytes=24 * GIB, index=at)
         for at in range(half)

@@ -245,7 +245,7 @@ ELSEWHERE: Sequence[Elsewhere] = (
         "unit/worker/test_task_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
     ]),
     Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
-        "unit/scheduler/test_order.py::"
+        "unit/scheduler/test_unschedulable.py::"
         "test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is",
     ]),
     Elsewhere(38, "a metric of an unknown trial: counted, and ignored", "", [

@@ -30,7 +30,7 @@ async def history() -> History:
 
 @pytest.fixture
 async def rows(history: History, database: str) -> AsyncIterator[str]:
-    """Gives a database with the rows and the snapshots of the history."""
+    """Yields a database with the rows and snapshots of the history."""
     async with running(history.log, database, *OWNERS) as following:
         await following.caught_up()
         await following.until(lambda: all_kept(database))
@@ -43,7 +43,7 @@ def scheduler(history: History, streams: Streams, peaks: MemoryPeaks | None = No
 
 
 async def learned_by(history: History) -> MemoryPeaks:
-    """Gives what a scheduler has learned that has read the whole log."""
+    """Returns what a scheduler learns from the whole log."""
     read = scheduler(history, Streams())
     starts = {(TOPICS.events.name, partition): 0 for partition in range(TOPICS.events.partitions)}
     for entry in await history.log.reader(starts).read(1.0):

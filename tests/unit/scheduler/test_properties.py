@@ -1,4 +1,4 @@
-"""Random mixes of tasks on random fleets, until all is quiet: what must hold at every step and at the end."""
+"""Random tasks on random fleets, run until nothing is left: what must hold at every step and at the end."""
 
 import random
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.scheduler.hall import GIB, Hall, policy
+from tests.unit.scheduler.given import GIB, policy
+from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.fleet import WorkerLost
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
@@ -23,89 +24,89 @@ RETRY = {"lost": 100, "oom_host": 100, "oom_device": 100}
 
 
 @dataclass
-class Floor:
-    """What workers do: they run what they hold as soon as it fits, obey, run out of memory and die."""
+class SimulatedWorkers:
+    """Workers that run their tasks as soon as they fit, obey, run out of memory and are lost."""
 
-    hall: Hall
-    chance: random.Random
+    harness: SchedulerHarness
+    rng: random.Random
     ends_at: dict[str, int] = field(default_factory=dict)
-    truth: dict[str, tuple[float, float]] = field(default_factory=dict)
+    actual_use: dict[str, tuple[float, float]] = field(default_factory=dict)
     down: dict[str, int] = field(default_factory=dict)
-    crews: dict[str, dict[str, Any]] = field(default_factory=dict)
+    worker_options: dict[str, dict[str, Any]] = field(default_factory=dict)
     tick: int = 0
 
     def step(self) -> None:
-        """Lets one second pass."""
+        """Advances by one second."""
         self.tick += 1
-        hall = self.hall
+        harness = self.harness
         placed = [task for task in self.tasks() if task.place is not None]
-        self.chance.shuffle(placed)
+        self.rng.shuffle(placed)
         for task in placed:
             self._work(task)
         for name in [name for name, until in self.down.items() if until <= self.tick]:
             del self.down[name]
-            hall.join(name, **self.crews[name])
-        for task, lost in list(decide.lost_attempts(hall.cluster, hall.fleet, {})):
-            hall.tell(lost.events[0], hall.stream_of(task.task_id), "scheduler")
+            harness.join_worker(name, **self.worker_options[name])
+        for task, lost in list(decide.lost_attempts(harness.cluster, harness.fleet, {})):
+            harness.fold(lost.events[0], harness.stream_of(task.task_id), "scheduler")
 
     def tasks(self) -> Iterator[Task]:
-        """Gives all tasks."""
-        for stream in self.hall.streams.by_id.values():
+        """Returns all tasks."""
+        for stream in self.harness.streams.by_id.values():
             yield from stream.tasks.values()
 
     def _work(self, task: Task) -> None:
-        hall, attempt = self.hall, task.attempt
-        if task.place is None or not hall.fleet.current(task.place.worker_id, task.place.incarnation):
+        harness, attempt = self.harness, task.attempt
+        if task.place is None or not harness.fleet.current(task.place.worker_id, task.place.incarnation):
             return
         if attempt.stopping is not None:
-            if self.chance.random() < 0.5:
-                hall.end(task.task_id, AttemptEnd.PREEMPTED)
+            if self.rng.random() < 0.5:
+                harness.end(task.task_id, AttemptEnd.PREEMPTED)
         elif task.state is TaskState.PLACED:
-            if attempt.behind and hall.cluster.is_waiting(task.task_id):
+            if attempt.behind and harness.cluster.is_waiting(task.task_id):
                 if attempt.recalled:
-                    hall.give_back(task.task_id)
-                elif self.chance.random() < 0.1:
-                    hall.accept(task.task_id, TaskStatus.LOADING)
-            elif self.chance.random() < 0.8:
-                hall.accept(task.task_id, TaskStatus.TRAINING)
-                self.ends_at[task.task_id] = self.tick + self.chance.randint(0, 8)
+                    harness.return_task(task.task_id)
+                elif self.rng.random() < 0.1:
+                    harness.accept(task.task_id, TaskStatus.LOADING)
+            elif self.rng.random() < 0.8:
+                harness.accept(task.task_id, TaskStatus.TRAINING)
+                self.ends_at[task.task_id] = self.tick + self.rng.randint(0, 8)
         elif attempt.status < TaskStatus.TRAINING:
-            if not hall.cluster.is_waiting(task.task_id):
-                hall.status(task.task_id, TaskStatus.TRAINING)
-                self.ends_at[task.task_id] = self.tick + self.chance.randint(0, 8)
+            if not harness.cluster.is_waiting(task.task_id):
+                harness.report_status(task.task_id, TaskStatus.TRAINING)
+                self.ends_at[task.task_id] = self.tick + self.rng.randint(0, 8)
         elif self.tick >= self.ends_at[task.task_id]:
             self._end(task)
 
     def _end(self, task: Task) -> None:
-        memory, cuda = self.truth[task.task_id]
+        memory, cuda = self.actual_use[task.task_id]
         reserved = task.attempt.reserved
         on_gpu = task.attempt.device_ids[0].startswith("gpu")
         peaks: dict[str, Any] = {
             "peak_memory_bytes": int(memory * GIB),
             "peak_cuda_memory_bytes": int(cuda * GIB) * on_gpu,
         }
-        if on_gpu and reserved.cuda_memory_bytes < cuda * GIB and self.chance.random() < 0.5:
-            self.hall.end(task.task_id, AttemptEnd.OOM_DEVICE, **peaks)
+        if on_gpu and reserved.cuda_memory_bytes < cuda * GIB and self.rng.random() < 0.5:
+            self.harness.end(task.task_id, AttemptEnd.OOM_DEVICE, **peaks)
         else:
-            self.hall.end(task.task_id, **peaks)
+            self.harness.end(task.task_id, **peaks)
 
 
-def never_over_capacity(hall: Hall) -> None:
-    """Adds up what is reserved, by itself."""
-    for worker in hall.fleet.workers.values():
-        here = [
+def assert_within_capacity(harness: SchedulerHarness) -> None:
+    """Adds up what is reserved, independently of the scheduler's books."""
+    for worker in harness.fleet.workers.values():
+        on_worker = [
             task
-            for task in hall.cluster.placed.values()
+            for task in harness.cluster.placed.values()
             if task.place is not None
             and (task.place.worker_id, task.place.incarnation) == (worker.worker_id, worker.incarnation)
         ]
-        memory = sum(task.attempt.reserved.memory_bytes for task in here)
+        memory = sum(task.attempt.reserved.memory_bytes for task in on_worker)
         assert not worker.memory_bytes or memory <= worker.memory_bytes
-        assert not worker.max_tasks or len(here) <= worker.max_tasks
+        assert not worker.max_tasks or len(on_worker) <= worker.max_tasks
         for device in worker.devices.values():
-            on = [task for task in here if device.device_id in task.attempt.device_ids]
-            waiting = [task for task in on if hall.cluster.is_waiting(task.task_id)]
-            running = [task for task in on if task not in waiting]
+            on_device = [task for task in on_worker if device.device_id in task.attempt.device_ids]
+            waiting = [task for task in on_device if harness.cluster.is_waiting(task.task_id)]
+            running = [task for task in on_device if task not in waiting]
             assert len(waiting) <= 1
             if device.kind == "cpu" or any(task.needs.resources.whole_device for task in running):
                 assert len(running) <= 1
@@ -114,14 +115,14 @@ def never_over_capacity(hall: Hall) -> None:
                 assert used <= device.memory_bytes
 
 
-def never_idle(hall: Hall) -> None:
-    """Looks at every host for every line: nothing may fit, unless a place is kept for someone."""
-    cluster = hall.cluster
-    kept = (
+def assert_nothing_fits(harness: SchedulerHarness) -> None:
+    """Scans every host for every class: nothing may fit, unless a place is reserved."""
+    cluster = harness.cluster
+    is_reserved = (
         any(scheduling_class.reserved_worker_id for scheduling_class in cluster.waiting.classes.values())
-        or hall.planner._recall_nominations
+        or harness.planner._recall_nominations
     )
-    if kept or hall.actions:
+    if is_reserved or harness.actions:
         return
     for scheduling_class in cluster.waiting.classes.values():
         limit = cluster.policy.queue_limits.get(scheduling_class.requirements.queue)
@@ -141,17 +142,17 @@ def never_idle(hall: Hall) -> None:
         assert scan.best() is None, scheduling_class.requirements
 
 
-def plausible(crew: dict[str, Any]) -> dict[str, Any]:
-    """Gives a crew at least one device."""
-    return crew if crew["cpus"] or crew["gpus"] else {**crew, "cpus": 1}
+def with_a_device(options: dict[str, Any]) -> dict[str, Any]:
+    """Gives a worker at least one device."""
+    return options if options["cpus"] or options["gpus"] else {**options, "cpus": 1}
 
 
-def possible(task: dict[str, Any]) -> dict[str, Any]:
-    """Leaves out what no submission may say: a fixed device is one device."""
+def submittable(task: dict[str, Any]) -> dict[str, Any]:
+    """Leaves out what no submission may have: a fixed device is one device."""
     return {name: value for name, value in task.items() if name != "devices" or not task.get("device")}
 
 
-crews = st.fixed_dictionaries(
+worker_options = st.fixed_dictionaries(
     {
         "cpus": st.integers(0, 3),
         "gpus": st.lists(st.sampled_from([4.0, 8.0, 24.0]), max_size=3).map(tuple),
@@ -159,10 +160,10 @@ crews = st.fixed_dictionaries(
         "max_tasks": st.sampled_from([0, 0, 1, 3]),
         "queues": st.sampled_from([("default",), ("default", "night")]),
     }
-).map(plausible)
+).map(with_a_device)
 
 needs = st.fixed_dictionaries({"priority": st.integers(0, 9), "preempt": st.booleans()})
-asked = st.fixed_dictionaries(
+task_options = st.fixed_dictionaries(
     {"needs": needs},
     optional={
         "memory": st.sampled_from([1, 3, 12, 100]),
@@ -171,10 +172,10 @@ asked = st.fixed_dictionaries(
         "whole_device": st.booleans(),
         "device": st.sampled_from(["", "", "", "gpu-0", "cuda:1", "w1/gpu-0", "cpu-1", "gpu-9"]),
     },
-).map(possible)
+).map(submittable)
 
-mixes = st.lists(
-    st.tuples(st.sampled_from(["s", "t", "u"]), st.sampled_from(["default", "night"]), asked),
+submission_lists = st.lists(
+    st.tuples(st.sampled_from(["s", "t", "u"]), st.sampled_from(["default", "night"]), task_options),
     min_size=10,
     max_size=40,
 )
@@ -182,78 +183,81 @@ mixes = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    fleet=st.lists(crews, min_size=1, max_size=3),
-    mix=mixes,
+    fleet=st.lists(worker_options, min_size=1, max_size=3),
+    submissions=submission_lists,
     look_ahead=st.sampled_from([0, 1]),
     limit=st.sampled_from([None, 1, 3]),
     seed=st.integers(0, 2**32),
 )
 def test_t18_t19_no_mix_of_tasks_over_commits_idles_starves_or_locks(
-    fleet: list[dict[str, Any]], mix: list[Any], look_ahead: int, limit: int | None, seed: int
+    fleet: list[dict[str, Any]], submissions: list[Any], look_ahead: int, limit: int | None, seed: int
 ) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     limits = {} if limit is None else {"default": limit}
-    hall = Hall(policy(look_ahead=look_ahead, hold_after_s=5, ageing_s=20, limits=limits))
-    floor = Floor(hall, chance)
-    for at, crew in enumerate(fleet):
-        floor.crews[f"w{at}"] = crew
-        hall.join(f"w{at}", **crew)
-    for at, (stream, queue, task) in enumerate(mix):
-        more = {**task, "needs": {**task["needs"], "queue": queue, "retry": RETRY}}
-        hall.submit(f"t{at}", stream, **more)
-        floor.truth[f"t{at}"] = (chance.choice([0.5, 2.0]), chance.choice([0.5, 3.0]))
-        if chance.random() < 0.3:
-            turn(floor)
-    turn(floor)
-    while floor.tick < TICKS and not is_quiet(hall):
-        if floor.tick < 60 and chance.random() < 0.03:
-            lose_one(floor)
-        turn(floor)
-    assert floor.tick < TICKS, [task for task in floor.tasks() if task.state is not TaskState.ENDED]
-    for task in floor.tasks():
+    harness = SchedulerHarness(policy(look_ahead=look_ahead, hold_after_s=5, ageing_s=20, limits=limits))
+    workers = SimulatedWorkers(harness, rng)
+    for at, options in enumerate(fleet):
+        workers.worker_options[f"w{at}"] = options
+        harness.join_worker(f"w{at}", **options)
+    for at, (stream, queue, task) in enumerate(submissions):
+        options = {**task, "needs": {**task["needs"], "queue": queue, "retry": RETRY}}
+        harness.submit(f"t{at}", stream, **options)
+        workers.actual_use[f"t{at}"] = (rng.choice([0.5, 2.0]), rng.choice([0.5, 3.0]))
+        if rng.random() < 0.3:
+            run_second(workers)
+    run_second(workers)
+    while workers.tick < TICKS and not is_quiet(harness):
+        if workers.tick < 60 and rng.random() < 0.03:
+            lose_a_worker(workers)
+        run_second(workers)
+    assert workers.tick < TICKS, [task for task in workers.tasks() if task.state is not TaskState.ENDED]
+    for task in workers.tasks():
         if task.state is not TaskState.ENDED:
             assert task.unschedulable
-    event(f"preempted: {any(past.end == 'preempted' for task in floor.tasks() for past in past_of(task))}")
-    event(f"returned: {any(past.end == 'returned' for task in floor.tasks() for past in past_of(task))}")
-    event(f"unschedulable: {any(task.unschedulable for task in floor.tasks())}")
+    event(f"preempted: {any(past.end == 'preempted' for task in workers.tasks() for past in past_of(task))}")
+    event(f"returned: {any(past.end == 'returned' for task in workers.tasks() for past in past_of(task))}")
+    event(f"unschedulable: {any(task.unschedulable for task in workers.tasks())}")
 
 
 def past_of(task: Task) -> list[Any]:
-    """Gives all placements of a task that came to nothing."""
+    """Returns all placements of a task that did not finish."""
     return [past for attempt in task.attempts for past in attempt.past]
 
 
-def turn(floor: Floor) -> None:
-    """Lets workers work for a second, and the scheduler decide until it has nothing more to say."""
-    hall = floor.hall
-    floor.step()
-    hall.busy = {name for name in hall.streams.by_id if floor.chance.random() < 0.1}
-    hall.turn(after_s=1)
-    never_over_capacity(hall)
-    hall.busy = set()
+def run_second(workers: SimulatedWorkers) -> None:
+    """Runs the workers for a second, and the scheduler until it has nothing more to decide."""
+    harness = workers.harness
+    workers.step()
+    harness.busy = {name for name in harness.streams.by_id if workers.rng.random() < 0.1}
+    harness.run_pass(after_s=1)
+    assert_within_capacity(harness)
+    harness.busy = set()
     for _ in range(5):
-        if not hall.turn():
+        if not harness.run_pass():
             break
-    never_over_capacity(hall)
-    never_idle(hall)
+    assert_within_capacity(harness)
+    assert_nothing_fits(harness)
 
 
-def is_quiet(hall: Hall) -> bool:
-    """Says whether nothing runs, and nothing that could ever run waits."""
+def is_quiet(harness: SchedulerHarness) -> bool:
+    """Returns whether nothing runs, and nothing that could ever run waits."""
     waits = any(
         scheduling_class.size and not scheduling_class.unschedulable_reason
-        for scheduling_class in hall.cluster.waiting.classes.values()
+        for scheduling_class in harness.cluster.waiting.classes.values()
     )
     return (
-        not hall.cluster.placed and not waits and not hall.cluster.backoff_timers.due_ms and not hall.actions
+        not harness.cluster.placed
+        and not waits
+        and not harness.cluster.backoff_timers.due_ms
+        and not harness.actions
     )
 
 
-def lose_one(floor: Floor) -> None:
-    """Loses a worker, which will be back."""
-    name = floor.chance.choice(sorted(floor.crews))
-    if name in floor.down:
+def lose_a_worker(workers: SimulatedWorkers) -> None:
+    """Loses a worker, which joins again later."""
+    name = workers.rng.choice(sorted(workers.worker_options))
+    if name in workers.down:
         return
-    worker = floor.hall.fleet.workers[name]
-    floor.down[name] = floor.tick + floor.chance.randint(1, 10)
-    floor.hall.tell_fleet(WorkerLost(worker_id=name, incarnation=worker.incarnation, silent_ms=11_000))
+    worker = workers.harness.fleet.workers[name]
+    workers.down[name] = workers.tick + workers.rng.randint(1, 10)
+    workers.harness.fold_fleet(WorkerLost(worker_id=name, incarnation=worker.incarnation, silent_ms=11_000))

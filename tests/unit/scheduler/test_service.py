@@ -1,4 +1,4 @@
-"""The scheduler between topics that have no order among each other."""
+"""The scheduler reads several topics, between which there is no order."""
 
 import asyncio
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.unit.domain.given import (
     task_active,
     task_id,
 )
-from tests.unit.scheduler.test_scheduler import worker
+from tests.unit.scheduler.given import worker
 from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Event, Message
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
@@ -28,8 +28,8 @@ TOPICS = Topics()
 FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 
 
-class Driven:
-    """A scheduler that is told records by hand, on a log in memory; it owes to the slot of worker w1."""
+class ServiceHarness:
+    """A scheduler on a log in memory that a test feeds with records."""
 
     def __init__(self) -> None:
         self.log = MemoryLog()
@@ -38,17 +38,17 @@ class Driven:
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event) -> None:
-        """Tells one event of the fleet or the heartbeats."""
+        """Folds one event of the fleet or the heartbeats."""
         self.scheduler.fold(replace(record_of(event, self._next_offset), topic=topic))
         self._next_offset += 1
 
     def fold_all(self, told: Told) -> None:
-        """Tells events."""
+        """Folds all events of a log."""
         for record in told.records:
             self.scheduler.fold(record)
 
     async def sent(self) -> list[Message]:
-        """Lets the scheduler act and gives what the device was sent so far."""
+        """Has the scheduler act; returns what it has sent to cpu-0 of worker w1."""
         device = TOPICS.device("w1", "cpu-0")
         await self.log.ensure([TOPICS.heartbeats, device])
         self.scheduler.act(FACTS)
@@ -58,40 +58,40 @@ class Driven:
         return [record.message for entry in entries if (record := decode(entry)) is not None]
 
     def assignments(self) -> list[str]:
-        """Gives the incarnations that the scheduler would give a task to."""
+        """Returns the incarnations to which the scheduler would assign a task."""
         decided = [event for decision in self.scheduler.decide(FACTS) for event in decision.proposal.events]
         return [event.incarnation for event in decided if isinstance(event, TaskAssigned)]
 
 
 def heartbeat() -> WorkerHeartbeat:
-    """Gives the sign of life of a worker that runs attempt 1 of trial 0."""
+    """Returns the heartbeat of a worker that runs attempt 1 of trial 0."""
     runs = RunningPlacement(stream=STREAM, task_id=task_id(0), attempt=1, placement=1, device_ids=["cpu-0"])
     return WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[runs])
 
 
 async def test_a_heartbeat_read_before_the_events_it_rests_on_stops_nothing() -> None:
-    driven, told = Driven(), task_active()
-    driven.fold(TOPICS.heartbeats.name, heartbeat())
-    driven.fold_all(told)
-    driven.fold(TOPICS.heartbeats.name, heartbeat())
-    assert await driven.sent() == []
+    harness, told = ServiceHarness(), task_active()
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold_all(told)
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    assert await harness.sent() == []
 
 
 async def test_a_placement_that_was_given_up_is_stopped_when_a_heartbeat_lists_it() -> None:
-    driven, told = Driven(), task_active()
+    harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
-    driven.fold_all(told)
-    driven.fold(TOPICS.heartbeats.name, heartbeat())
-    (stop,) = await driven.sent()
+    harness.fold_all(told)
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    (stop,) = await harness.sent()
     assert isinstance(stop, StopTask)
     assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
 
 
 def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None:
-    driven, told = Driven(), task_active()
-    driven.fold(TOPICS.fleet.name, worker())
+    harness, told = ServiceHarness(), task_active()
+    harness.fold(TOPICS.fleet.name, worker())
     told.tell(ended(AttemptEnd.LOST).model_copy(update={"recovered": True}))
-    driven.fold_all(told)
-    assert driven.assignments() == []
-    driven.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
-    assert driven.assignments() == ["i-2"]
+    harness.fold_all(told)
+    assert harness.assignments() == []
+    harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
+    assert harness.assignments() == ["i-2"]

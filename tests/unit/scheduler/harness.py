@@ -1,12 +1,13 @@
-"""A hall of workers by hand: a log that is told events, the board that follows it, and time that is set.
+"""Runs the scheduler's decisions without processes: a log, workers and a clock that a test drives.
 
-Every move of the scheduler is written and folded as its event: the log must find each one right.
+Every action is folded as its event, and must be applied.
 """
 
 from dataclasses import replace
 from typing import Any, Literal
 
 from tests.unit.domain.given import FIRST_MS, received, record_of
+from tests.unit.scheduler.given import GIB, policy
 from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs, Resources
@@ -28,34 +29,11 @@ from trackside.domain.task import Task
 from trackside.scheduler import decide
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
 from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
-from trackside.scheduler.occupancy import AdmissionLimits
-from trackside.scheduler.placement import PlacementRules
 from trackside.scheduler.planner import Planner
 
-GIB = 1024**3
 
-
-def policy(
-    order: str = "FIRST-FIT",
-    look_ahead: int = 0,
-    hold_after_s: float = 60,
-    ageing_s: float = 600,
-    limits: dict[str, int] | None = None,
-    **admission: Any,
-) -> SchedulingPolicy:
-    """Gives what an operator has chosen; no look-ahead unless it is asked for."""
-    return SchedulingPolicy(
-        placement_rules=PlacementRules(AdmissionLimits(**admission), order),
-        ageing_ms=int(ageing_s * 1000),
-        hold_after_ms=int(hold_after_s * 1000),
-        look_ahead=look_ahead,
-        queue_limits=limits or {},
-        default_bytes=(2 * GIB, 2 * GIB),
-    )
-
-
-class Hall:
-    """Workers, tasks and the scheduler's pure parts; `moves` are those of the last turn."""
+class SchedulerHarness:
+    """Workers, tasks and the scheduler's pure parts; `actions` are those of the last pass."""
 
     def __init__(self, chosen: SchedulingPolicy | None = None) -> None:
         self.streams = Streams()
@@ -65,11 +43,10 @@ class Hall:
         self.now_ms = FIRST_MS
         self.actions: list[Action] = []
         self.busy: set[str] = set()
-        self.over: set[str] = set()
         self._offset = 0
 
-    def tell(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
-        """Writes and folds an event of a stream."""
+    def fold(self, event: Event, stream: str = "s", role: str = "") -> Outcome:
+        """Folds an event of a stream."""
         record = replace(record_of(event, self._offset, role, stream), append_time_ms=self.now_ms)
         self._offset += 1
         found, outcome = self.streams.fold(record)
@@ -77,15 +54,15 @@ class Hall:
             self.cluster.update(stream, found.tasks[getattr(event, "task_id")])  # noqa: B009
         return outcome
 
-    def tell_fleet(self, event: Event) -> None:
-        """Writes and folds an event of the fleet."""
+    def fold_fleet(self, event: Event) -> None:
+        """Folds an event of the fleet."""
         record = replace(record_of(event, self._offset), append_time_ms=self.now_ms)
         self._offset += 1
         assert fleet.evolve(self.fleet, record) is Outcome.APPLIED
         bookings = list(self.cluster.bookings.values())
         self.cluster.hosts.sync_fleet(self.fleet, lambda worker: not worker.gone, bookings)
 
-    def join(
+    def join_worker(
         self,
         name: str = "w1",
         cpus: int = 0,
@@ -96,7 +73,7 @@ class Hall:
         queues: tuple[str, ...] = ("default",),
         incarnation: str = "",
     ) -> None:
-        """Has a worker join; memory in GiB."""
+        """Folds the join of a worker; memory in GiB."""
         share = int(memory * GIB) // max(1, cpus)
         devices = [
             Device(device_id=f"gpu-{at}", kind="gpu", name="gpu", memory_bytes=int(size * GIB), index=at)
@@ -116,7 +93,7 @@ class Hall:
             memory_bytes=int(memory * GIB),
             max_tasks=max_tasks,
         )
-        self.tell_fleet(joined)
+        self.fold_fleet(joined)
 
     def submit(
         self,
@@ -142,69 +119,69 @@ class Hall:
         submitted = TaskSubmitted(
             task_id=task_id, task_type=task_type, parameters={}, needs=asked, estimated_by=estimated_by
         )
-        assert self.tell(submitted, stream) is Outcome.APPLIED
+        assert self.fold(submitted, stream) is Outcome.APPLIED
         return self.task(task_id)
 
     def task(self, task_id: str) -> Task:
-        """Gives a task by its id."""
+        """Returns a task by its id."""
         return next(
             stream.tasks[task_id] for stream in self.streams.by_id.values() if task_id in stream.tasks
         )
 
     def stream_of(self, task_id: str) -> str:
-        """Gives the stream of a task."""
+        """Returns the stream of a task."""
         return next(name for name, stream in self.streams.by_id.items() if task_id in stream.tasks)
 
-    def turn(self, after_s: float = 0.0, write: bool = True) -> list[Action]:
-        """Lets time pass and the scheduler decide; what it decides is in the log then."""
+    def run_pass(self, after_s: float = 0.0, write: bool = True) -> list[Action]:
+        """Advances the time and runs a scheduling pass; folds its events if `write`; returns its actions."""
         self.now_ms += int(after_s * 1000)
         self.actions = self.planner.plan(self.now_ms, lambda stream: stream in self.busy)
         if write:
             for action in self.actions:
                 [event] = decide.proposal_of(action, self.fleet.position).events
                 stream = self.stream_of(action.task.task_id)
-                assert self.tell(event, stream, "scheduler") is Outcome.APPLIED, event
+                assert self.fold(event, stream, "scheduler") is Outcome.APPLIED, event
         return self.actions
 
-    def placed(self, after_s: float = 0.0) -> list[tuple[str, str]]:
-        """Gives who got which devices in one turn, as (task, "worker/device+device"), in order."""
+    def assignments(self, after_s: float = 0.0) -> list[tuple[str, str]]:
+        """Runs a pass; returns its assignments in order, as (task, "worker/device+device")."""
         return [
-            (action.task.task_id, self.where(action))
-            for action in self.turn(after_s)
+            (action.task.task_id, self.place_name(action))
+            for action in self.run_pass(after_s)
             if isinstance(action, Assign) and not action.behind
         ]
 
     @staticmethod
-    def where(action: Assign) -> str:
-        """Names the devices of a move."""
+    def place_name(action: Assign) -> str:
+        """Returns the devices of an assignment, as "worker/device+device"."""
         return f"{action.candidate.host.worker.worker_id}/{'+'.join(action.candidate.device_ids)}"
 
-    def behind(self) -> list[tuple[str, str]]:
-        """Gives who was placed behind whom in the last turn."""
+    def placed_behind(self) -> list[tuple[str, str]]:
+        """Returns which tasks the last pass placed after running ones, as (task, place)."""
         return [
-            (action.task.task_id, self.where(action))
+            (action.task.task_id, self.place_name(action))
             for action in self.actions
             if isinstance(action, Assign) and action.behind
         ]
 
-    def pushed(self) -> list[tuple[str, str]]:
-        """Gives who was pushed aside in the last turn, and for whom."""
+    def preempted(self) -> list[tuple[str, str]]:
+        """Returns which tasks the last pass preempted, as (task, for which task)."""
         return [(action.task.task_id, action.by) for action in self.actions if isinstance(action, Preempt)]
 
     def recalled(self) -> list[str]:
-        """Gives who was asked back in the last turn."""
+        """Returns which tasks the last pass recalled."""
         return [action.task.task_id for action in self.actions if isinstance(action, Recall)]
 
-    def said(self) -> dict[str, str]:
-        """Gives what was said of tasks that can't run, in the last turn."""
+    def unschedulable(self) -> dict[str, str]:
+        """Returns the reasons of tasks that the last pass marked as unschedulable."""
         return {
             action.task.task_id: action.message
             for action in self.actions
             if isinstance(action, MarkUnschedulable)
         }
 
-    def token(self, task_id: str) -> dict[str, Any]:
-        """Gives the fields that name the placement of a task."""
+    def placement_fields(self, task_id: str) -> dict[str, Any]:
+        """Returns the fields that name the placement of a task."""
         task = self.task(task_id)
         assert task.place is not None
         return {
@@ -215,31 +192,37 @@ class Hall:
         }
 
     def accept(self, task_id: str, status: TaskStatus | None = None) -> None:
-        """Has a worker take a placed task, and perhaps say a phase."""
-        assert self.tell(TaskAccepted(**self.token(task_id)), self.stream_of(task_id)) is Outcome.APPLIED
+        """Folds that a worker accepted a task, and its status if one is given."""
+        assert (
+            self.fold(TaskAccepted(**self.placement_fields(task_id)), self.stream_of(task_id))
+            is Outcome.APPLIED
+        )
         if status is not None:
-            self.status(task_id, status)
+            self.report_status(task_id, status)
 
-    def status(self, task_id: str, status: TaskStatus) -> None:
-        """Has a worker say a phase."""
-        self.tell(TaskStatusChanged(**self.token(task_id), status=status), self.stream_of(task_id))
+    def report_status(self, task_id: str, status: TaskStatus) -> None:
+        """Folds the status of a task."""
+        self.fold(TaskStatusChanged(**self.placement_fields(task_id), status=status), self.stream_of(task_id))
 
     def end(self, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED, **more: Any) -> None:
-        """Has a worker end a task's attempt."""
+        """Folds the end of a task's attempt."""
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
-        ended = AttemptEnded(**self.token(task_id), end=end, **more)
-        assert self.tell(ended, self.stream_of(task_id), role) is Outcome.APPLIED
+        ended = AttemptEnded(**self.placement_fields(task_id), end=end, **more)
+        assert self.fold(ended, self.stream_of(task_id), role) is Outcome.APPLIED
 
     def refuse(self, task_id: str, code: str = "out_of_memory", message: str = "no room") -> None:
-        """Has a worker refuse a placement."""
-        refused = TaskRefused(**self.token(task_id), code=code, message=message)
-        assert self.tell(refused, self.stream_of(task_id)) is Outcome.APPLIED
+        """Folds that a worker refused a placement."""
+        refused = TaskRefused(**self.placement_fields(task_id), code=code, message=message)
+        assert self.fold(refused, self.stream_of(task_id)) is Outcome.APPLIED
 
-    def give_back(self, task_id: str) -> None:
-        """Has a worker return a placement."""
-        assert self.tell(TaskReturned(**self.token(task_id)), self.stream_of(task_id)) is Outcome.APPLIED
+    def return_task(self, task_id: str) -> None:
+        """Folds that a worker returned a placement."""
+        assert (
+            self.fold(TaskReturned(**self.placement_fields(task_id)), self.stream_of(task_id))
+            is Outcome.APPLIED
+        )
 
-    def beat(
+    def heartbeat(
         self,
         name: str = "w1",
         peaks: dict[str, tuple[float, float]] | None = None,
@@ -248,7 +231,7 @@ class Hall:
         available: float | None = None,
         cpu_percent: float | None = None,
     ) -> None:
-        """Has a worker say what it sees; memory in GiB, `peaks` as (host, device) by task."""
+        """Applies a heartbeat; memory in GiB, `peaks` as (host, device) by task."""
         running = [
             RunningPlacement(
                 stream="s",

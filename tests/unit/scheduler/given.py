@@ -1,0 +1,80 @@
+"""Workers, policies and states for tests of the scheduler."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    record_of,
+)
+from trackside.contracts.fleet import (
+    Device,
+    WorkerJoined,
+    WorkerLeft,
+    WorkerLost,
+)
+from trackside.domain import fleet
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.scheduler.cluster_state import ClusterState, SchedulingPolicy
+from trackside.scheduler.occupancy import AdmissionLimits
+from trackside.scheduler.placement import PlacementRules
+
+GIB = 1024**3
+
+
+def fleet_of(*joins: WorkerJoined | WorkerLeft | WorkerLost) -> Fleet:
+    """Returns the fleet after these events."""
+    state = Fleet()
+    for offset, event in enumerate(joins):
+        assert fleet.evolve(state, record_of(event, offset)) is Outcome.APPLIED
+    return state
+
+
+def worker(
+    name: str = "w1",
+    incarnation: str = "i-1",
+    slots: int = 1,
+    types: Iterable[str] = ("digits",),
+    queues: Iterable[str] = ("default",),
+    after: dict[str, int] | None = None,
+) -> WorkerJoined:
+    """Returns the join of a worker with CPU slots."""
+    devices = [Device(device_id=f"cpu-{at}", kind="cpu", name="slot", memory_bytes=1) for at in range(slots)]
+    return WorkerJoined(
+        worker_id=name,
+        incarnation=incarnation,
+        host="node",
+        devices=devices,
+        task_types=list(types),
+        queues=list(queues),
+        after=after or {},
+    )
+
+
+def cluster_of(told: Told) -> ClusterState:
+    """Returns the state with the tasks of a log."""
+    cluster = ClusterState()
+    for task in told.stream.tasks.values():
+        cluster.update(STREAM, task)
+    return cluster
+
+
+def policy(
+    order: str = "FIRST-FIT",
+    look_ahead: int = 0,
+    hold_after_s: float = 60,
+    ageing_s: float = 600,
+    limits: dict[str, int] | None = None,
+    **admission: Any,
+) -> SchedulingPolicy:
+    """Returns a policy, by default without look-ahead; `admission` are admission limits."""
+    return SchedulingPolicy(
+        placement_rules=PlacementRules(AdmissionLimits(**admission), order),
+        ageing_ms=int(ageing_s * 1000),
+        hold_after_ms=int(hold_after_s * 1000),
+        look_ahead=look_ahead,
+        queue_limits=limits or {},
+        default_bytes=(2 * GIB, 2 * GIB),
+    )

@@ -1,0 +1,118 @@
+"""Lost workers and attempts, time limits, and tasks that were refused too often."""
+
+import pytest
+
+from tests.unit.domain.given import (
+    Told,
+    assigned,
+    ended,
+    task_active,
+    task_queued,
+)
+from tests.unit.scheduler.given import cluster_of, fleet_of, worker
+from tests.unit.scheduler.harness import SchedulerHarness
+from trackside.contracts.fleet import WorkerLeft, WorkerLost
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TimeLimitReached
+from trackside.domain.fleet import Fleet
+from trackside.domain.outcome import Outcome
+from trackside.scheduler import decide
+
+
+def test_a_task_that_has_waited_or_run_for_as_long_as_it_may_reaches_its_limit() -> None:
+    harness = SchedulerHarness()
+    harness.submit("a", needs={"queue_timeout_s": 5})
+    harness.submit("b", needs={"run_timeout_s": 5})
+    harness.now_ms += 5_000
+    assert [reached.limit for _, reached in reached_limits(harness)] == ["queue"]
+    assert harness.task("a").end is AttemptEnd.TIMED_OUT_QUEUE
+    harness.join_worker(cpus=1)
+    harness.run_pass()
+    harness.accept("b")
+    harness.now_ms += 4_999
+    assert reached_limits(harness) == []
+    harness.now_ms += 1
+    assert [reached.limit for _, reached in reached_limits(harness)] == ["run"]
+    assert harness.task("b").attempt.stopping is AttemptEnd.TIMED_OUT_RUN
+
+
+def reached_limits(harness: SchedulerHarness) -> list[tuple[object, TimeLimitReached]]:
+    """Folds and returns the limits that are reached."""
+    found: list[tuple[object, TimeLimitReached]] = []
+    for task, proposal in list(decide.limits_reached(harness.cluster, harness.now_ms, lambda _: False)):
+        [reached] = proposal.events
+        assert isinstance(reached, TimeLimitReached)
+        harness.fold(reached, harness.stream_of(task.task_id))
+        found.append((task, reached))
+    return found
+
+
+def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1)
+    harness.submit("a")
+    for _ in range(10):
+        assert harness.assignments() == [("a", "w1/cpu-0")]
+        harness.refuse("a", "device_broken", "no such file")
+    assert harness.assignments() == []
+    (task,) = harness.cluster.given_up.values()
+    [ended] = decide.give_up(task).events
+    assert isinstance(ended, AttemptEnded)
+    assert ended.error is not None
+    assert (ended.end, ended.error.stage, ended.error.type) == (AttemptEnd.REFUSED, "START", "Refused")
+    assert ended.error.message == "refused 10 times, last by w1: device_broken: no such file"
+    harness.fold(ended, role="scheduler")
+    assert harness.task("a").end is AttemptEnd.REFUSED
+    assert harness.cluster.given_up == {}
+
+
+def lost(told: Told, fleet_state: Fleet, positions: dict[int, int] | None = None) -> list[str]:
+    found = decide.lost_attempts(cluster_of(told), fleet_state, positions or {})
+    events = [event for _, proposal in found for event in proposal.events]
+    return [event.incarnation for event in events if isinstance(event, AttemptEnded)]
+
+
+@pytest.mark.parametrize("gone", [WorkerLeft(worker_id="w1", incarnation="i-1"), None])
+def test_an_attempt_is_lost_with_its_worker(gone: WorkerLeft | None) -> None:
+    silent = WorkerLost(worker_id="w1", incarnation="i-1", silent_ms=11_000)
+    told, fleet_state = task_active(), fleet_of(worker(), gone or silent)
+    ((task, proposal),) = decide.lost_attempts(cluster_of(told), fleet_state, {})
+    [event] = proposal.events
+    assert isinstance(event, AttemptEnded)
+    assert (task, event.end, event.attempt, event.placement) == (told.task(), AttemptEnd.LOST, 1, 1)
+    assert told.tell(event, role="scheduler") == [Outcome.APPLIED]
+    assert told.task().attempt.number == 2
+
+
+def test_nothing_is_lost_where_all_workers_are_known_to_be_there() -> None:
+    told, fleet_state = task_active(), fleet_of(worker())
+    known = frozenset({("w1", "i-1"), ("w2", "i-7")})
+    assert not list(decide.lost_attempts(cluster_of(told), fleet_state, {}, known))
+    gone = fleet_of(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))
+    assert list(decide.lost_attempts(cluster_of(told), gone, {}, known - {("w1", "i-1")}))
+
+
+def test_an_attempt_on_a_worker_that_is_there_is_not_lost() -> None:
+    assert lost(task_active(), fleet_of(worker())) == []
+    assert lost(task_queued(), fleet_of(worker())) == []
+
+
+def test_a_rejoined_worker_s_own_word_is_waited_for() -> None:
+    fleet_state = fleet_of(worker(), worker("w1", "i-2", after={"3": 40, "5": 7}))
+    told = task_active()
+    assert lost(told, fleet_state, {3: 39, 5: 7}) == []
+    assert lost(told, fleet_state, {3: 40}) == []
+    assert lost(told, fleet_state, {3: 40, 5: 7}) == ["i-1"]
+
+
+def test_what_a_worker_recovered_and_said_before_it_rejoined_is_no_loss() -> None:
+    told = task_active()
+    told.tell(ended())
+    fleet_state = fleet_of(worker(), worker("w1", "i-2", after={"3": told.next_offset}))
+    assert lost(told, fleet_state, told.streams.positions) == []
+
+
+def test_an_incarnation_that_has_not_been_folded_yet_is_not_lost() -> None:
+    told = task_queued()
+    told.tell(assigned(incarnation="i-7"))
+    assert lost(told, fleet_of(worker())) == []
+    assert lost(told, Fleet()) == []

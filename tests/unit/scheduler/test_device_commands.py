@@ -1,0 +1,81 @@
+"""Which commands devices must get, until events answer them."""
+
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    task_active,
+    task_id,
+    task_queued,
+    token,
+)
+from tests.unit.scheduler.given import cluster_of, fleet_of, worker
+from trackside.contracts.fleet import RunningPlacement, WorkerLeft
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    NextParameters,
+    RecallTask,
+    RunTask,
+    StopTask,
+    TaskStopRequested,
+)
+from trackside.domain.fleet import Fleet
+from trackside.scheduler.device_commands import commands_for_orphans, pending_commands
+
+
+def messages_for(told: Told, fleet_state: Fleet) -> list[RunTask | StopTask | RecallTask | NextParameters]:
+    return [command.build() for command in pending_commands(cluster_of(told), fleet_state)]
+
+
+def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
+    told, fleet_state = task_queued(), fleet_of(worker())
+    assert messages_for(told, fleet_state) == []
+    told.tell(assigned())
+    (command,) = pending_commands(cluster_of(told), fleet_state)
+    assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
+    assert command.key == ("RunTask", task_id(0), 1, 1)
+    run = RunTask(
+        stream=STREAM,
+        **token(),
+        task_type="digits",
+        parameters={"lr": 0.0},
+        device_ids=["cpu-0"],
+        interrupts=2,
+    )
+    assert command.build() == run
+    told.tell(begun())
+    assert messages_for(told, fleet_state) == []
+
+
+def test_a_device_is_owed_a_stop_until_the_attempt_has_ended() -> None:
+    told, fleet_state = task_active(), fleet_of(worker())
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="assessor"))
+    assert messages_for(told, fleet_state) == [StopTask(stream=STREAM, **token(), reason="assessor")]
+    told.tell(ended(AttemptEnd.CANCELLED))
+    assert messages_for(told, fleet_state) == []
+
+
+def test_a_task_stopped_before_it_started_is_owed_a_stop_and_no_start() -> None:
+    told, fleet_state = task_queued(), fleet_of(worker())
+    told.tell(assigned())
+    told.tell(TaskStopRequested(task_id=task_id(0), reason="user"))
+    assert [type(command) for command in messages_for(told, fleet_state)] == [StopTask]
+
+
+def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
+    told = task_queued()
+    told.tell(assigned())
+    assert messages_for(told, fleet_of(worker("w1", "i-2"))) == []
+    assert messages_for(told, fleet_of(worker(), WorkerLeft(worker_id="w1", incarnation="i-1"))) == []
+
+
+def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
+    running = [
+        RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_ids=["cpu-0"])
+        for trial in (0, 1)
+    ]
+    (command,) = commands_for_orphans(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
+    assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
+    assert command.build() == StopTask(stream=STREAM, **token(1), reason="stray")

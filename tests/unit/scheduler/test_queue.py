@@ -1,0 +1,77 @@
+"""The order in which waiting tasks are placed."""
+
+from tests.unit.scheduler.given import policy
+from tests.unit.scheduler.harness import SchedulerHarness
+from trackside.contracts.tasks import AttemptEnd
+
+
+def completion_order(harness: SchedulerHarness) -> list[str]:
+    """Runs passes and ends what they place until nothing is left; returns the order."""
+    order: list[str] = []
+    while placed := [name for name, _ in harness.assignments()]:
+        order += placed
+        for name in placed:
+            harness.end(name)
+    return order
+
+
+def test_the_highest_priority_is_first_and_then_who_waits_longest() -> None:
+    harness = SchedulerHarness()
+    for name, priority in (("a", 2), ("b", 9), ("c", 2), ("d", 9), ("e", 5)):
+        harness.submit(name, needs={"priority": priority})
+    harness.join_worker(cpus=1)
+    assert completion_order(harness) == ["b", "d", "e", "a", "c"]
+
+
+def test_streams_share_a_queue_fairly() -> None:
+    harness = SchedulerHarness()
+    for number in range(6):
+        harness.submit(f"big-{number}", "big")
+    for number in range(2):
+        harness.submit(f"small-{number}", "small")
+    harness.join_worker(cpus=4)
+    assert [name for name, _ in harness.assignments()] == ["big-0", "small-0", "big-1", "small-1"]
+
+
+def test_waiting_counts_as_priority_so_that_nothing_starves() -> None:
+    harness = SchedulerHarness(policy(ageing_s=600))
+    harness.join_worker(cpus=1)
+    harness.submit("low", needs={"priority": 0})
+    harness.submit("first", needs={"priority": 1})
+    assert harness.assignments() == [("first", "w1/cpu-0")]
+    harness.now_ms += 1_300_000
+    harness.submit("late", needs={"priority": 1})
+    harness.end("first")
+    assert harness.assignments() == [("low", "w1/cpu-0")]
+
+
+def test_a_queue_has_no_more_tasks_than_its_limit() -> None:
+    harness = SchedulerHarness(policy(limits={"night": 2}))
+    harness.join_worker(cpus=4, queues=("night", "default"))
+    for number in range(3):
+        harness.submit(f"n{number}", needs={"queue": "night"})
+    harness.submit("d")
+    assert [name for name, _ in harness.assignments()] == ["n0", "d", "n1"]
+    harness.end("n0")
+    assert [name for name, _ in harness.assignments()] == ["n2"]
+
+
+def test_t19_a_worker_that_takes_one_task_at_a_time_runs_them_all() -> None:
+    for look_ahead in (0, 1):
+        harness = SchedulerHarness(policy(look_ahead=look_ahead))
+        harness.join_worker(cpus=2, max_tasks=1)
+        for number in range(5):
+            harness.submit(f"t{number}")
+        assert completion_order(harness) == [f"t{number}" for number in range(5)]
+
+
+def test_a_retry_waits_for_its_moment() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1)
+    retry = {"failed": {"times": 1, "backoff_s": 10, "jitter": 0}}
+    harness.submit("a", needs={"retry": retry})
+    harness.run_pass()
+    harness.end("a", AttemptEnd.FAILED)
+    assert harness.assignments(after_s=9) == []
+    assert harness.planner.next_due_ms() == harness.task("a").not_before_ms
+    assert harness.assignments(after_s=1) == [("a", "w1/cpu-0")]
