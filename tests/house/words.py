@@ -102,8 +102,9 @@ class Text(NamedTuple):
 _PATTERNS = {re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.IGNORECASE): word for word in INSTEAD}
 _NOT_PROSE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|\b\w*test_\w+", re.MULTILINE | re.DOTALL)
 _SPEAKING_CALLS = {
-    "BadParameter", "CommandFailed", "Exit", "Failure", "Problem", "PydanticCustomError", "Refusal",
-    "critical", "debug", "echo", "error", "exception", "info", "problem", "refuse", "say", "warning",
+    "BadParameter", "BadUsage", "CommandFailed", "Exit", "Failure", "Problem", "PydanticCustomError",
+    "Refusal", "complain", "critical", "debug", "echo", "error", "exception", "info", "problem", "refuse",
+    "say", "warning",
 }  # fmt: skip
 """Calls whose texts are shown: refusals and errors, lines of the log, lines on the screen."""
 _DESCRIBED = {"Field", "Option", "Argument"}

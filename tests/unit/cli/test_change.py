@@ -101,4 +101,4 @@ def test_d29_an_imported_search_can_be_looked_at_and_not_changed(
     verb, *rest = arguments
     assert call([verb, "imported/digits-1", *rest]) == 2
     said = capsys.readouterr().err
-    assert "looked at and not changed" in said and "trackside replay fork imported/digits-1" in said
+    assert "is read-only" in said and "trackside replay fork imported/digits-1" in said

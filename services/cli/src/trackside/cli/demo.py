@@ -55,7 +55,7 @@ def _stack(keep: bool, catalogue: Path) -> Iterator[Stack]:
     screen.say("starting Kafka, Postgres, dispatcher, scheduler, worker and summary-indexer")
     if keep:
         yield stack_process.start(catalogue, SLOTS, StepReporter())
-        screen.say("the stack goes on; stop it with: trackside down")
+        screen.say("the stack is still running; stop it with: trackside down")
         return
     with stack_process.started(catalogue, SLOTS, StepReporter()) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Commands that change a search while it goes on: `update`, `pause`, `add-trial` and the like."""
+"""Commands that change a search while it runs: `update`, `pause`, `add-trial` and the like."""
 
 import json
 from collections.abc import Mapping, Sequence

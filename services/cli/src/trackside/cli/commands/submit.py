@@ -69,7 +69,7 @@ def check_id(stream_id: str) -> None:
     """Raises BadUsage for an invalid id, and for an imported search, which is read-only."""
     if stream_id.startswith(IMPORTED):
         raise BadUsage(
-            f"{stream_id} was imported: it can be looked at and not changed; "
+            f"{stream_id} was imported and is read-only; "
             f"`trackside replay fork {stream_id}` starts a search that continues it"
         )
     if not is_identifier(stream_id):

@@ -66,14 +66,11 @@ def show(report: VerificationReport) -> None:
     screen.show_table(
         [
             Column(""),
-            Column("what must hold", keep=True),
-            Column("looked at", keep=True),
+            Column("invariant", keep=True),
+            Column("checked", keep=True),
             Column("", keep=True),
         ],
-        [
-            (name, INVARIANTS[name].says, _looked_at(report, name), _result(report, name))
-            for name in INVARIANTS
-        ],
+        [(name, INVARIANTS[name].says, _checked(report, name), _result(report, name)) for name in INVARIANTS],
     )
     screen.say("")
     for finding in report.findings[:SHOWN]:
@@ -91,7 +88,7 @@ def _passed_over(report: VerificationReport) -> str:
     return f"; no service can read {records} at {first}" if count else ""
 
 
-def _looked_at(report: VerificationReport, name: str) -> str:
+def _checked(report: VerificationReport, name: str) -> str:
     if name in report.skipped:
         return ""
     return f"{report.checked.get(name, 0)} {INVARIANTS[name].unit}"

@@ -11,7 +11,7 @@ from trackside.cli.interface.options import JsonOption, SearchArgument, TimeoutO
 def update(
     stream_id: SearchArgument,
     concurrency: Annotated[
-        int | None, typer.Option(metavar="N", help="New number of trials at once; running trials go on.")
+        int | None, typer.Option(metavar="N", help="New number of trials at once; running trials continue.")
     ] = None,
     max_trials: Annotated[int | None, typer.Option(metavar="N", help="New number of trials in all.")] = None,
     max_duration: Annotated[
@@ -58,7 +58,7 @@ def update_space(
     timeout_s: TimeoutOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace the space of a search from the next suggestion on; running trials go on.
+    """Replace the space of a search from the next suggestion on; running trials continue.
 
     The file holds the parameters of the space, or a mapping with `space`, such as the spec of a search.
 
@@ -148,7 +148,7 @@ def pause(
     timeout_s: TimeoutOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start no new trials of a search until it is resumed; running trials go on to their end.
+    """Start no new trials of a search until it is resumed; running trials continue to their end.
 
     \b
     Examples:
@@ -178,7 +178,7 @@ def stop_trial(
     timeout_s: TimeoutOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop one trial of a search; the search goes on.
+    """Stop one trial of a search; the search continues.
 
     \b
     Examples:
