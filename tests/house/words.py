@@ -88,6 +88,17 @@ INSTEAD = {
     r"who takes it": "say what the option selects",
     r"whose turn": "next",
     r"without a say": "say what is refused",
+    r"(?<!there )is no (?!longer\b|more\b|such\b)[a-z]+": "is not a, is invalid",
+    r"(?:is|are) there (?:twice|again|already)": "is repeated, exists already",
+    r"behind (?:the |a |its )?(?:trailer|mail|trial|task|attempt|one|moment)": "after",
+    r"in the place of": "instead of, replacing",
+    r"of (?:yours|theirs)": "your own, their own",
+    r"out of its place": "in the wrong order",
+    r"says? (?:no|itself)\b": "has no, contains",
+    r"so that it be": "so that it is",
+    r"those too": "also those",
+    r"whole numbers?": "integer",
+    r"worked out": "computed",
 }
 """Regular expressions of words, in any case; and what to write instead."""
 
