@@ -160,6 +160,19 @@ async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_r
     assert by_name["TaskAccepted"].outside == "message somewhere-else"
 
 
+async def test_a_cause_is_found_by_its_stream_and_offset() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(begun())
+    for record, cause in zip(told.records[-2:], (f"{STREAM}@1", "another@1"), strict=True):
+        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    found = await asked_of(told, "0")
+    by_name = {step.what: step for step in found.own}
+    assert (by_name["TaskAssigned"].follows, by_name["TaskAssigned"].outside) == (1, "")
+    assert (by_name["TaskAccepted"].follows, by_name["TaskAccepted"].outside) == (-1, "event another@1")
+
+
 async def test_an_unknown_subject_is_told_what_there_is(log: MemoryLog) -> None:
     with pytest.raises(UnknownSubjectError, match=r"tasks 0 to 2.*one-start"):
         await asked(log, "one", "9")

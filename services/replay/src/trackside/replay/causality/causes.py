@@ -33,6 +33,7 @@ from trackside.contracts.tasks import (
     TimeLimitReached,
 )
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import parse_cause
 from trackside.domain.stream import Stream, fold
 from trackside.domain.task import TaskState
 from trackside.domain.task_events import TaskEvent
@@ -147,8 +148,13 @@ class Causes:
 
     def _cause(self, record: Record) -> tuple[int, str]:
         named = record.envelope.causation_id
+        if named in self._ids:
+            return self._ids[named], ""
+        if place := parse_cause(named):
+            in_stream = place[0] in (self.stream.stream_id, record.envelope.stream)
+            return (place[1], "") if in_stream and place[1] < record.offset else (-1, f"event {named}")
         if named:
-            return (self._ids[named], "") if named in self._ids else (-1, f"message {named}")
+            return -1, f"message {named}"
         event = record.message
         if isinstance(event, CommandReceived):
             source = event.source
