@@ -80,7 +80,7 @@ def _message_row(kind: type[Message]) -> tuple[str, str, str]:
     wire = kind.wire_type()
     roles = ", ".join(sorted(kind.written_by)) if issubclass(kind, Event) else ""
     if issubclass(kind, Command):
-        roles = "scheduler" if kind in codec.DEVICE_COMMANDS else "anyone"
+        roles = "scheduler" if kind in codec.DEVICE_COMMANDS else "any client"
     return f"[`{wire}`](messages/{wire}.json)", roles or "every service", _summary(kind)
 
 
@@ -108,7 +108,7 @@ def topics() -> str:
 
 def _kept(topic: Topic) -> str:
     if topic.retention_ms < 0:
-        return "for ever"
+        return "without limit"
     if topic.retention_ms % DAY_MS == 0:
         days = topic.retention_ms // DAY_MS
         return f"{days} days" if days > 1 else "1 day"
@@ -192,7 +192,7 @@ def metrics() -> str:
 def refusals() -> str:
     """Gives the page of all codes of refusals and dead letters."""
     introduction = (
-        "A command that can't be obeyed is answered by a `CommandRefused` event with a code, the JSON path "
+        "A command that cannot be accepted is answered by a `CommandRefused` event with a code, the JSON path "
         "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds "
         "gives the code `<field>_range`."
     )
@@ -201,10 +201,10 @@ def refusals() -> str:
         introduction,
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in REFUSAL_CODES.items())),
         "## Tasks\n",
-        "A worker that won't run a task says so with a `TaskRefused` event.\n",
+        "A worker that does not run a task writes a `TaskRefused` event.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in TASK_REFUSAL_CODES.items())),
         "## Dead letters\n",
-        "Records that can't be read name nobody to answer; they are kept in the dead letters.\n",
+        "Undecodable records cannot be answered; they are kept in the dead letters.\n",
         table(("Code", "Why"), ((f"`{code}`", why) for code, why in DEAD_LETTER_CODES.items())),
     )
 
