@@ -192,7 +192,7 @@ def metrics() -> str:
 def refusals() -> str:
     """Gives the page of all codes of refusals and dead letters."""
     introduction = (
-        "A command that cannot be accepted is answered by a `CommandRefused` event with a code, the JSON path "
+        "A command that cannot be accepted is answered by a `CommandRefused` event: a code, the JSON path "
         "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds "
         "gives the code `<field>_range`."
     )
