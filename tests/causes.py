@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
 from trackside.domain.outcome import Outcome
@@ -15,7 +16,7 @@ def check_causes(records: Iterable[Record]) -> Counter[type[Event]]:
 
     An event that was not applied has a cause too.
     """
-    streams, commands = Streams(), set[tuple[str, int]]()
+    streams, commands = Streams(AGGREGATES), set[tuple[str, int]]()
     applied: Counter[type[Event]] = Counter()
     for record in records:
         event, place = record.message, (record.envelope.stream, record.offset)

@@ -11,6 +11,7 @@ from bench.forks import Forks
 from bench.place import SLOTS, TASK_TYPE, TOPICS
 from bench.processor import spent, used_ms
 from bench.watching import Seen, watched
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus, TrialSuggested
@@ -152,7 +153,7 @@ def checked(records: Sequence[Record], trials: int, warm: bool = False) -> list[
 
     Each trial has a process of its own, unless they are `warm`.
     """
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     outcomes = [streams.fold(record) for record in records]
     applied = [
         record.message
@@ -160,8 +161,8 @@ def checked(records: Sequence[Record], trials: int, warm: bool = False) -> list[
         if outcome is Outcome.APPLIED
     ]
     stream = outcomes[-1][0]
-    if stream.search is None or stream.search.status is not SearchStatus.DONE:
-        raise MissingError(f"the search ended as {stream.search and stream.search.status}, expected DONE")
+    if stream.root is None or stream.root.status is not SearchStatus.DONE:
+        raise MissingError(f"the search ended as {stream.root and stream.root.status}, expected DONE")
     good = sum(isinstance(m, TrialEnded) and m.status is TrialStatus.SUCCEEDED for m in applied)
     moved = sum(
         isinstance(m, TaskRecallRequested | TaskReturned) or (isinstance(m, TaskAssigned) and m.placement > 1)

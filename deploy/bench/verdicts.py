@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from bench.figures import Figure, Findings, Goal, MissingError, equal
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message
@@ -70,7 +71,7 @@ async def _run(log: Log, stream_id: str, assessor: Assessor | None) -> float:
     requests[-1].append(_report(stream_id, LIVE, 0, 0.1))
     records = [[_AUTHORS["worker"].single(stream_id, report) for report in batch] for batch in requests]
     background, lane = Background(), AdvisorProcess("assessor")
-    streams, stopped = Streams(), asyncio.Event()
+    streams, stopped = Streams(AGGREGATES), asyncio.Event()
     judging = AssessmentLoop(lane, background, lambda _stream, _answer: stopped.set())
     await lane.start()
     try:

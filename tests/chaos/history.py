@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message, Record
 from trackside.contracts.topics import Topics
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task, TaskState
 from trackside.eventlog.decode import decode
@@ -43,7 +44,7 @@ class History:
 
     def __init__(self, log: Log, topics: Topics, search_id: str) -> None:
         self.lines: list[Line] = []
-        self.streams = Streams()
+        self.streams = Streams(AGGREGATES)
         self.fleet = fleet.Fleet()
         self._log = log
         self._topics = topics
@@ -54,7 +55,7 @@ class History:
     def search(self) -> Search | None:
         """The search, once it has started."""
         stream = self.streams.by_id.get(self._search_id)
-        return None if stream is None else stream.search
+        return None if stream is None else search_of(stream)
 
     @property
     def tasks(self) -> dict[str, Task]:

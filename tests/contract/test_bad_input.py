@@ -28,6 +28,7 @@ from tests.contract.bad_input_rows import (
 from tests.unit.dispatcher.given import OFFER
 from tests.unit.domain import given as told_of
 from tests.unit.domain.given import Told
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES, Problem
@@ -79,7 +80,7 @@ class Published:
             [letter] = intake.dead_letters
             self.repeated = letter.model_dump_json()
             return Problem(code=letter.code, message=letter.message)
-        [(stream, event, _)] = intake.unrecorded(Streams())
+        [(stream, event, _)] = intake.unrecorded(Streams(AGGREGATES))
         self.told.tell(event, stream=stream, role="dispatcher")
         [answer] = decide.react(self.told.streams.by_id[stream], OFFER)
         self.told.tell(*answer.events, stream=stream, role="dispatcher")

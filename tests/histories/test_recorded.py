@@ -30,6 +30,7 @@ from tests.unit.domain.given import (
 )
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_hosting import asked, going_on, taken, within
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus
@@ -98,8 +99,15 @@ def lines(told: Told) -> list[Any]:
 
 
 def summary(streams: Streams, outcomes: list[str]) -> dict[str, Any]:
-    state = json.dumps(meaning(json.loads(dump(streams.by_id[STREAM]))), sort_keys=True)
+    state = json.dumps(meaning(as_it_was(json.loads(dump(streams.by_id[STREAM])))), sort_keys=True)
     return {"outcomes": outcomes, "state_sha256": hashlib.sha256(state.encode()).hexdigest()}
+
+
+def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns a stream's state in the layout that it had when the digests were written."""
+    kind, root = state.pop("kind"), state.pop("root") or {}
+    of_root = {"past": root.pop("assessor_feed", []), "asking": root.pop("asking", [])}
+    return state | of_root | {each: root if each == kind else None for each in ("search", "batch")}
 
 
 def meaning(state: Any) -> Any:
@@ -129,7 +137,7 @@ def _write(path: Path, written: list[Any]) -> None:
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_a_recorded_log_folds_to_the_state_it_had(name: str) -> None:
     *records, expected = recorded(name)
-    streams, outcomes = Streams(), []
+    streams, outcomes = Streams(AGGREGATES), []
     for line in records:
         envelope = CODEC.envelope((header, text.encode()) for header, text in line["headers"].items())
         message = CODEC.decode(envelope, json.dumps(line["value"]).encode())

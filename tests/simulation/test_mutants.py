@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import structlog
 
+from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.message import Record
 from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.dispatcher.service import Dispatcher
-from trackside.domain import search, task_events
+from trackside.domain import task_events
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search, Trial
 from trackside.domain.task import Task
 from trackside.eventlog.reactor import Facts, Reactor
 from trackside.scheduler import decide, service

@@ -17,19 +17,20 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advice.assessor_client import AssessorClient
-from trackside.domain.past import Row
 from trackside.domain.proposal import Proposal
-from trackside.domain.streams import Streams, dump, load
+from trackside.domain.streams import Streams, load, pack
 from trackside.eventlog.background import Background
 
 ASSESSOR = {"name": "successive-halving", "options": {"min_resource": 1, "reduction_factor": 2}}
 SETUP = {"assessor": ASSESSOR, "direction": "maximize", "seed": 7}
-ROWS: list[Row] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) for trial in range(20)]
+ROWS: list[FeedRow] = [(trial, step, (trial * 37 % 20) / 20) for step in range(9) for trial in range(20)]
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ async def test_d08_a_verdict_that_was_lost_with_its_dispatcher_is_given_again(
 ) -> None:
     """A new dispatcher has the state only, from a snapshot, and no new report comes."""
     told = halved()
-    stream = load(dump(told.stream))
+    stream = load(pack(told.stream), AGGREGATES)
     proposed = Proposed(process)
     proposed.judging.update(stream)
     first = await proposed.next()
@@ -135,7 +136,7 @@ async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(process: Advis
     told.tell(report(2, 0.95, 0))
     told.tell(suggested(2), submitted(2))  # not applied: no slot is open
     again.judging.update(told.stream)
-    judged = await AssessorClient(process).assess("s", SETUP, told.stream.past)
+    judged = await AssessorClient(process).assess("s", SETUP, told.stream.root.assessor_feed)
     assert [trial for trial, _ in judged.trials_to_stop] == [1]
     assert again.answers.empty()
     for each in (proposed, again):
@@ -145,10 +146,10 @@ async def test_a_trial_that_is_being_stopped_is_not_stopped_twice(process: Advis
 def test_the_streams_of_a_reader_agree_on_the_past() -> None:
     told = halved()
     finish_all(told)
-    again = Streams()
+    again = Streams(AGGREGATES)
     for record in told.records:
         again.fold(record)
-    assert again.by_id[told.stream.stream_id].past == told.stream.past
+    assert again.by_id[told.stream.stream_id].root.assessor_feed == told.stream.root.assessor_feed
 
 
 def finish_all(told: Told) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.dispatcher.given import OFFER, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
+from trackside.aggregates.search.state import FeedRow
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,
     AdvisorDied,
@@ -18,7 +19,6 @@ from trackside.dispatcher.advice.advisor_process import (
 )
 from trackside.dispatcher.advice.assessor_client import AssessorClient
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
-from trackside.domain.past import Row
 
 PACKAGE = '''
 """An assessor as a user writes it: this file imports nothing of Trackside."""
@@ -51,7 +51,7 @@ class Floor:
         worst = min((past["value"] for past in ended if past["status"] == "SUCCEEDED"), default=-math.inf)
         return trial["values"][-1] < max(self.floor, worst / 2)
 '''
-ROWS: list[Row] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3), (3, 0, 0.45)]
+ROWS: list[FeedRow] = [(0, 0, 0.5), (1, 0, 0.05), (0, "SUCCEEDED", 0.8), (2, 0, 0.3), (3, 0, 0.45)]
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ async def test_a_users_assessor_judges_by_reports_and_ends_and_the_same_when_tol
 async def test_what_it_raises_is_told_with_its_own_traceback_and_the_others_are_judged(
     process: AdvisorProcess,
 ) -> None:
-    rows: list[Row] = [(0, 0, 13.0), (1, 0, 0.05), (2, 0, 16.0), (3, 0, "nan")]
+    rows: list[FeedRow] = [(0, 0, 13.0), (1, 0, 0.05), (2, 0, 16.0), (3, 0, "nan")]
     found = await AssessorClient(process).assess("s", setup(), rows)
     assert found.trials_to_stop == [(1, 1), (3, 3)]
     raised, nonsense = found.failures

@@ -13,6 +13,8 @@ import pytest
 
 from tests.processes import Service, service
 from tests.stack import Servers
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import search_of
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
@@ -77,7 +79,7 @@ class Installation:
         self, settings: StackSettings, log: KafkaLog, folder: Path, services: dict[str, Service]
     ) -> None:
         self.settings, self.log, self.folder, self.services = settings, log, folder, services
-        self.streams = Streams()
+        self.streams = Streams(AGGREGATES)
         self.applied: list[Message] = []
         events = settings.topics.events
         place = (events.name, partition_of(STREAM, events.partitions))
@@ -162,7 +164,7 @@ def suggested_alone(count: int) -> list[dict[str, Any] | None]:
 
 def tried(stream: Stream) -> list[tuple[Any, float | None, str]]:
     """Gives parameters, value and task of each trial."""
-    search = stream.search
+    search = search_of(stream)
     assert search is not None
     return [(trial.parameters, trial.value, search.task_of(trial.number)) for trial in search.trials]
 
@@ -195,11 +197,11 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     place.services["dispatcher"].kill()
     await asyncio.to_thread(gate.write_text, json.dumps("go on"))
     await place.heard(ParametersRequested)
-    assert place.streams.by_id[STREAM].asking == {f"{STREAM}.0"}
+    assert place.streams.by_id[STREAM].root.asking == {f"{STREAM}.0"}
     await asyncio.to_thread(gate.unlink)
     place.services["scheduler"].kill()
     place.services["dispatcher"].start()
-    await place.until(lambda found: found.search is not None and len(found.search.trials) == 2)
+    await place.until(lambda found: found.root is not None and len(found.root.trials) == 2)
     place.services["dispatcher"].again()
     place.services["scheduler"].start()
     stream = await place.until(lambda found: found.closed)

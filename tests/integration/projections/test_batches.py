@@ -7,8 +7,10 @@ import pytest
 
 from tests.integration.projections.following import TOPICS, query, running
 from tests.unit.projections.histories import History, small
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import DeviceUnhealthy
-from trackside.domain.streams import Streams, dump, load
+from trackside.domain.streams import Streams, load, pack
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
@@ -139,7 +141,7 @@ async def test_a_device_says_what_runs_there_and_what_that_reserves(history: His
 
 
 async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: History, rows: str) -> None:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     topic = TOPICS.events
     starts = {(topic.name, partition): 0 for partition in range(topic.partitions)}
     for entry in await history.log.reader(starts).read(1.0):
@@ -148,14 +150,14 @@ async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: Hist
         streams.fold(record)
     for batch_id in ("tasks", "halted", "going"):
         stream = streams.by_id[batch_id]
-        assert load(dump(stream)) == stream
-        assert stream.batch is not None and stream.batch.spec.groups[0].tasks[2].resources is not None
+        assert load(pack(stream), AGGREGATES) == stream
+        assert stream.root is not None and stream.root.spec.groups[0].tasks[2].resources is not None
     async with running(history.log, rows, "dispatcher") as following:
 
         async def saved() -> bool:
             recovered = await PostgresSnapshots(rows).load()
             found = {stream.stream_id: stream for stream in recovered.streams} if recovered else {}
-            return "going" in found and found["going"].batch == streams.by_id["going"].batch
+            return "going" in found and batch_of(found["going"]) == batch_of(streams.by_id["going"])
 
         await following.until(saved)
 

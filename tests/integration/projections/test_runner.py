@@ -8,6 +8,7 @@ import pytest
 from tests.integration.projections.following import TOPICS, everything, query, running
 from tests.integration.projections.server import new_server, remove
 from tests.unit.projections.histories import History, decisions, small
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
@@ -148,7 +149,7 @@ async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog,
     recovered = await PostgresSnapshots(database).load()
     assert recovered is not None
     folded = await folded_from_start(log)
-    tail = Streams({stream.stream_id: stream for stream in recovered.streams})
+    tail = Streams(AGGREGATES, {stream.stream_id: stream for stream in recovered.streams})
     for entry in await read_all(log):
         if entry.offset >= recovered.positions.get(entry.partition, 0):
             tail.fold(entry)
@@ -167,7 +168,7 @@ async def read_all(log: MemoryLog) -> list:  # type: ignore[type-arg]
 
 
 async def folded_from_start(log: MemoryLog) -> Streams:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for record in await read_all(log):
         streams.fold(record)
     return streams

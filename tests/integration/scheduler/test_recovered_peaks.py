@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.projections.following import TOPICS, all_kept, running
 from tests.unit.projections.histories import History, small
+from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
@@ -44,7 +45,7 @@ def scheduler(history: History, streams: Streams, peaks: MemoryPeaks | None = No
 
 async def learned_by(history: History) -> MemoryPeaks:
     """Returns what a scheduler learns from the whole log."""
-    read = scheduler(history, Streams())
+    read = scheduler(history, Streams(AGGREGATES))
     starts = {(TOPICS.events.name, partition): 0 for partition in range(TOPICS.events.partitions)}
     for entry in await history.log.reader(starts).read(1.0):
         record = decode(entry)

@@ -70,7 +70,7 @@ async def test_a_command_is_published_answered_and_followed_to_its_end(
         assert again.source != publication.source and again.events_from == 3
         await ended(log, topics, "s1")
         stream = await waiting
-        assert stream.search is not None and stream.search.status is SearchStatus.STOPPED
+        assert stream.root is not None and stream.root.status is SearchStatus.STOPPED
         assert [record.offset async for record in client.events("s1")] == [0, 1, 2, 3, 4]
         assert (await client.fleet()).workers == {}
 

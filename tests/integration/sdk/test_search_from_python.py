@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.installed import installation, variables_of
 from tests.stack import Servers
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.searches import SearchStatus, TrialSuggested
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk import Client, Search
@@ -51,7 +52,7 @@ def test_a_search_is_run_and_its_trials_are_looked_at(tmp_path: Path) -> None:
         past=[{"parameters": row["parameters"], "value": row["value"]} for row in rows],
     )
     other.run(timeout_s=60)
-    imported = other.state().search
+    imported = search_of(other.state())
     assert imported is not None and [past.value for past in imported.imported] == [
         row["value"] for row in rows
     ]
@@ -77,7 +78,7 @@ def test_a_search_is_changed_from_python_while_it_goes_on(settings: StackSetting
     search.add_trial({"value": 7, "seconds": 3600}, tell_tuner=True)
     search.request_trials(1)
     assert search.ping().whole_ms > 0
-    state = search.state().search
+    state = search_of(search.state())
     assert state is not None
     assert (state.spec.max_trials, state.spec.goal, state.space_version) == (7, 0.99, 2)
     assert [past.value for past in state.imported] == [0.5]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.stack import Servers
 from tests.unit.projections.histories import SCHEDULER, WORKER
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.app import call
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import Device
@@ -92,7 +93,7 @@ async def until_joined(log: KafkaLog, topics: Topics, workers: int) -> None:
 
 async def until_over(log: KafkaLog, topics: Topics) -> None:
     """Waits until the search is over."""
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     place = (topics.events.name, partition_of(STREAM, topics.event_partitions))
     reader = log.reader({place: 0})
     async with asyncio.timeout(60):

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.projections.batch_histories import Decision, stopped, troubled, unfinished
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import submit
 from trackside.cli.render import batch_board, follow, screen
 from trackside.cli.render.report import StreamReport, section
@@ -15,7 +17,6 @@ from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.batches import SubmitTasks
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record
-from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -26,7 +27,7 @@ NOW_MS = 1_800_000_000_000
 
 def seen(decisions: list[Decision], stream_id: str) -> ProgressBoard:
     """Gives a board that has seen a history, one event after the other."""
-    streams, board = Streams(), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
+    streams, board = Streams(AGGREGATES), ProgressBoard(stream_id, {("w2", "cpu0"), ("w1", "gpu-0")})
     for offset, outgoing in enumerate(record for decision in decisions for record in decision):
         envelope = CODEC.envelope(outgoing.headers)
         message = CODEC.decode(envelope, outgoing.value)
@@ -49,8 +50,8 @@ def stream_of(board: ProgressBoard) -> Stream:
     return board.stream
 
 
-def batch_of(board: ProgressBoard) -> Batch:
-    found = stream_of(board).batch
+def batch_on(board: ProgressBoard) -> Batch:
+    found = batch_of(stream_of(board))
     assert found is not None
     return found
 
@@ -86,7 +87,7 @@ def test_a_board_with_nothing_to_show_yet_says_so() -> None:
 
 
 def test_the_progress_of_a_batch_fits_one_line() -> None:
-    batch = batch_of(seen(list(troubled("tasks")), "tasks"))
+    batch = batch_on(seen(list(troubled("tasks")), "tasks"))
     counted = "4/4 tasks ended: 2 finished, 1 cancelled, 1 timed_out_run"
     assert batch_board.progress_line(batch) == f"{counted}; at group-2 (2 of 2 groups)"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trackside.aggregates.search.state import Search, Trial
 from trackside.cli.app import COMMANDS, call
 from trackside.cli.commands import submit
 from trackside.cli.commands.watch import as_object, line
@@ -18,7 +19,6 @@ from trackside.contracts.documents import files
 from trackside.contracts.message import Envelope, Record
 from trackside.contracts.search_space import Choice
 from trackside.contracts.searches import SearchSpec, StartSearch
-from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 
 NAMES = [name for group in COMMANDS.values() for name in group]
@@ -85,7 +85,7 @@ def test_the_board_shows_how_far_a_search_is_and_its_best() -> None:
     search.ends = [0]
     assert progress_line(search) == "1/4 trials ended, best 0.96875"
     assert best_line(search) == "best so far: 0.96875  trial 0  x=2"
-    board = ProgressBoard("s1", {("w1", "cpu-0")}, Stream("s1", 0, search=search))
+    board = ProgressBoard("s1", {("w1", "cpu-0")}, Stream("s1", 0, root=search))
     output = screen.console()
     with output.capture() as captured:
         output.print(board.render(now_ms=61_000))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Command, Event, Record
 from trackside.contracts.searches import StartSearch, TrialSuggested
@@ -107,7 +108,7 @@ async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> Async
     advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background, own)
     reactor = Reactor(
         service,
-        Dispatcher(service, Streams(), advice),
+        Dispatcher(service, Streams(AGGREGATES), advice),
         starts=await from_start(log, TOPICS.events) | await from_start(log, TOPICS.fleet),
         raw=await from_start(log, TOPICS.commands),
         partitions={topic.name: topic.partitions for topic in (TOPICS.events, TOPICS.fleet)},

@@ -6,8 +6,8 @@ from typing import Any
 
 import optuna
 
+from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.searches import Direction
-from trackside.domain.past import Row
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 PRUNED, FAILED = optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL
@@ -46,14 +46,14 @@ class Alone:
         self._trials: dict[int, optuna.Trial] = {}
         self.stopped: dict[int, int] = {}
 
-    def take(self, rows: Iterable[Row]) -> dict[int, int]:
+    def take(self, rows: Iterable[FeedRow]) -> dict[int, int]:
         """Reports each row's value and asks; gives the trials pruned so far, each with the row's place."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._take(rows)
         return self.stopped
 
-    def _take(self, rows: Iterable[Row]) -> None:
+    def _take(self, rows: Iterable[FeedRow]) -> None:
         for place, (trial, step, value) in enumerate(rows):
             while trial not in self._trials:
                 self._trials[len(self._trials)] = self._study.ask()

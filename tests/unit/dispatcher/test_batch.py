@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.dispatcher.given import OFFER, answered, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
+from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.batches import (
     MAX_TASKS,
     BatchEnded,
@@ -32,7 +33,6 @@ from trackside.contracts.tasks import (
 from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.batch import MOST_TASKS
 from trackside.dispatcher.decisions.capabilities import Offer
-from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
@@ -55,8 +55,9 @@ def begun(*groups: list[Json], **more: Any) -> Told:
 
 
 def batch(told: Told) -> Batch:
-    assert told.stream.batch is not None
-    return told.stream.batch
+    found = batch_of(told.stream)
+    assert found is not None
+    return found
 
 
 def submitted(events: list[Event]) -> list[str]:
@@ -177,7 +178,7 @@ def test_a_bad_task_is_named_by_its_place(changed: Json, code: str, path: str | 
     found, where, _ = refusal(answered(told, published(1, SUBMIT, body(tasks("a"), second))))
     assert found == code
     assert where == path if path else where.startswith("$.groups[1].tasks[3].resources")
-    assert told.stream.batch is None
+    assert batch_of(told.stream) is None
 
 
 def test_a_task_type_that_nobody_has_is_refused_with_the_nearest() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Message
 from trackside.contracts.searches import (
     AddTrial,
@@ -32,8 +34,7 @@ from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions import search_changes as changes
 from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import load, pack
 
 TRIALS = 48
 NARROW: dict[str, Any] = {
@@ -134,7 +135,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
         elif search.next_trial is not None and draw < 0.7:
             number = search.next_trial
             answer = await living.suggest(search, number)
-            reborn = load(dump(told.stream)).search
+            reborn = load(pack(told.stream), AGGREGATES).root
             assert reborn is not None
             assert await Dispatcher().suggest(reborn, number) == answer
             assert answer is not None

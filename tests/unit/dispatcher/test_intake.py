@@ -4,6 +4,7 @@ import base64
 import hashlib
 
 from tests.unit.domain.given import FIRST_MS, record_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.intake.intake import Intake, next_commands
@@ -44,7 +45,7 @@ def folded(streams: Streams, *waiting: tuple[str, CommandReceived, str]) -> list
 
 
 def test_a_command_waits_until_it_is_in_its_stream() -> None:
-    intake, streams = took(entry(5)), Streams()
+    intake, streams = took(entry(5)), Streams(AGGREGATES)
     ((stream, event, _),) = intake.unrecorded(streams)
     assert stream == "digits-1"
     assert (event.command_id, event.command_type, event.body) == ("c-5", "trackside.stop-search.v1", {})
@@ -56,11 +57,11 @@ def test_a_command_waits_until_it_is_in_its_stream() -> None:
 
 def test_commands_wait_in_the_order_in_which_they_came() -> None:
     intake = took(*(entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None) for offset in (3, 4, 5)))
-    assert [stream for stream, _, _ in intake.unrecorded(Streams())] == ["s-3", "s-4", "s-5"]
+    assert [stream for stream, _, _ in intake.unrecorded(Streams(AGGREGATES))] == ["s-3", "s-4", "s-5"]
 
 
 def test_what_is_read_again_and_is_in_its_stream_does_not_go_in_twice() -> None:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     assert folded(streams, *took(entry(5)).unrecorded(streams)) == [Outcome.APPLIED]
     again = took(entry(5), entry(6))
     assert [event.command_id for _, event, _ in again.unrecorded(streams)] == ["c-6"]
@@ -68,7 +69,7 @@ def test_what_is_read_again_and_is_in_its_stream_does_not_go_in_twice() -> None:
 
 
 def test_a_command_published_twice_goes_in_twice_for_both_want_an_answer() -> None:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     intake = took(entry(5), entry(6, ce_id=b"c-5"))
     assert folded(streams, *intake.unrecorded(streams)) == [Outcome.APPLIED, Outcome.APPLIED]
     assert len(streams.by_id["digits-1"].commands["c-5"].publications) == 2
@@ -83,12 +84,12 @@ def test_a_command_without_a_usable_stream_is_answered_on_its_own() -> None:
         (entry(5, key=b"a b", ce_id=b"../x"), f"commands/{TOPIC}-1-5", f"{TOPIC}-1-5"),
         (entry(5, ce_id=None), "digits-1", f"{TOPIC}-1-5"),
     ):
-        ((where, event, _),) = took(found).unrecorded(Streams())
+        ((where, event, _),) = took(found).unrecorded(Streams(AGGREGATES))
         assert (where, event.command_id) == (stream, command_id)
 
 
 def test_a_body_that_is_not_fit_to_be_kept_goes_in_without_it() -> None:
-    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).unrecorded(Streams())
+    ((_, event, _),) = took(entry(5, b'{"reason":"\\u0000"}')).unrecorded(Streams(AGGREGATES))
     assert event.body is None
     assert event.problem is not None
     assert event.problem.code == "nul_character"
@@ -107,13 +108,13 @@ def test_bytes_that_hold_no_object_are_dead_letters_with_place_and_reason() -> N
 
 def test_a_trace_goes_on_behind_the_command() -> None:
     traceparent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams())
+    ((_, _, found),) = took(entry(5, traceparent=traceparent.encode())).unrecorded(Streams(AGGREGATES))
     assert found == traceparent
 
 
 def known(*offsets: int, partition: int = 1) -> Streams:
     """Gives streams that hold the commands of these offsets, each a stream of its own."""
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for offset in offsets:
         found = entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None)
         found.partition = partition
@@ -124,7 +125,7 @@ def known(*offsets: int, partition: int = 1) -> Streams:
 def test_reading_goes_on_behind_what_is_in_streams() -> None:
     starts = {(TOPIC, 0): 0, (TOPIC, 1): 3}
     assert next_commands(known(3, 4, 5), starts) == {(TOPIC, 0): 0, (TOPIC, 1): 6}
-    assert next_commands(Streams(), starts) == starts
+    assert next_commands(Streams(AGGREGATES), starts) == starts
     assert next_commands(known(1, 2), starts) == starts, "what is no longer kept says nothing"
 
 

@@ -22,6 +22,7 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry, RetryPolicy
@@ -88,7 +89,7 @@ def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
 def test_a_bad_search_is_refused_and_leaves_no_search(changed: dict[str, Any], code: str, path: str) -> None:
     told = Told()
     assert refusal(answered(told, published(1, body={**SPEC, **changed}))) == (code, path, 1)
-    assert told.stream.search is None
+    assert search_of(told.stream) is None
     good = answered(told, published(2))
     assert isinstance(good[-1], SearchStarted)
 

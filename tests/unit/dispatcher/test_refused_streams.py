@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dispatcher.test_service import TOPICS, Listening
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Envelope, Event, Message, Record
@@ -32,7 +33,7 @@ class Loop:
     """A dispatcher and a log that takes at once what it decides."""
 
     def __init__(self) -> None:
-        self.streams = Streams(spilled=SpillStore())
+        self.streams = Streams(AGGREGATES, spilled=SpillStore())
         service = ServiceContext.on(MemoryLog(), TOPICS, "dispatcher")
         self._writer = service.writer
         self.dispatcher = Dispatcher(service, self.streams, Listening())

@@ -1,14 +1,13 @@
 """What an assessor elsewhere is told of a search, from its past alone."""
 
 from tests.unit.domain.given import search_running
+from trackside.aggregates.search.state import FeedRow, Search
 from trackside.contracts.searches import Assessor
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
 from trackside.dispatcher.assessors.builtin_assessors import check_assessor
-from trackside.domain.past import Row
-from trackside.domain.search import Search
 
-ROWS: list[Row] = [
+ROWS: list[FeedRow] = [
     (0, 0, 0.5),
     (1, 0, "nan"),
     (0, 1, 0.25),
@@ -24,7 +23,7 @@ def search() -> Search:
     return search_running(assessor=Assessor(name="mine", remote=True, time_limit_s=5)).search
 
 
-def taken(rows: list[Row]) -> TrialCurves:
+def taken(rows: list[FeedRow]) -> TrialCurves:
     courses = TrialCurves()
     courses.extend(rows)
     return courses
@@ -54,7 +53,7 @@ def test_of_very_many_reports_and_trials_the_oldest_are_left_out() -> None:
     request = request_of(search(), taken([(0, step, 0.5) for step in range(POINTS_MAX + 3)]), 30.0)
     [trial] = request.running
     assert (trial["omitted"], trial["steps"][0], len(trial["values"])) == (3, 3, POINTS_MAX)
-    rows: list[Row] = [(0, 0, 0.5)]
+    rows: list[FeedRow] = [(0, 0, 0.5)]
     rows += [(trial, "SUCCEEDED", 0.123456789) for trial in range(1, 10_000)]
     request = request_of(search(), taken(rows), 30.0)
     assert len(request.running) == 1

@@ -18,6 +18,7 @@ from tests.unit.domain.given import (
     task_active,
     task_id,
 )
+from trackside.aggregates.search.state import OVER, search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -48,7 +49,6 @@ from trackside.contracts.searches import (
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.dispatcher.decisions import deadlines
 from trackside.dispatcher.decisions import react as decide
-from trackside.domain.search import OVER
 
 WIDER = {"lr": {"type": "uniform", "low": 0.0, "high": 2.0}}
 STOP = SearchStopRequested(command_id="c-1", reason="")
@@ -121,7 +121,7 @@ def test_a_ping_is_answered_and_changes_nothing() -> None:
     assert (told.search.changes, told.search.opened) == before
     told = Told()
     assert command(told, 1, Ping) == []
-    assert told.stream.search is None
+    assert search_of(told.stream) is None
 
 
 def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:

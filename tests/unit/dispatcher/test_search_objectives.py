@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 from tests.unit.dispatcher.test_optuna_tuner import draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
+from trackside.aggregates.search.state import Trial
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
@@ -21,7 +22,6 @@ from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.decisions import search_objectives as several
 from trackside.dispatcher.decisions.trial_results import trial_ended
 from trackside.dispatcher.tuners.tuner import suggestion_seed
-from trackside.domain.search import Trial
 
 TWO: list[dict[str, Any]] = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
 DIRECTIONS: list[Any] = ["maximize", "minimize"]

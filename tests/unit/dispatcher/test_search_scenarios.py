@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.tuner_histories import SPACE, score
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import (
     SearchEnded,
@@ -21,7 +23,6 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import MetricReported, TaskSubmitted
-from trackside.domain.search import Search
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
@@ -54,12 +55,12 @@ async def messages(log: MemoryLog) -> list[Message]:
 
 
 async def folded(log: MemoryLog) -> Search:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for entry in await harness.written(log):
         record = decode(entry)
         if record is not None:
             streams.fold(record)
-    search = streams.by_id["s"].search
+    search = search_of(streams.by_id["s"])
     assert search is not None
     return search
 

@@ -36,4 +36,4 @@ def test_an_attempt_that_trains_again_after_an_interrupt_restarts_the_past_of_it
     told.tell(status(TaskStatus.TRAINING, interrupts=1))
     told.tell(report(1, 0.2, interrupts=1))
     told.tell(begun())  # a repeat, which changes nothing
-    assert told.stream.past == [(0, 1, 0.1), (0, None, None), (0, 1, 0.2)]
+    assert told.stream.root.assessor_feed == [(0, 1, 0.1), (0, None, None), (0, 1, 0.2)]

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 )
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ingress import read_command
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
@@ -57,7 +58,7 @@ def plain(structured: bool = False) -> Outgoing:
 def received(record: Outgoing, policy: SignaturePolicy = "require", time_ms: int = 1) -> CommandReceived:
     intake = Intake(signatures=signatures(policy))
     intake.receive(Entry(TOPIC, 0, 7, time_ms, record.key, record.value, record.headers))
-    [(stream, event, _)] = intake.unrecorded(Streams())
+    [(stream, event, _)] = intake.unrecorded(Streams(AGGREGATES))
     assert stream == "s-1"
     return event
 
@@ -96,7 +97,7 @@ def test_what_is_signed_is_this_command_for_this_topic_and_nothing_else() -> Non
     assert [code(received(record)) for record in changed] == ["bad_signature"] * len(changed)
     intake = Intake(signatures=signatures())
     intake.receive(Entry(TOPIC, 0, 7, 1, b"s-2", good.value, good.headers))
-    [(_, elsewhere, _)] = intake.unrecorded(Streams())
+    [(_, elsewhere, _)] = intake.unrecorded(Streams(AGGREGATES))
     assert elsewhere.problem is not None and elsewhere.problem.code == "bad_signature"
     assert headers[KEY_ID] == b"ci-1"
 

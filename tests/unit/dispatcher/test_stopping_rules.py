@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.optuna_pruners import Alone
+from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.searches import Direction
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS, check_assessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of
-from trackside.domain.past import Row
 
 MEDIAN: dict[str, Any] = {"name": "median", "options": {"n_startup_trials": 2, "n_warmup_steps": 1}}
 SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
@@ -62,11 +62,11 @@ ENDS = ["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED"]
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> list[Row]:
+def lives(draw: st.DrawFn) -> list[FeedRow]:
     """Draws the past of a search: up to four trials at once, steps with gaps, some equal values."""
     chance = Random(draw(st.integers(0, 2**32)))
     levels = [0.25, 0.5, 0.75] if draw(st.booleans()) else [chance.random() for _ in range(60)]
-    rows: list[Row] = []
+    rows: list[FeedRow] = []
     running: dict[int, int] = {}
     trials = 0
     for _ in range(draw(st.integers(40, 120))):
@@ -84,7 +84,7 @@ def lives(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-def verdicts(assessment: SearchAssessor, rows: list[Row]) -> dict[int, int]:
+def verdicts(assessment: SearchAssessor, rows: list[FeedRow]) -> dict[int, int]:
     """Tells rows one by one; gives the trials found hopeless, each with the row that showed it.
 
     A trial that was found hopeless ends as such, whatever its row says.
@@ -120,7 +120,7 @@ def test_an_assessor_stops_some_trials_and_not_all(name: str) -> None:
         "wilcoxon": {"p_threshold": 0.3},
     }
     assessment = SearchAssessor({"name": name, "options": options.get(name, {})}, "maximize", 7)
-    rows: list[Row] = []
+    rows: list[FeedRow] = []
     for trial in range(60):
         level = trial * 37 % 60 / 60
         rows += [(trial, step, level + (step * trial % 7) / 30) for step in range(10)]
@@ -137,7 +137,7 @@ def test_a_percentile_is_numpys_to_the_last_bit(values: list[float], percent: fl
 @settings(max_examples=40, deadline=None)
 @given(rows=lives(), cut=st.floats(0, 1), name=st.sampled_from(sorted(ASSESSORS)), data=st.data())
 def test_d08_told_again_after_a_kill_an_assessor_says_the_same(
-    rows: list[Row], cut: float, name: str, data: st.DataObject
+    rows: list[FeedRow], cut: float, name: str, data: st.DataObject
 ) -> None:
     """D8: there is no checkpoint to load; what was known is told again from the log, in lines of any size."""
     specs = {**SPECS, "asha": SPECS["successive-halving"], "curve-fitting": st.just({"epochs": 60})}
@@ -160,7 +160,7 @@ def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> SearchAssess
     return assessment
 
 
-def stopped(assessment: SearchAssessor, *rows: Row) -> list[int]:
+def stopped(assessment: SearchAssessor, *rows: FeedRow) -> list[int]:
     """Gives the trials that are hopeless after some rows."""
     return [trial for trial, _ in assessment.take(rows)]
 
@@ -198,7 +198,7 @@ def test_d18_an_attempt_that_is_repeated_competes_on_no_rung_any_more(name: str)
     fresh, assessment = (SearchAssessor(assessor, "maximize", 7) for _ in range(2))
     assert stopped(assessment, (0, 1, 0.9), (1, 1, 0.5)) == [1]
     assessment.take([(1, None, None), (0, None, None)])
-    rows: list[Row] = [(1, 1, 0.5), (2, 1, 0.4), (0, 1, 0.45), (3, 2, 0.7), (3, 4, 0.1)]
+    rows: list[FeedRow] = [(1, 1, 0.5), (2, 1, 0.4), (0, 1, 0.45), (3, 2, 0.7), (3, 4, 0.1)]
     for row in rows:
         assert stopped(assessment, row) == stopped(fresh, row)
 
@@ -232,7 +232,7 @@ def test_values_that_are_no_finite_number_change_no_verdict(name: str, value: st
         "curve-fitting": {"epochs": 20, "start_step": 3},
     }
     spec = {"name": name, "options": options.get(name, {})}
-    rows: list[Row] = [(3, step, 0.3 - step / 100) for step in range(0, 14, 2)]
+    rows: list[FeedRow] = [(3, step, 0.3 - step / 100) for step in range(0, 14, 2)]
     spoiled = [spoiled for row in rows for spoiled in (row, (3, int(row[1] or 0) + 1, value))]
     without = verdicts(completed(0.5, 0.6, 0.7, assessor=spec), rows)
     assert verdicts(completed(0.5, 0.6, 0.7, assessor=spec), spoiled) == {
@@ -254,7 +254,7 @@ def test_unknown_silent_and_ended_trials_are_kept() -> None:
 
 def test_the_bracket_of_a_trial_follows_from_the_seed_and_its_number() -> None:
     spec = {"name": "hyperband", "options": {"max_resource": 27, "min_resource": 1}}
-    rows: list[Row] = [(trial, 1, -float(trial)) for trial in range(40)]
+    rows: list[FeedRow] = [(trial, 1, -float(trial)) for trial in range(40)]
     found = [verdicts(SearchAssessor(spec, "maximize", seed), rows) for seed in (7, 7, 8)]
     assert found[0] == found[1] != found[2]
 
@@ -271,8 +271,8 @@ def test_a_curve_that_levels_off_below_the_best_is_stopped(direction: Any, offse
     assert stopped(assessment, *((0, step, curve(0.3, step)) for step in range(12))) == []
     assessment.take([(0, step, curve(0.9, step)) for step in range(12, 50)])
     assessment.take([(0, "SUCCEEDED", curve(0.9, 50))])
-    good: list[Row] = [(1, step, curve(0.92, step)) for step in range(12)]
-    bad: list[Row] = [(2, step, curve(0.5, step)) for step in range(12)]
+    good: list[FeedRow] = [(1, step, curve(0.92, step)) for step in range(12)]
+    bad: list[FeedRow] = [(2, step, curve(0.5, step)) for step in range(12)]
     assert stopped(assessment, *good, *bad) == [2]
     assert stopped(assessment, (3, 0, curve(0.1, 9)), (3, 1, curve(0.1, 9)), (3, 2, curve(0.1, 9))) == [2]
 
@@ -281,7 +281,7 @@ def test_a_flat_curve_is_predicted_to_stay_and_a_gap_thins_the_judgements() -> N
     spec = {"name": "curve-fitting", "options": {"epochs": 50, "start_step": 3, "gap": 5}}
     assessment = SearchAssessor(spec, "maximize", 7)
     assessment.take([(0, "SUCCEEDED", 0.9)])
-    rows: list[Row] = [(1, step, 0.95 if step < 4 else 0.1) for step in range(12)]
+    rows: list[FeedRow] = [(1, step, 0.95 if step < 4 else 0.1) for step in range(12)]
     assert verdicts(assessment, rows) == {1: 1 + 7}
 
 

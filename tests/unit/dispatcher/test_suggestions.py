@@ -12,6 +12,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.test_optuna_tuner import draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, score
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Message
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialSuggested
 from trackside.dispatcher.tuners.tuner import suggestion_seed
@@ -86,12 +87,12 @@ async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_
     commands = await log.reader(
         {(harness.TOPICS.commands.name, at): 0 for at in range(harness.TOPICS.commands.partitions)}
     ).read(0.0)
-    streams, compared = Streams(), 0
+    streams, compared = Streams(AGGREGATES), 0
     for place, entry in enumerate(entries):
         record = decode(entry)
         assert record is not None
         stream, _ = streams.fold(record)
-        number = None if stream.search is None else stream.search.next_trial
+        number = None if stream.root is None else stream.root.next_trial
         if number is None:
             continue  # nothing is to be suggested: the next suggestion is asked upon a later event
         reborn = await harness.new_log()

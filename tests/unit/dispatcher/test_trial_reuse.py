@@ -4,6 +4,8 @@ from typing import Any
 
 from tests.unit.domain.given import Told, over, suggested, task_id
 from tests.unit.domain.test_hosting import asked, one_running, taken, withheld, within
+from trackside.aggregates.batch.state import Batch
+from trackside.contracts.batches import BatchSpec
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
     SearchExhausted,
@@ -110,7 +112,7 @@ def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
     assert said(told) == []
 
 
-def test_a_task_of_no_search_gets_none() -> None:
+def test_a_task_of_a_batch_gets_none() -> None:
     told = asking()
-    told.stream.search = None
+    told.stream.root = Batch("s", BatchSpec.model_construct(groups=[]), 0, asking={task_id(0)})
     assert [proposal.span for proposal in handing_on.lacking(told.stream)] == ["withhold parameters"]

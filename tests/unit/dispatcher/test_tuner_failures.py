@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.advice import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -24,7 +25,7 @@ from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
 RAISED = AdviceFailed("RuntimeError: no license", "x" * (TRACEBACK_MAX + 9))
@@ -67,7 +68,7 @@ class Played:
 
     async def turn(self) -> list[Event]:
         """Asks if there is something to ask, tells what comes of it and what follows from that at once."""
-        stream = load(dump(self.told.stream))
+        stream = load(pack(self.told.stream), AGGREGATES)
         ready = asyncio.Event()
         self.advice.ready = ready.set
         self.advice.update(stream)

@@ -18,10 +18,11 @@ from tests.unit.domain.given import (
     suggested,
     task_active,
 )
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.searches import Assessor, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import load, pack
 
 TRIALS = 12
 
@@ -129,8 +130,13 @@ def test_d18_an_assessor_is_told_reports_new_attempts_and_ends_in_the_order_of_t
     told.tell(report(1, 0.5, 1))  # a repeat
     told.tell(ended(trial=1))
     told.tell(over(1, None))
-    assert told.stream.past == [(0, 1, 0.1), (0, None, None), (1, 1, None), (1, "SUCCEEDED", None)]
-    assert load(dump(told.stream)).past == told.stream.past
+    assert told.stream.root.assessor_feed == [
+        (0, 1, 0.1),
+        (0, None, None),
+        (1, 1, None),
+        (1, "SUCCEEDED", None),
+    ]
+    assert load(pack(told.stream), AGGREGATES).root.assessor_feed == told.stream.root.assessor_feed
 
 
 def test_nothing_is_kept_for_an_assessor_where_there_is_none() -> None:
@@ -138,4 +144,4 @@ def test_nothing_is_kept_for_an_assessor_where_there_is_none() -> None:
     told.tell(report(1, 0.1))
     told.tell(ended())
     told.tell(over(0, 0.1))
-    assert told.stream.past == []
+    assert told.stream.root.assessor_feed == []

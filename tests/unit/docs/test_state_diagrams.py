@@ -30,6 +30,7 @@ from tests.unit.domain.given import (
     token,
 )
 from tests.unit.domain.plausible import Chance
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -115,16 +116,14 @@ def states(streams: Streams) -> dict[tuple[str, str], str]:
     if stream is None:
         return {}
     found = {("Task", task.task_id): task.state.value for task in stream.tasks.values()}
-    if stream.search is not None:
-        found["Search", ""] = stream.search.status.value
-    if stream.batch is not None:
-        found["Batch", ""] = stream.batch.status.value
+    if stream.root is not None:
+        found[stream.kind.capitalize(), ""] = stream.root.status.value
     return found
 
 
 def folded(records: Iterable[Record], subject: str) -> set[Transition]:
     """Folds records from the first one on, and returns each change of a subject's state."""
-    streams, before = Streams(), dict[tuple[str, str], str]()
+    streams, before = Streams(AGGREGATES), dict[tuple[str, str], str]()
     found = set()
     for record in records:
         streams.fold(record)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.message import Envelope, Event, Message, Record
@@ -25,7 +27,6 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
 )
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.domain.task import Task
@@ -75,7 +76,7 @@ def record_of(
 class Told:
     """A partition of the log as it grows, and the streams folded from it."""
 
-    streams: Streams = field(default_factory=Streams)
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     records: list[Record] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     next_offset: int = 0
@@ -112,8 +113,9 @@ class Told:
     @property
     def search(self) -> Search:
         """Its search."""
-        assert self.stream.search is not None
-        return self.stream.search
+        found = search_of(self.stream)
+        assert found is not None
+        return found
 
     def task(self, trial: int = 0) -> Task:
         """The task of a trial."""

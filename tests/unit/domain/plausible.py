@@ -28,6 +28,8 @@ from tests.unit.domain.given import (
     token,
     unschedulable,
 )
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -60,8 +62,6 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TimeLimitReached,
 )
-from trackside.domain.batch import Batch
-from trackside.domain.search import GOES_ON, Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -109,15 +109,15 @@ class Chance:
             moves.append([self._received()])
         if stream.unanswered:
             moves.append(self._answer(stream))
-        if stream.search is not None and not stream.closed:
-            moves += self._of_search(stream, stream.search)
-            moves += plausible_changes.changes(self.random, stream.search, told.now_ms)
-            for name in plausible_requests.open_tasks(stream.search):
+        if search_of(stream) is not None and not stream.closed:
+            moves += self._of_search(stream, stream.root)
+            moves += plausible_changes.changes(self.random, stream.root, told.now_ms)
+            for name in plausible_requests.open_tasks(stream.root):
                 if name in stream.tasks:
                     moves += self._of_task(stream.tasks[name], told.now_ms)
-        if stream.batch is not None and not stream.closed:
-            moves += self._of_batch(stream.batch)
-            for name in sorted(stream.batch.open):
+        if batch_of(stream) is not None and not stream.closed:
+            moves += self._of_batch(stream.root)
+            for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
 
@@ -138,7 +138,7 @@ class Chance:
         answer = accepted().model_copy(
             update={"command_id": command.command_id, "source": publication.source}
         )
-        if stream.search is None and stream.batch is None and self.random.random() < 0.9:
+        if search_of(stream) is None and batch_of(stream) is None and self.random.random() < 0.9:
             if self.random.random() < 0.4:
                 return [answer, self._batch()]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
@@ -291,7 +291,7 @@ class Chance:
     def _guess(self, stream: Stream | None) -> Message:
         """Draws any event, about something that is there, with numbers that are right more often than not."""
         random = self.random
-        root = stream.search if stream is not None else None
+        root = search_of(stream) if stream is not None else None
         count = len(root.trials) if root is not None else 0
         trial = random.randrange(count + 1)
         if root is not None and root.active and random.random() < 0.8:
@@ -330,10 +330,10 @@ class Chance:
             unschedulable(trial, where["attempt"]),
             TimeLimitReached(task_id=task_id(trial), attempt=where["attempt"], limit="run", due_ms=FIRST_MS),
         ]
-        if stream is not None and stream.batch is not None:
+        if stream is not None and batch_of(stream) is not None:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
-            guesses += self._guesses_of_a_batch(stream.batch) * 6
+            guesses += self._guesses_of_a_batch(stream.root) * 6
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3

@@ -4,6 +4,8 @@ from random import Random
 from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
+from trackside.aggregates.search.advice import is_deadlocked
+from trackside.aggregates.search.state import Search
 from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Message
 from trackside.contracts.search_space import Uniform
@@ -21,8 +23,6 @@ from trackside.contracts.searches import (
     TrialsRequested,
 )
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
-from trackside.domain.search import Search
-from trackside.domain.search_advice import is_deadlocked
 from trackside.domain.task import Task
 
 Move = list[Message]

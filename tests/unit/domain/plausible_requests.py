@@ -4,6 +4,7 @@ from random import Random
 from typing import Any, Literal
 
 from tests.unit.domain.given import over, suggested, token
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     ParametersRequested,
@@ -11,8 +12,7 @@ from trackside.contracts.tasks import (
     ParametersWithheld,
     TimeLimitReached,
 )
-from trackside.domain import hosting
-from trackside.domain.search import Search
+from trackside.domain import task_reuse
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -26,8 +26,8 @@ def open_tasks(search: Search) -> list[str]:
 
 def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[Move]:
     """Gives the suggestion of a trial within a task that waits for one, or that doesn't."""
-    search = stream.search
-    free = [] if search is None else [name for name in search.idle if hosting.is_free(stream.tasks[name])]
+    search = search_of(stream)
+    free = [] if search is None else [name for name in search.idle if task_reuse.is_idle(stream.tasks[name])]
     if not free and (random.random() > 0.06 or not stream.tasks):
         return []
     within = random.choice(free or list(stream.tasks))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
+from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -16,7 +17,6 @@ from trackside.contracts.batches import (
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.domain.batch import Batch
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
 from trackside.domain.streams import dump
@@ -35,8 +35,9 @@ def running(*sizes: int, **changed: Any) -> Told:
 
 
 def of(told: Told) -> Batch:
-    assert told.stream.batch is not None
-    return told.stream.batch
+    found = batch_of(told.stream)
+    assert found is not None
+    return found
 
 
 def task(group: int, number: int) -> TaskSubmitted:

@@ -15,21 +15,16 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
+from trackside.aggregates.batch import state as batch
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import advice as search_advice
+from trackside.aggregates.search import changes as search_changes
+from trackside.aggregates.search import state as search
+from trackside.aggregates.search.state import OVER, search_of
 from trackside.contracts.searches import SearchStatus
-from trackside.domain import (
-    batch,
-    command,
-    hosting,
-    reports,
-    search,
-    search_advice,
-    search_changes,
-    stream,
-    task_events,
-)
-from trackside.domain.batch import Batch
+from trackside.domain import command, reports, stream, task_events, task_reuse
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import OVER
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
 from trackside.domain.task import TaskState
@@ -38,7 +33,7 @@ SEEDS = st.integers(0, 2**32)
 MODULES: tuple[ModuleType, ...] = (
     batch,
     command,
-    hosting,
+    task_reuse,
     reports,
     search,
     search_advice,
@@ -95,7 +90,7 @@ def test_generated_histories_mostly_count_and_meet_every_guard() -> None:
     for seed in range(1_300):
         told = Chance(Random(seed)).history(250)
         outcomes.update(told.outcomes)
-        streams = Streams()
+        streams = Streams(AGGREGATES)
         with counted(wanted, hits):
             for record in told.records:
                 streams.fold(record)
@@ -136,14 +131,14 @@ def settled(found: Stream) -> bytes:
 def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> None:
     random = Random(seed)
     told = Chance(random).history(80)
-    other = Streams()
+    other = Streams(AGGREGATES)
     for record, outcome in zip(told.records, told.outcomes, strict=True):
         if random.random() < 0.1 and STREAM in other.by_id:
-            other.by_id[STREAM] = load(pack(other.by_id[STREAM]))
+            other.by_id[STREAM] = load(pack(other.by_id[STREAM]), AGGREGATES)
         assert other.fold(record)[1] is outcome
     assert other.by_id[STREAM] == told.stream
-    assert load(dump(told.stream)) == told.stream
-    assert dump(load(pack(told.stream))) == dump(told.stream)
+    assert load(pack(told.stream), AGGREGATES) == told.stream
+    assert dump(load(pack(told.stream), AGGREGATES)) == dump(told.stream)
     assert other.positions == told.streams.positions
 
 
@@ -151,7 +146,7 @@ def test_readers_agree_whatever_prefix_they_took_from_a_snapshot(seed: int) -> N
 @given(SEEDS)
 def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed: int) -> None:
     told = Chance(Random(seed)).history(150)
-    other = Streams()
+    other = Streams(AGGREGATES)
     for record, outcome in zip(told.records, told.outcomes, strict=True):
         found, own = other.fold(record)
         assert own is outcome
@@ -162,7 +157,7 @@ def test_a_reader_that_shrinks_closed_streams_agrees_with_one_that_does_not(seed
 @given(SEEDS)
 def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:
     told = Chance(Random(seed)).history(100)
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for record in told.records:
         found, _ = streams.fold(record)
         keeps_its_promises(found)
@@ -170,9 +165,9 @@ def test_the_promises_of_a_search_hold_at_every_offset(seed: int) -> None:
 
 def keeps_its_promises(found: Stream) -> None:
     keeps_promises_of_tasks(found)
-    if found.batch is not None:
-        keeps_promises_of_a_batch(found.batch)
-    root = found.search
+    if batch_of(found) is not None:
+        keeps_promises_of_a_batch(found.root)
+    root = search_of(found)
     if root is None:
         return
     numbers = [trial.number for trial in root.trials]
@@ -221,6 +216,6 @@ def test_the_generator_tells_whole_searches() -> None:
 
 
 def _status(told: Told) -> str:
-    if told.stream.batch is not None:
-        return f"batch {told.stream.batch.status.value}"
-    return told.stream.search.status.value if told.stream.search is not None else ""
+    if batch_of(told.stream) is not None:
+        return f"batch {told.stream.root.status.value}"
+    return told.stream.root.status.value if told.stream.root is not None else ""

@@ -16,6 +16,7 @@ from tests.unit.domain.given import (
     task_id,
     token,
 )
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.searches import Assessor, SearchEnded, SearchStatus, TrialSuggested
@@ -27,7 +28,7 @@ from trackside.contracts.tasks import (
     TaskPreemptionRequested,
 )
 from trackside.domain.outcome import Outcome
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import dump, load, pack
 from trackside.domain.task import TaskState
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
@@ -74,7 +75,7 @@ def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None
     assert told.tell(over(0, 0.5)) == OVERTAKEN, "its task has not asked"
     assert told.tell(within(1)) == OVERTAKEN, "no slot is open"
     assert told.tell(asked()) == APPLIED
-    assert told.stream.asking == {task_id(0)}
+    assert told.stream.root.asking == {task_id(0)}
     assert told.tell(within(1)) == OVERTAKEN, "its trial goes on"
     assert told.tell(over(0, 0.5)) == APPLIED
     assert told.search.idle == [task_id(0)]
@@ -87,7 +88,7 @@ def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None
     assert told.tell(taken()) == APPLIED
     assert told.tell(report(0, 0.1)) == OVERTAKEN, "a report of the trial before"
     assert told.tell(report(0, 0.75, requests=1)) == APPLIED
-    assert told.stream.past == [(0, 3, 0.5), (0, "SUCCEEDED", 0.5), (1, 0, 0.75)]
+    assert told.stream.root.assessor_feed == [(0, 3, 0.5), (0, "SUCCEEDED", 0.5), (1, 0, 0.75)]
     assert told.search.trials[0].reports == [(3, 0.5)]
 
 
@@ -108,14 +109,14 @@ def test_repeats_and_what_is_out_of_order_change_nothing() -> None:
         assert told.tell(event) == outcome
         assert dump(told.stream) == before
     assert told.tell(submitted(1)) == OVERTAKEN, "the trial has no task of its own"
-    assert load(dump(told.stream)) == told.stream
+    assert load(pack(told.stream), AGGREGATES) == told.stream
 
 
 def test_a_request_that_gets_nothing_leaves_the_trial_as_it_is() -> None:
     told = one_running()
     for event in (asked(), withheld(), taken()):
         assert told.tell(event) == APPLIED
-    assert told.stream.asking == set()
+    assert told.stream.root.asking == set()
     assert told.tell(report(4, 0.25, requests=1)) == APPLIED
     task = told.stream.tasks[task_id(0)]
     assert (task.trial, task.withheld, [value for _, value in task.reports]) == (0, True, [0.5, 0.25])
@@ -142,7 +143,7 @@ def test_a_task_without_a_trial_is_not_tried_again_and_its_slot_is_open() -> Non
         told.tell(over(0, 0.5))
         assert told.tell(ended(end), role=role) == APPLIED
         assert told.stream.tasks[task_id(0)].state is TaskState.ENDED
-        assert (told.search.idle, told.stream.asking, told.search.next_trial) == ([], set(), 1)
+        assert (told.search.idle, told.stream.root.asking, told.search.next_trial) == ([], set(), 1)
         assert told.tell(within(1)) == OVERTAKEN
         assert told.tell(suggested(1), submitted(1)) == APPLIED * 2
 

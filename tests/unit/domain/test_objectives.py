@@ -17,10 +17,11 @@ from tests.unit.domain.given import (
     suggested,
     task_active,
 )
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.objectives import beats, values_of
 from trackside.contracts.searches import Direction, TrialEnded, TrialStatus
 from trackside.contracts.tasks import Figure, MetricReported
-from trackside.domain.objectives import beats, values_of
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import load, pack
 
 BOTH: list[dict[str, Any]] = [
     {"name": "accuracy", "direction": "maximize"},
@@ -54,7 +55,7 @@ def test_a_value_that_is_missing_or_not_finite_is_kept_and_beats_nobody(odd: Fig
     told = search_of_two([[0.5, 9.0], [0.9, odd], [0.7, 9.5]])
     assert told.search.front == [0, 2]
     assert told.search.trials[1].values == [0.9, odd]
-    again = load(dump(told.stream)).search
+    again = load(pack(told.stream), AGGREGATES).root
     assert again is not None
     assert (again.front, again.trials[1].values) == ([0, 2], [0.9, odd])
 

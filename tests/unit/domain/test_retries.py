@@ -28,8 +28,8 @@ from trackside.contracts.tasks import (
     TimeLimitReached,
 )
 from trackside.domain import retries
-from trackside.domain.memory import raised
 from trackside.domain.outcome import Outcome
+from trackside.domain.reservation_growth import raised
 from trackside.domain.task import Attempt, TaskState
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]

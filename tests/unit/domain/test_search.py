@@ -21,6 +21,7 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Message
 from trackside.contracts.searches import (
     SearchEnded,
@@ -252,4 +253,4 @@ def test_events_of_a_search_that_never_started_do_not_count() -> None:
     for event in (suggested(0), over(0), SearchExhausted(trials=0), STOP, FAIL, end()):
         assert told.tell(event) == OVERTAKEN
     assert told.tell(accepted()) == APPLIED
-    assert told.stream.search is None
+    assert search_of(told.stream) is None

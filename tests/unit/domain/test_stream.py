@@ -24,6 +24,7 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandRefused, Source
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
@@ -33,7 +34,7 @@ from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
 from trackside.domain import command
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import UnsupportedRulesError, shrink
-from trackside.domain.streams import Streams, dump, load
+from trackside.domain.streams import Streams, dump, load, pack
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
 ROLES = ("dispatcher", "scheduler", "worker", "replay", "")
@@ -104,7 +105,7 @@ def test_a_decision_without_effect_has_none_at_all() -> None:
     assert late == [Outcome.DUPLICATE, Outcome.OVERTAKEN, Outcome.OVERTAKEN]
     early = told.tell(suggested(3), submitted(3), submitted(None, task_id="free"))
     assert early == [Outcome.OVERTAKEN] * 3
-    after = load(dump(told.stream))
+    after = load(pack(told.stream), AGGREGATES)
     after.ignored_decision = told.stream.ignored_decision = b""
     assert dump(told.stream) == before
 
@@ -134,8 +135,8 @@ def test_the_next_decision_is_judged_for_itself() -> None:
 def test_a_decision_is_ignored_whole_even_across_a_snapshot() -> None:
     told = search_running()
     told.streams.fold(record_of(suggested(3), 90, decision=("d", 0, 2)))
-    stream = load(dump(told.stream))
-    other = Streams({STREAM: stream})
+    stream = load(pack(told.stream), AGGREGATES)
+    other = Streams(AGGREGATES, {STREAM: stream})
     for streams in (told.streams, other):
         assert streams.fold(record_of(submitted(None), 91, decision=("d", 1, 2)))[1] is Outcome.OVERTAKEN
 
@@ -149,7 +150,7 @@ def test_a_place_in_a_decision_that_cannot_be_read_is_passed_over(decision: byte
     record = record_of(suggested(0), 50)
     record.envelope = Envelope({**record.envelope.headers, "ce_decisionid": decision, "ce_index": index})
     assert told.fold(record) is Outcome.OVERTAKEN
-    assert load(dump(told.stream)) == told.stream
+    assert load(pack(told.stream), AGGREGATES) == told.stream
 
 
 def test_rules_that_this_release_does_not_have_stop_the_reader() -> None:
@@ -279,7 +280,7 @@ def test_a_trial_s_task_comes_with_its_suggestion_and_not_later() -> None:
 
 
 def test_positions_follow_every_record_whatever_became_of_it() -> None:
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     streams.fold(record_of(received(), 7, partition=3))
     streams.fold(record_of(suggested(9), 8, partition=3))
     streams.fold(record_of(received(), 4, stream="other", partition=5))
@@ -297,7 +298,7 @@ def test_the_state_comes_back_from_its_snapshot_as_it_was() -> None:
     finish(told, 1, 0.75)
     told.tell(received(2, problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels")))
     told.tell(suggested(9), submitted(9))
-    back = load(dump(told.stream))
+    back = load(pack(told.stream), AGGREGATES)
     assert back == told.stream
     assert dump(back) == dump(told.stream)
     assert back.tasks[task_id(0)].attempts[0].status is TaskStatus.EXITED

@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 1): "4c9ff8458f76fb9a",
-    ("scheduler", 1): "0438a57ad176e1c6",
+    ("dispatcher", 2): "2649953f6d496656",
+    ("scheduler", 2): "419e7759ed81f61d",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

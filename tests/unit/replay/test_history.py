@@ -8,6 +8,8 @@ import pytest
 from tests.unit.projections.batch_histories import troubled
 from tests.unit.projections.histories import WORKER, decisions, small
 from tests.unit.replay.given import FIRST_MS, TOPICS, empty, events_of, write
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskRefused
 from trackside.domain.streams import Streams, dump
@@ -28,7 +30,7 @@ async def log() -> MemoryLog:
 
 def folded(log: MemoryLog, stream: str, until: int) -> bytes:
     """Gives the state as a service has it that has folded the partition up to an offset."""
-    streams = Streams()
+    streams = Streams(AGGREGATES)
     for entry in events_of(log, stream)[: until + 1]:
         record = decode(entry)
         assert isinstance(record, Record)
@@ -64,8 +66,8 @@ async def test_two_moments_are_one_pass_over_the_log(log: MemoryLog) -> None:
     async with aclosing(pasts(history, [Moment(offset=first + 3), NOW])) as found:
         async for past in found:
             assert isinstance(past, Past)
-            assert past.stream.search is not None
-            seen.append((past.last.offset, len(past.stream.search.trials)))
+            assert search_of(past.stream) is not None
+            seen.append((past.last.offset, len(past.stream.root.trials)))
     assert seen[0] == (first + 3, 1)
     assert seen[1][1] == 4
 

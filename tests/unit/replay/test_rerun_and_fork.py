@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.dispatcher.given import OFFER, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
+from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands.replay.rerun import show
 from trackside.cli.render import screen
 from trackside.contracts.commands import CommandAccepted, CommandRefused
@@ -21,7 +22,6 @@ from trackside.contracts.searches import (
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.list_tuner import batch_tuner
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search
 from trackside.replay.derive.fork import fork_of, parse_changes
 from trackside.replay.derive.rerun import rerun_of, side_by_side
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
@@ -34,8 +34,9 @@ def two_ended_one_open(**changed: Any) -> Search:
         told.tell(suggested(trial), submitted(trial))
         finish(told, trial, value)
     told.tell(suggested(2), submitted(2))
-    assert told.stream.search is not None
-    return told.stream.search
+    found = search_of(told.stream)
+    assert found is not None
+    return found
 
 
 def decided(command: StartSearch) -> tuple[Told, list[Event]]:

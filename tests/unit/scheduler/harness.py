@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs, Resources
@@ -36,7 +37,7 @@ class SchedulerHarness:
     """Workers, tasks and the scheduler's pure parts; `actions` are those of the last pass."""
 
     def __init__(self, chosen: SchedulingPolicy | None = None) -> None:
-        self.streams = Streams()
+        self.streams = Streams(AGGREGATES)
         self.fleet = Fleet()
         self.cluster = ClusterState(chosen or policy())
         self.planner = Planner(self.cluster)

@@ -12,6 +12,7 @@ from tests.unit.domain.given import (
     task_id,
 )
 from tests.unit.scheduler.given import worker
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Event, Message
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
@@ -34,7 +35,7 @@ class ServiceHarness:
     def __init__(self) -> None:
         self.log = MemoryLog()
         self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
-        self.scheduler = Scheduler(self.service, Streams(), SchedulerSettings())
+        self.scheduler = Scheduler(self.service, Streams(AGGREGATES), SchedulerSettings())
         self._next_offset = 0
 
     def fold(self, topic: str, event: Event) -> None:

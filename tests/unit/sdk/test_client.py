@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import BatchSpec, BatchStarted
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined
@@ -176,11 +177,11 @@ async def test_waiting_ends_with_the_search(log: MemoryLog) -> None:
         await record(log, "s1", [received(publication)])
         await record(log, "s1", [accepted(publication), started(publication)])
         state = await client.state("s1")
-        assert state is not None and state.search is not None and not state.closed
+        assert state is not None and search_of(state) is not None and not state.closed
         await record(log, "s1", [_stop_requested(publication)])
         await record(log, "s1", [SearchEnded(status=SearchStatus.STOPPED, trials=0)])
         stream = await waiting
-        assert stream.search is not None and stream.search.status is SearchStatus.STOPPED
+        assert stream.root is not None and stream.root.status is SearchStatus.STOPPED
 
 
 async def test_a_stream_that_is_not_there_has_no_state(log: MemoryLog) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.searches import SearchSpec, TrialStatus
-from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
@@ -96,7 +96,7 @@ def searched(objectives: list[dict[str, Any]], *trials: Trial) -> Stream:
     space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
     spec = {"task_type": "t", "max_trials": 9, "space": space, "objectives": objectives}
     stream = Stream("s", 0)
-    stream.search = Search("s", SearchSpec.model_validate(spec), 1, 0, trials=list(trials))
+    stream.root = Search("s", SearchSpec.model_validate(spec), 1, 0, trials=list(trials))
     return stream
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from random import Random
 
 from tests.unit.verify.random_cluster.cluster import Cluster
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
 from trackside.domain.streams import Streams
 from trackside.verify.findings import Finding, RecordPosition
@@ -14,7 +15,7 @@ LATER_MS = 60_000
 
 def findings_of(cluster: Cluster, fold: Fold | None = None, mixed: bool = True) -> list[Finding]:
     """Returns what is found in the log of a cluster, a minute after its last record."""
-    verifier = Verifier(fold or Streams().fold)
+    verifier = Verifier(fold or Streams(AGGREGATES).fold)
     for record in cluster.fleet_records:
         verifier.incarnations.take(record)
     for source in cluster.published:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from tests.unit.verify.random_cluster.cluster import Cluster
+from trackside.aggregates.batch import evolve as batch
+from trackside.aggregates.batch.state import Batch
+from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import AttemptEnded, TaskStatus
-from trackside.domain import batch, command, retries, search, stream, task_events
-from trackside.domain.batch import Batch
+from trackside.domain import command, retries, stream, task_events
+from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search
 from trackside.domain.task import Attempt, Task, TaskState
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -68,13 +71,13 @@ def _any_time(patch: pytest.MonkeyPatch) -> None:
 def _any_role(patch: pytest.MonkeyPatch) -> None:
     apply = stream._apply
 
-    def lax(found: stream.Stream, record: Record) -> Outcome:
+    def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
         event = record.message
         if isinstance(event, Event) and record.envelope.role not in event.written_by:
             role = min(event.written_by)
             envelope = Envelope({**record.envelope.headers, "ce_source": f"trackside/{role}/1".encode()})
             record = replace(record, envelope=envelope)
-        return apply(found, record)
+        return apply(found, record, aggregates)
 
     patch.setattr(stream, "_apply", lax)
 
@@ -112,8 +115,8 @@ def _placements_used_again(patch: pytest.MonkeyPatch) -> None:
 def _rest_lost(patch: pytest.MonkeyPatch) -> None:
     apply = stream._apply
 
-    def lax(found: stream.Stream, record: Record) -> Outcome:
-        return Outcome.OVERTAKEN if record.envelope.index > 0 else apply(found, record)
+    def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
+        return Outcome.OVERTAKEN if record.envelope.index > 0 else apply(found, record, aggregates)
 
     patch.setattr(stream, "_apply", lax)
 
@@ -121,9 +124,9 @@ def _rest_lost(patch: pytest.MonkeyPatch) -> None:
 def _rest_counts_alone(patch: pytest.MonkeyPatch) -> None:
     fold = stream.fold
 
-    def lax(found: stream.Stream, record: Record) -> Outcome:
+    def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
         found.ignored_decision = b"\xff"
-        return fold(found, record)
+        return fold(found, record, aggregates)
 
     patch.setattr("trackside.domain.streams.fold", lax)
 

@@ -21,6 +21,7 @@ from tests.unit.projections.histories import (
 )
 from tests.unit.verify.given import findings_of
 from tests.unit.verify.random_cluster.history import random_cluster
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus, TrialSuggested
@@ -78,7 +79,7 @@ async def plant(log: MemoryLog, stream: str, planned: Iterable[Decision]) -> Non
 
 def lax(*kinds: type) -> Callable[[Record], tuple[Stream, Outcome]]:
     """Returns a fold with a mutant: events of these kinds always count."""
-    streams = Streams()
+    streams = Streams(AGGREGATES)
 
     def fold(record: Record) -> tuple[Stream, Outcome]:
         stream, outcome = streams.fold(record)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.unit.verify.random_cluster.workers import DEVICES, MEMORY_BYTES, Worker, Workers
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import Source
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
@@ -34,7 +35,7 @@ class Cluster:
 
     random: Random
     omitted: frozenset[str] = frozenset()
-    streams: Streams = field(default_factory=Streams)
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     fleet: Fleet = field(default_factory=Fleet)
     records: list[Record] = field(default_factory=list)
     fleet_records: list[Record] = field(default_factory=list)

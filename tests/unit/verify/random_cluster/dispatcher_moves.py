@@ -5,6 +5,8 @@ from functools import partial
 
 from tests.unit.domain import plausible_changes
 from tests.unit.verify.random_cluster.cluster import Cluster
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -56,17 +58,17 @@ def of_dispatcher(cluster: Cluster, stream_id: str, stream: Stream | None) -> li
         found += [lambda: answer(cluster, stream)] * 4
     elif cluster.random.random() < 0.01:
         found.append(lambda: receive(cluster, stream_id))
-    if stream.search is not None and not stream.closed:
+    if search_of(stream) is not None and not stream.closed:
         found += of_search(cluster, stream)
-    if stream.batch is not None and not stream.closed:
+    if batch_of(stream) is not None and not stream.closed:
         found += of_batch(cluster, stream)
-    stopping = stream.search is not None and stream.search.status is SearchStatus.STOPPING
-    stopping = stopping or (stream.batch is not None and stream.batch.status is BatchStatus.STOPPING)
+    stopping = stream.root is not None and stream.root.status is SearchStatus.STOPPING
+    stopping = stopping or (stream.root is not None and stream.root.status is BatchStatus.STOPPING)
     untold = [task for task in stream.tasks.values() if not task.stop_reason and task.end is None]
     if untold and (stopping or cluster.random.random() < 0.004):
         stops = [TaskStopRequested(task_id=task.task_id, reason="user") for task in untold[:2]]
         found += [lambda: append("dispatcher", stream_id, *stops)] * 3
-    if stream.asking:
+    if stream.root is not None and stream.root.asking:
         found += answers_to_requests(cluster, stream)
     held = [task for task in stream.tasks.values() if task.held and task.end is None]
     if held:
@@ -81,7 +83,7 @@ def of_dispatcher(cluster: Cluster, stream_id: str, stream: Stream | None) -> li
 def answers_to_requests(cluster: Cluster, stream: Stream) -> list[Move]:
     """Answers a task that no trial is left, or ends its trial so that it can get the next one."""
     found: list[Move] = []
-    for task in [stream.tasks[task_id] for task_id in sorted(stream.asking)]:
+    for task in [stream.tasks[task_id] for task_id in sorted(stream.root.asking)]:
         named = {"task_id": task.task_id, "request": task.requested, "reason": "no_slot"}
         where = {"attempt": task.attempt.number, "placement": task.attempt.placement}
         answers: list[Message] = [ParametersWithheld.model_validate(named | where)]
@@ -115,11 +117,11 @@ def answer(cluster: Cluster, stream: Stream) -> None:
         if not publication.answered
     )
     messages: list[Message] = [CommandAccepted(command_id=command.command_id, source=publication.source)]
-    if stream.search is None and stream.batch is None:
+    if search_of(stream) is None and batch_of(stream) is None:
         messages.append(start(cluster, stream.stream_id, command.command_id))
-    elif stream.search is not None and stream.search.status is SearchStatus.RUNNING:
+    elif stream.root is not None and stream.root.status is SearchStatus.RUNNING:
         messages.append(SearchStopRequested(command_id=command.command_id, reason=""))
-    elif stream.batch is not None and stream.batch.status is BatchStatus.RUNNING:
+    elif stream.root is not None and stream.root.status is BatchStatus.RUNNING:
         messages.append(BatchStopRequested(command_id=command.command_id, reason=""))
     cluster.append("dispatcher", stream.stream_id, *messages)
 
@@ -146,7 +148,7 @@ def start(cluster: Cluster, stream_id: str, command_id: str) -> Message:
 
 
 def of_search(cluster: Cluster, stream: Stream) -> list[Move]:
-    search, append, found = stream.search, cluster.append, list[Move]()
+    search, append, found = search_of(stream), cluster.append, list[Move]()
     assert search is not None
     if cluster.random.random() < 0.05:
         changed = plausible_changes.change(cluster.random, search, search.changes + 1)
@@ -177,7 +179,7 @@ def of_search(cluster: Cluster, stream: Stream) -> list[Move]:
 
 
 def of_batch(cluster: Cluster, stream: Stream) -> list[Move]:
-    batch, append, found = stream.batch, cluster.append, list[Move]()
+    batch, append, found = batch_of(stream), cluster.append, list[Move]()
     assert batch is not None
     done = batch.group == len(batch.spec.groups)
     if batch.group_is_over:
@@ -194,7 +196,7 @@ def of_batch(cluster: Cluster, stream: Stream) -> list[Move]:
 
 def trial(stream: Stream, number: int) -> list[Message]:
     """Returns the decision that begins a trial."""
-    search = stream.search
+    search = search_of(stream)
     assert search is not None
     task_id, needs = trial_task_id(stream.stream_id, number), search.spec.needs
     by_user = search.next_added is not None
@@ -219,7 +221,7 @@ def trial(stream: Stream, number: int) -> list[Message]:
 
 def next_tasks(stream: Stream, most: int) -> list[TaskSubmitted]:
     """Returns the next tasks of a batch that may run."""
-    batch = stream.batch
+    batch = batch_of(stream)
     assert batch is not None and batch.next_task is not None
     group = batch.spec.groups[batch.group]
     first, room = batch.next_task, min(most, batch.spec.concurrency - len(batch.open))

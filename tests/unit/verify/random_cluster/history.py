@@ -13,6 +13,8 @@ from tests.unit.verify.random_cluster.dispatcher_moves import (
     trial,
 )
 from tests.unit.verify.random_cluster.task_moves import end, of_task, token
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import GroupEnded
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Message
@@ -105,25 +107,25 @@ def append_invalid(cluster: Cluster) -> None:
 def invalid_for_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
     """Returns decisions of a dispatcher whose state is stale, or whose numbers are wrong."""
     found: list[tuple[str, list[Message]]] = []
-    if stream.search is not None:
-        newest = len(stream.search.trials)
+    if search_of(stream) is not None:
+        newest = len(stream.root.trials)
         found += [("dispatcher", trial(stream, number)) for number in (newest - 1, newest + 1) if number >= 0]
-        if stream.search.next_trial is None:
+        if stream.root.next_trial is None:
             found.append(("dispatcher", trial(stream, newest)))
-        if stream.search.active:
-            first = min(stream.search.active)
+        if stream.root.active:
+            first = min(stream.root.active)
             found.append(("dispatcher", [SearchEnded(status=SearchStatus.DONE, trials=newest)]))
             task = stream.tasks.get(trial_task_id(stream.stream_id, first))
             if task is not None and task.state is not TaskState.ENDED:
                 early = TrialEnded(trial=first, status=TrialStatus.SUCCEEDED)
                 found.append(("dispatcher", [early]))
-    if stream.batch is not None:
-        if not stream.batch.group_is_over:
-            found.append(("dispatcher", [GroupEnded(group=stream.batch.group, ends={})]))
-        if stream.batch.next_task is not None:
+    if batch_of(stream) is not None:
+        if not stream.root.group_is_over:
+            found.append(("dispatcher", [GroupEnded(group=stream.root.group, ends={})]))
+        if stream.root.next_task is not None:
             one = next_tasks(stream, 1)
-            found.append(("dispatcher", [one[0].model_copy(update={"group": stream.batch.group + 1})]))
-            known = [task for task in stream.tasks.values() if task.group == stream.batch.group]
+            found.append(("dispatcher", [one[0].model_copy(update={"group": stream.root.group + 1})]))
+            known = [task for task in stream.tasks.values() if task.group == stream.root.group]
             if known:
                 again = one[0].model_copy(update={"task_id": known[-1].task_id, "name": known[-1].name})
                 found += [("dispatcher", [again, one[0]])] * 3

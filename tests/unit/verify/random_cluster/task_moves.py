@@ -26,7 +26,7 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
     TimeLimitReached,
 )
-from trackside.domain.memory import raised
+from trackside.domain.reservation_growth import raised
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 

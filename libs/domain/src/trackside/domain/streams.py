@@ -2,26 +2,29 @@
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
+from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import ANSWERS, Stream, fold
 
-STATE = TypeAdapter(Stream)
 MAX_IDLE_IN_MEMORY = 1_000
 """How many streams that hold only refused commands stay in memory: the most recently written ones."""
 
 
 @dataclass(slots=True)
 class Streams:
-    """Streams by id; `positions[partition]` is the next offset to fold.
+    """Streams by id, of any of the `aggregates`; `positions[partition]` is the next offset to fold.
 
     With a store to spill to (`spilled`), streams that hold only refused commands leave the memory when
     `spill_idle` is called, and come back unchanged when a record or `find` needs them.
     """
 
+    aggregates: Aggregates
     by_id: dict[str, Stream] = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     overtaken: int = 0
@@ -44,7 +47,7 @@ class Streams:
         if stream is None and self.spilled:
             state = self.spilled.pop(stream_id, None)
             if state is not None:
-                stream = load(state)
+                stream = load(state, self.aggregates)
                 self.adopt(stream)
         return stream
 
@@ -56,7 +59,7 @@ class Streams:
         if stream is None:
             stream = Stream(stream_id, record.partition)
             self.by_id[stream_id] = stream
-        outcome = fold(stream, record)
+        outcome = fold(stream, record, self.aggregates)
         if outcome is not Outcome.APPLIED:
             self.overtaken += 1
             if stream.rules == 0:
@@ -81,22 +84,36 @@ class Streams:
 
 def _is_idle(stream: Stream) -> bool:
     """Returns whether a stream has no root and no unanswered command, so only a new record changes it."""
-    return stream.search is None and stream.batch is None and not stream.unanswered
+    return stream.root is None and not stream.unanswered
+
+
+_ADAPTERS: dict[type[Any], TypeAdapter[Stream]] = {}
+
+
+def state_adapter(root: type[Any]) -> TypeAdapter[Stream]:
+    """Returns what reads and writes the state of streams with a root of this class, NoneType for none."""
+    if root not in _ADAPTERS:
+        _ADAPTERS[root] = TypeAdapter(Stream[root])  # type: ignore[valid-type]
+    return _ADAPTERS[root]
 
 
 def dump(stream: Stream) -> bytes:
     """Writes the whole state of a stream as JSON, to be compared."""
-    return STATE.dump_json(stream)
+    return state_adapter(type(stream.root)).dump_json(stream)
 
 
 def pack(stream: Stream) -> bytes:
-    """Writes the state of a stream as JSON, to be kept; what is as it is by default is left out.
+    """Writes the state of a stream, to be kept: the kind of its aggregate and JSON without default values.
 
-    Most of an ended task is: this takes two thirds of the bytes, and of the time to read them.
+    Most of an ended task is default: this takes two thirds of the bytes, and of the time to read them.
     """
-    return STATE.dump_json(stream, exclude_defaults=True)
+    state = state_adapter(type(stream.root)).dump_json(stream, exclude_defaults=True)
+    return stream.kind.encode() + state
 
 
-def load(state: bytes | str) -> Stream:
-    """Reads what `dump` or `pack` wrote."""
-    return STATE.validate_json(state)
+def load(packed: bytes | str, aggregates: Aggregates) -> Stream:
+    """Reads what `pack` wrote. Raises ValueError if it can't be read, KeyError if its kind is unknown."""
+    text = packed.encode() if isinstance(packed, str) else packed
+    kind = text[: text.find(b"{")].decode()
+    root = aggregates.by_kind[kind].state if kind else NoneType
+    return state_adapter(root).validate_json(text[len(kind) :])

@@ -26,9 +26,9 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain import hosting, reports, retries, task_causes
-from trackside.domain.memory import raised
+from trackside.domain import reports, retries, task_causes, task_reuse
 from trackside.domain.outcome import Outcome
+from trackside.domain.reservation_growth import raised
 from trackside.domain.task import Attempt, PastPlacement, Place, Task, TaskState
 
 TaskEvent = (
@@ -127,7 +127,7 @@ def _evolve(task: Task, record: Record) -> Outcome:
         case TaskReleased():
             return _released(task, event, record)
         case ParametersRequested() | ParametersWithheld() | ParametersTaken():
-            return hosting.evolve(task, event)
+            return task_reuse.evolve(task, event)
         case _:
             return Outcome.OVERTAKEN
 
@@ -197,7 +197,7 @@ def _assigned(task: Task, event: TaskAssigned, record: Record) -> Outcome:
     attempt.status = attempt.reached = TaskStatus.INIT
     attempt.assigned_ms = record.append_time_ms
     attempt.accepted_ms = 0
-    hosting.begin_anew(task)
+    task_reuse.reset_requests(task)
     return Outcome.APPLIED
 
 

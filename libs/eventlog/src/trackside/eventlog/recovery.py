@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topic
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
@@ -44,12 +45,12 @@ async def recover(store: SnapshotStore, log: Log, events: Topic) -> tuple[Stream
     starts = await from_start(log, events)
     recovered = await store.load()
     if recovered is None:
-        return Streams(spilled=SpillStore()), starts
+        return Streams(AGGREGATES, spilled=SpillStore()), starts
     ends = await retry_with_timeout(partial(log.ends, events.name), events.name)
     if any(position > ends.get(partition, 0) for partition, position in recovered.positions.items()):
         logger.warning("snapshots are of another log; folding from its beginning")
-        return Streams(spilled=SpillStore()), starts
+        return Streams(AGGREGATES, spilled=SpillStore()), starts
     for partition, position in recovered.positions.items():
         starts[events.name, partition] = position
     by_id = {stream.stream_id: stream for stream in recovered.streams}
-    return Streams(by_id, dict(recovered.positions), spilled=SpillStore()), starts
+    return Streams(AGGREGATES, by_id, dict(recovered.positions), spilled=SpillStore()), starts

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchStarted,
@@ -12,7 +13,6 @@ from trackside.contracts.batches import (
 )
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.batch import OVER, Batch
 from trackside.domain.stream import Stream
 from trackside.domain.task_events import TaskEvent
 from trackside.projections.cells import json_text, time_or_null, without_nul
@@ -50,11 +50,11 @@ class BatchRows:
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns the stream's batch, if it has one."""
-        return () if stream.batch is None else ((stream.stream_id,),)
+        return () if batch_of(stream) is None else ((stream.stream_id,),)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of the batch."""
-        batch = stream.batch
+        batch = batch_of(stream)
         assert batch is not None
         return (
             *key,
@@ -93,7 +93,7 @@ class GroupRows:
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
         """Returns the group of a task, a group that ended and the next one, or all groups of a batch."""
-        batch = stream.batch
+        batch = batch_of(stream)
         if batch is None:
             return ()
         if isinstance(event, _OF_BATCH):
@@ -108,12 +108,13 @@ class GroupRows:
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all groups of the stream's batch."""
-        groups = () if stream.batch is None else stream.batch.spec.groups
-        return ((stream.stream_id, number) for number in range(1, len(groups) + 1))
+        batch = batch_of(stream)
+        groups = 0 if batch is None else len(batch.spec.groups)
+        return ((stream.stream_id, number) for number in range(1, groups + 1))
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a group."""
-        batch, at = stream.batch, key[1] - 1
+        batch, at = batch_of(stream), key[1] - 1
         assert batch is not None
         group = batch.spec.groups[at]
         now = at == batch.group

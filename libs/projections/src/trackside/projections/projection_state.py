@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Event, Record
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
@@ -30,7 +31,7 @@ class ProjectionState:
     owner: Owner
     topics: Topics
     written: dict[TopicPartition, int]
-    streams: Streams = field(default_factory=lambda: Streams(spilled=SpillStore()))
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES, spilled=SpillStore()))
     fleet: Fleet = field(default_factory=Fleet)
     folded: dict[TopicPartition, int] = field(default_factory=dict)
     pending: dict[TopicPartition, PendingChanges] = field(default_factory=dict)

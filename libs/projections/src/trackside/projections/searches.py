@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of
 from trackside.contracts.message import Event
 from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
-from trackside.domain.search import Search, SearchEvent, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 from trackside.projections.cells import bigint, bigints, json_text, time_or_null, without_nul
@@ -49,11 +49,11 @@ class SearchRows:
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns the stream's search, if it has one."""
-        return () if stream.search is None else ((stream.stream_id,),)
+        return () if search_of(stream) is None else ((stream.stream_id,),)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of the search."""
-        search = stream.search
+        search = search_of(stream)
         assert search is not None
         spec, best = search.spec, _best(search)
         return (
@@ -120,7 +120,7 @@ class TrialRows:
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all trials of the stream's search."""
-        search = stream.search
+        search = search_of(stream)
         return () if search is None else ((stream.stream_id, trial.number) for trial in search.trials)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
@@ -158,7 +158,7 @@ def _best(search: Search) -> Trial | None:
 
 
 def _trial_of(stream: Stream, number: int) -> Trial | None:
-    search = stream.search
+    search = search_of(stream)
     return search.trials[number] if search is not None and 0 <= number < len(search.trials) else None
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from types import NoneType
 
 from pydantic import ValidationError
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
-from trackside.domain.streams import STATE, load, pack
+from trackside.domain.streams import load, pack, state_adapter
 from trackside.eventlog.recovery import Recovered
 from trackside.projections.postgres import (
     LIVE_SCHEMA,
@@ -23,7 +25,7 @@ from trackside.projections.postgres import (
 )
 from trackside.telemetry.logs import logger
 
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 """Raise it, and `definitions.GENERATIONS` with it, when the fold computes another state from the same log."""
 SNAPSHOT_TABLES = ("snapshots", "snapshot_positions")
 WORTH_FREEZING = 1_000_000
@@ -34,7 +36,9 @@ log = logger("trackside.projections")
 @cache
 def fold_name() -> str:
     """Returns the name of the fold of this release: rules, version and a digest of the state's schema."""
-    shape = sha256(json.dumps(STATE.json_schema(), sort_keys=True).encode()).hexdigest()
+    roots = [NoneType, *(aggregate.state for aggregate in AGGREGATES.types)]
+    schemas = [state_adapter(root).json_schema() for root in roots]
+    shape = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()
     return f"{RULES}.{FOLD_VERSION}.{shape[:12]}"
 
 
@@ -91,7 +95,7 @@ def _loaded(states: list[str]) -> list[Stream]:
     was_on = gc.isenabled()
     gc.disable()
     try:
-        found = [load(state) for state in states]
+        found = [load(state, AGGREGATES) for state in states]
         if sum(map(len, states)) >= WORTH_FREEZING:
             gc.freeze()
         return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs
 from trackside.contracts.searches import TrialEnded, TrialSuggested
@@ -56,8 +57,13 @@ class TaskRows:
         """Returns the task of any event about it, also of one that reuses it for another trial."""
         if isinstance(event, TrialSuggested) and event.within:
             return ((event.within, stream.stream_id),)
-        if isinstance(event, TrialEnded) and stream.search is not None and stream.search.idle:
-            return ((stream.search.task_of(event.trial), stream.stream_id),)
+        if isinstance(event, TrialEnded):
+            search = search_of(stream)
+            return (
+                ((search.task_of(event.trial), stream.stream_id),)
+                if search is not None and search.idle
+                else ()
+            )
         return ((event.task_id, stream.stream_id),) if isinstance(event, TaskEvent) else ()
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:

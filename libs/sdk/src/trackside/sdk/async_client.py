@@ -9,6 +9,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.batches import BatchStarted, SubmitTasks
 from trackside.contracts.codec import CODEC, command_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
@@ -222,7 +223,7 @@ class AsyncClient:
 
         The state is one object that goes on changing.
         """
-        streams = Streams()
+        streams = Streams(AGGREGATES)
         async with aclosing(self.events(stream_id, follow=True)) as records:
             async for record in records:
                 stream, outcome = streams.fold(record)
@@ -242,7 +243,7 @@ class AsyncClient:
 
     async def state(self, stream_id: str) -> Stream | None:
         """Returns the state of a stream as the log has it now, or None if there is no such stream."""
-        streams = Streams()
+        streams = Streams(AGGREGATES)
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
                 streams.fold(record)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.codec import command_of
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Json
@@ -115,14 +117,14 @@ class Search:
         """Waits for its end and returns the best trial; raises TimeoutError, or SearchFailedError."""
         with self._connect() as client:
             stream = client.wait(self.id, timeout_s)
-        search = stream.search
+        search = search_of(stream)
         if search is not None and search.status is SearchStatus.ERROR:
             raise SearchFailedError(f"search {self.id} failed: {search.failure}")
         return _best(stream)
 
     def watch(self) -> Iterator[TrialView]:
         """Returns each trial when it ends, from the first on, until the search is over."""
-        streams = Streams()
+        streams = Streams(AGGREGATES)
         with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
             for record in records:
                 stream, outcome = streams.fold(record)
@@ -133,15 +135,16 @@ class Search:
 
     def status(self) -> SearchStatus:
         """Returns its state now."""
-        search = self.state().search
+        search = search_of(self.state())
         assert search is not None
         return search.status
 
     def trials(self) -> list[TrialView]:
         """Returns its trials, also those that have not ended."""
         stream = self.state()
-        assert stream.search is not None
-        return [_view(stream, trial.number) for trial in stream.search.trials]
+        search = search_of(stream)
+        assert search is not None
+        return [_view(stream, trial.number) for trial in search.trials]
 
     def best(self) -> TrialView | None:
         """Returns the best trial so far, None if none has a value."""
@@ -150,15 +153,16 @@ class Search:
     def front(self) -> list[TrialView]:
         """Returns the trials so far that no other beats in all objectives; without several the best one."""
         stream = self.state()
-        assert stream.search is not None
-        best = [] if stream.search.best is None else [stream.search.best]
-        return [_view(stream, number) for number in stream.search.front or best]
+        search = search_of(stream)
+        assert search is not None
+        best = [] if search.best is None else [search.best]
+        return [_view(stream, number) for number in search.front or best]
 
     def state(self) -> Stream:
         """Returns all that the log says of it now; raises ClientError if it isn't there."""
         with self._connect() as client:
             found = client.state(self.id)
-        if found is None or found.search is None:
+        if found is None or search_of(found) is None:
             raise ClientError(f"there is no search {self.id}; submit it first")
         return found
 
@@ -233,7 +237,7 @@ def _read(kind: type[Command], body: Json) -> Any:
 
 
 def _view(stream: Stream, number: int) -> TrialView:
-    search = stream.search
+    search = search_of(stream)
     assert search is not None
     task_id = search.task_of(number)
     trial, task = search.trials[number], stream.tasks.get(task_id)
@@ -253,5 +257,5 @@ def _view(stream: Stream, number: int) -> TrialView:
 
 
 def _best(stream: Stream) -> TrialView | None:
-    best = None if stream.search is None else stream.search.best
-    return None if best is None else _view(stream, best)
+    search = search_of(stream)
+    return None if search is None or search.best is None else _view(stream, search.best)

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from trackside.aggregates.search.objectives import names_of
+from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.codec import command_of
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import ImportTrials, TrialStatus
 from trackside.contracts.tasks import Figure, NonFinite
 from trackside.contracts.topics import MAX_COMMAND_BYTES
-from trackside.domain.objectives import names_of
-from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 from trackside.sdk.errors import SpecError, UnsendableError
@@ -40,7 +40,7 @@ def exported(stream: Stream, every: bool = False) -> list[Json]:
 
     Where there are several objectives, `values` are those of all of them, by their names.
     """
-    search = stream.search
+    search = search_of(stream)
     if search is None:
         return []
     return [_row(stream, search, trial) for trial in search.trials if every or _is_result(trial)]

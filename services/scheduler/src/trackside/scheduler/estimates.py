@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trackside.contracts.tasks import AttemptEnd
-from trackside.domain.memory import HEADROOM
+from trackside.domain.reservation_growth import HEADROOM
 from trackside.domain.task import Attempt
 from trackside.scheduler.requirements import Requirements
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Record
 from trackside.contracts.searches import TrialSuggested
@@ -273,7 +275,7 @@ class Scheduler:
     def _changed_at(self, orphan: RunningPlacement) -> int:
         """Returns the offset of the last event that changed the task of an orphan, or ended its stream."""
         stream = self._streams.by_id[orphan.stream]
-        found = stream.tasks.get(orphan.task_id) or stream.search or stream.batch
+        found = stream.tasks.get(orphan.task_id) or search_of(stream) or batch_of(stream)
         return -1 if found is None else found.changed_at
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:

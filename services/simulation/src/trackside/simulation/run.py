@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.fleet import Device
 from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, StartSearch, TrialEnded, TrialStatus
@@ -265,7 +267,7 @@ class Simulation:
                 f"no end after {self.loop.time():.0f} s of virtual time and {self.loop.steps} steps"
             )
             return
-        replayed = Streams()
+        replayed = Streams(AGGREGATES)
         decoded = decode if result.seed % DECODE_EVERY == 0 else self.log.decoded
         fold = partial(self._fold, replayed)
         work = verify_topics(
@@ -289,7 +291,7 @@ class Simulation:
 
     def _check_trials(self, replayed: Streams) -> list[str]:
         stream = replayed.by_id[STREAM]
-        search, trials = stream.search, range(self.config.trials)
+        search, trials = search_of(stream), range(self.config.trials)
         if search is None or search.status is not SearchStatus.DONE:
             return [f"the search is {search and search.status}"]
         violations = [] if self.ends == Counter(trials) else [f"numbers of ends by trial: {dict(self.ends)}"]

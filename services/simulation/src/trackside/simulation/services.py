@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
@@ -78,7 +79,7 @@ def dispatcher(
     """Runs a dispatcher that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
-        service, streams = ServiceContext.on(log, topics, "dispatcher", instance), Streams()
+        service, streams = ServiceContext.on(log, topics, "dispatcher", instance), Streams(AGGREGATES)
         on_streams(streams)
         advice = AdviceLoop(
             SimulatedAdvisor("tuner", rng, 0.005),
@@ -113,7 +114,7 @@ def scheduler(
     """Runs a scheduler that starts from an empty state, until it is cancelled."""
 
     async def run() -> None:
-        service, streams = ServiceContext.on(log, topics, "scheduler", instance), Streams()
+        service, streams = ServiceContext.on(log, topics, "scheduler", instance), Streams(AGGREGATES)
         on_streams(streams)
         starts = await from_start(log, topics.events) | await from_start(log, topics.fleet)
         reactor = Reactor(

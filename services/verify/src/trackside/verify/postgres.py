@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import dump, load, pack
 from trackside.eventlog.log import Log
 from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
 from trackside.projections.projection import RowValues
@@ -40,7 +41,7 @@ class SnapshotChecks:
             if fold != fold_name():
                 self.other_folds += 1
             else:
-                self.pending[stream_id] = (offset, _digest(load(state)))
+                self.pending[stream_id] = (offset, _digest(load(state, AGGREGATES)))
 
     def compare(self, stream: Stream, outcome: Outcome, offset: int) -> None:
         """Compares the snapshot of a stream that is folded to its offset."""
@@ -55,7 +56,7 @@ class SnapshotChecks:
                 found[0],
                 "there is a snapshot of this offset, at which no event was applied",
             )
-        elif _digest(load(dump(stream))) != found[1]:
+        elif _digest(load(pack(stream), AGGREGATES)) != found[1]:
             self._find(stream.stream_id, offset, "the snapshot of this offset is not what the log folds to")
 
     def finish(self) -> list[Finding]:

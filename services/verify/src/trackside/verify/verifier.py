@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
@@ -52,7 +53,7 @@ class Verifier:
         self.commands = CommandChecks(self.findings)
         self.device_commands = DeviceCommandChecks(self.findings)
         self.histories: dict[str, StreamHistory] = {}
-        self._fold = fold or Streams().fold
+        self._fold = fold or Streams(AGGREGATES).fold
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
         self._roots = RootChecks(self.findings)

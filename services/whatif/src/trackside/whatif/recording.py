@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.message import Record
 from trackside.contracts.searches import Direction, TrialStatus
 from trackside.contracts.tasks import (
@@ -18,7 +20,6 @@ from trackside.contracts.tasks import (
     TaskStatusChanged,
 )
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream, fold
 from trackside.domain.task import TaskState
 from trackside.replay.history.errors import NotRecordedError
@@ -145,11 +146,12 @@ async def read_recording(history: History, moment: Moment = NOW) -> Recording:
         async for record, _ in records:
             if not moment.includes(record):
                 break
-            if fold(stream, record) is Outcome.APPLIED:
+            if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
                 timings.observe(stream, record)
-    if stream.search is None:
+    search = search_of(stream)
+    if search is None:
         raise NotRecordedError(f"{history.stream_id} has no search; what-if needs one")
-    return _recording(stream.search, timings)
+    return _recording(search, timings)
 
 
 def _recording(search: Search, timings: _TimingCollector) -> Recording:

@@ -2,11 +2,12 @@
 
 from dataclasses import asdict
 
+from trackside.aggregates.search.objectives import names_of
+from trackside.aggregates.search.state import search_of
 from trackside.cli.commands.trials import state_of
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
 from trackside.cli.runtime.run import run
-from trackside.domain.objectives import names_of
 from trackside.replay.derive.importances import importances as importances_of
 
 BAR = 30
@@ -14,7 +15,7 @@ BAR = 30
 
 def importances(stream_id: str, as_json: bool) -> None:
     """Prints how much each parameter matters for being among the best tenth of trials, for each objective."""
-    search = run(state_of(stream_id)).search
+    search = search_of(run(state_of(stream_id)))
     assert search is not None
     names = names_of(search.spec)
     weights = [(name, *importances_of(search, at)) for at, name in enumerate(names)]

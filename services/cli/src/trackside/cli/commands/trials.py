@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from trackside.aggregates.search.state import search_of
 from trackside.cli.commands.submit import check_id, publish_and_print
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
@@ -45,7 +46,7 @@ async def state_of(stream_id: str) -> Stream:
     async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
         history = await find(log, Topics(prefix=addresses.prefix), stream_id)
         found = (await past_at(history, kept=addresses.kept)).stream
-    if found.search is None:
+    if search_of(found) is None:
         raise NotRecordedError(f"{stream_id} is not a search")
     return found
 

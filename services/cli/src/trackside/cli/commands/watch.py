@@ -85,7 +85,7 @@ async def _watch(stream_id: str, as_json: bool) -> None:
         stream = await client.state(stream_id)
         if stream is None:
             raise CommandFailed(f"there is no {stream_id} in the log; `trackside ls` lists what runs")
-        if stream.search is None and stream.batch is None and not stream.unanswered:
+        if stream.root is None and not stream.unanswered:
             raise CommandFailed(f"{stream_id} was never started; `trackside events {stream_id}` shows why")
         ended, _ = await follow.until_end(client, stream_id, as_json)
         follow.print_end(ended, as_json, follow.FINISHED_OR_CANCELLED)

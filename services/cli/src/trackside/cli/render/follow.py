@@ -5,6 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 
 from rich.live import Live
 
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.render import batch_board, screen
 from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
@@ -13,8 +15,6 @@ from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchStatus, TrialEnded
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
 from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.batch import Batch
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import now_ms
 from trackside.projections.owners import DISPATCHER, SCHEDULER
@@ -38,10 +38,11 @@ async def until_search_ends(client: Client, stream_id: str, as_json: bool) -> tu
     Raises CommandFailed if the search ends because its tuner failed.
     """
     stream, last = await until_end(client, stream_id, as_json)
-    if stream.search is None:
+    search = search_of(stream)
+    if search is None:
         raise CommandFailed(f"{stream_id} is not a search")
     print_end(stream, as_json)
-    return stream.search, last
+    return search, last
 
 
 async def until_end(client: Client, stream_id: str, as_json: bool) -> tuple[Stream, int]:
@@ -64,10 +65,11 @@ def print_end(stream: Stream, as_json: bool, accepted: Collection[AttemptEnd] = 
     Raises CommandFailed if the tuner of the search failed, or if a task of the batch ended in a way that is
     not `accepted`.
     """
-    if stream.search is not None:
-        _print_end_of_search(stream.stream_id, stream.search, as_json)
-    elif stream.batch is not None:
-        _print_end_of_batch(stream, stream.batch, as_json, accepted)
+    search, batch = search_of(stream), batch_of(stream)
+    if search is not None:
+        _print_end_of_search(stream.stream_id, search, as_json)
+    elif batch is not None:
+        _print_end_of_batch(stream, batch, as_json, accepted)
     else:
         raise CommandFailed(f"{stream.stream_id} is neither a search nor a batch")
 
@@ -160,7 +162,7 @@ class _Plain:
         self._reasons: set[str] = set()
 
     def __call__(self, record: Record, stream: Stream) -> None:
-        search, batch = stream.search, stream.batch
+        search, batch = search_of(stream), batch_of(stream)
         if isinstance(record.message, TaskUnschedulable) and record.message.message not in self._reasons:
             self._reasons.add(record.message.message)
             name = record.message.task_id.removeprefix(f"{stream.stream_id}.")

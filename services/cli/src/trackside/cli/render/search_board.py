@@ -9,12 +9,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.objectives import names_of
+from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.render import batch_board
 from trackside.cli.render.screen import cell, duration, number, styled
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
-from trackside.domain.objectives import names_of
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -50,15 +51,16 @@ class ProgressBoard:
 
     def render(self, now_ms: int) -> RenderableType:
         """Draws the board as it is now."""
-        if self.stream is None or (self.stream.search is None and self.stream.batch is None):
+        if self.stream is None or self.stream.root is None:
             return Text(f"{self.stream_id}: waiting for it to start")
         devices = _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms)
         waiting = [Text(line, "yellow") for line in unschedulable_lines(self.stream)]
-        if self.stream.batch is not None:
-            batch = batch_board.draw(self.stream.batch, now_ms)
+        batch = batch_of(self.stream)
+        if batch is not None:
+            drawn = batch_board.draw(batch, now_ms)
             lines = [f"{batch_board.short_name(t, self.stream_id)} {batch_board.why(t)}" for t in self.failed]
-            return Group(batch, devices, *waiting, *(Text(line, "red", no_wrap=True) for line in lines))
-        search = self.stream.search
+            return Group(drawn, devices, *waiting, *(Text(line, "red", no_wrap=True) for line in lines))
+        search = search_of(self.stream)
         assert search is not None
         return Group(_bar(search, now_ms), Text(best_line(search)), devices, *waiting)
 

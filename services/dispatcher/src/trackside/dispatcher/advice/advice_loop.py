@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from trackside.aggregates.search.objectives import directions_of
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.searches import Suggester
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -24,9 +26,7 @@ from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.decisions import trial_reuse as handing_on
 from trackside.dispatcher.tuners.builtin_tuners import TUNERS
 from trackside.dispatcher.tuners.tuner import TunerWaits
-from trackside.domain.objectives import directions_of
 from trackside.domain.proposal import Proposal
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
@@ -83,7 +83,7 @@ class AdviceLoop:
 
     def update(self, stream: Stream) -> None:
         """Asks for the next trial of a search if a slot is open and no request for it is."""
-        search = stream.search
+        search = search_of(stream)
         if search is None:
             return
         if stream.closed:

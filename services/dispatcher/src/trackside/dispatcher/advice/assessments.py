@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from trackside.aggregates.search.state import Search, search_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -17,7 +18,6 @@ from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
 from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
 from trackside.dispatcher.decisions import react as decide
 from trackside.domain.proposal import Proposal
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 
@@ -58,13 +58,13 @@ class AssessmentLoop:
 
     def update(self, stream: Stream) -> None:
         """Has the new rows of a search's past assessed, unless a request about it is open."""
-        search = stream.search
+        search = search_of(stream)
         if search is None or search.spec.assessor is None or decide.assessor_is_given_up(search):
             return
         assessed = self._searches.get(search.search_id)
         if assessed is None:
             assessed = self._searches[search.search_id] = _AssessedSearch(_setup(search))
-        if len(stream.past) > assessed.rows and not assessed.asking:
+        if len(search.assessor_feed) > assessed.rows and not assessed.asking:
             assessed.asking = True
             self._background.spawn(self._run(stream, search, assessed))
 
@@ -84,8 +84,8 @@ class AssessmentLoop:
             await self._plugins.forget(search_id)
 
     async def _run(self, stream: Stream, search: Search, assessed: _AssessedSearch) -> None:
-        while assessed.rows < len(stream.past):
-            rows, seen = len(stream.past), stream.last_offset
+        while assessed.rows < len(search.assessor_feed):
+            rows, seen = len(search.assessor_feed), stream.last_offset
             assessed.rows = rows
             try:
                 result = await self._assess(stream, search, assessed)
@@ -100,7 +100,7 @@ class AssessmentLoop:
             self._propose_rule_failures(stream, search, assessed, result.failures, seen)
             for trial, row in result.trials_to_stop:
                 is_new = (trial, row) not in assessed.proposed
-                if is_new and _may_stop(stream, trial) and not _restarted_after(stream, trial, rows):
+                if is_new and _may_stop(stream, trial) and not _restarted_after(search, trial, rows):
                     assessed.proposed.add((trial, row))
                     stop = decide.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
@@ -113,9 +113,9 @@ class AssessmentLoop:
         assessor = search.spec.assessor
         assert assessor is not None
         if assessor.remote and self._remote is not None:
-            return self._remote.assess(search, stream.past)
+            return self._remote.assess(search, search.assessor_feed)
         client = self._builtin if assessor.name in ASSESSORS else self._plugins
-        return client.assess(search.search_id, assessed.setup, stream.past)
+        return client.assess(search.search_id, assessed.setup, search.assessor_feed)
 
     def _propose_failure(
         self,
@@ -164,13 +164,13 @@ def _setup(search: Search) -> SearchSetup:
     }
 
 
-def _restarted_after(stream: Stream, trial: int, rows: int) -> bool:
+def _restarted_after(search: Search, trial: int, rows: int) -> bool:
     """Reports whether a trial has started another attempt since the first `rows` rows were assessed."""
-    return any(row[0] == trial and row[1] is None for row in stream.past[rows:])
+    return any(row[0] == trial and row[1] is None for row in search.assessor_feed[rows:])
 
 
 def _may_stop(stream: Stream, trial: int) -> bool:
     """Reports whether a trial still runs and no stop of it was requested."""
-    search = stream.search
+    search = search_of(stream)
     task = None if search is None else stream.tasks.get(search.task_of(trial))
     return task is not None and task.trial == trial and task.end is None and not task.stop_reason

@@ -4,8 +4,13 @@ from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess, SearchSetup, close_search
-from trackside.domain.past import Row
+from trackside.aggregates.search.state import FeedRow
+from trackside.dispatcher.advice.advisor_process import (
+    AdvisorOp,
+    AdvisorProcess,
+    SearchSetup,
+    close_search,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class AssessorClient:
         self._sent: dict[str, tuple[int, int]] = {}
 
     def assess(
-        self, search_id: str, setup: SearchSetup, past: Sequence[Row]
+        self, search_id: str, setup: SearchSetup, past: Sequence[FeedRow]
     ) -> Coroutine[Any, Any, AssessmentResult]:
         """Asks which running trials are to be stopped.
 
@@ -39,7 +44,7 @@ class AssessorClient:
         return self._assess(search_id, setup, past, len(past))
 
     async def _assess(
-        self, search_id: str, setup: SearchSetup, past: Sequence[Row], upto: int
+        self, search_id: str, setup: SearchSetup, past: Sequence[FeedRow], upto: int
     ) -> AssessmentResult:
         sent_to = 0
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from trackside.aggregates.search.state import FeedRow, Search
 from trackside.contracts.advice import AnswerAssessment, AssessmentRequested
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.assessor_client import AssessmentResult
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
-from trackside.domain.past import Row
-from trackside.domain.search import Search
 
 POINTS_MAX = 1_000
 """A request has at most so many reports of a trial, the newest."""
@@ -35,7 +34,7 @@ class TrialCurves:
     ended: list[CurveJson] = field(default_factory=list)
     restarts: dict[int, int] = field(default_factory=dict)
 
-    def extend(self, rows: Iterable[Row]) -> None:
+    def extend(self, rows: Iterable[FeedRow]) -> None:
         """Adds the next rows."""
         for trial, step, value in rows:
             self.rows += 1
@@ -71,7 +70,7 @@ class RemoteAssessors:
         self._limit_s = limit_s
         self._searches: dict[str, TrialCurves] = {}
 
-    async def assess(self, search: Search, past: Sequence[Row]) -> AssessmentResult:
+    async def assess(self, search: Search, past: Sequence[FeedRow]) -> AssessmentResult:
         """Asks which running trials are to be stopped; sends no request while none has reported.
 
         Raises AdvisorTimeout, AdviceFailed if the assessor answers that it failed, and InvalidAdvice for a
@@ -95,7 +94,7 @@ class RemoteAssessors:
         """Drops a search that is over."""
         self._searches.pop(search_id, None)
 
-    def _curves(self, search_id: str, past: Sequence[Row]) -> TrialCurves:
+    def _curves(self, search_id: str, past: Sequence[FeedRow]) -> TrialCurves:
         curves = self._searches.setdefault(search_id, TrialCurves())
         curves.extend(past[curves.rows :])
         return curves

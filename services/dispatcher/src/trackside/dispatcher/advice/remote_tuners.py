@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trackside.aggregates.search.state import Search
 from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
 from trackside.dispatcher.advice.tuner_history import HistoryItem
 from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.dispatcher.tuners.tuner import TriedParameters, TunerWaits, suggestion_seed
-from trackside.domain.search import Search
 
 PAST_TRIALS_MAX = 5_000
 """A request has at most so many trials of a search's past."""

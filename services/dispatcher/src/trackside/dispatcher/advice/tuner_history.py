@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trackside.aggregates.search.objectives import numbers
+from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.searches import TrialStatus
-from trackside.domain.objectives import numbers
-from trackside.domain.search import Search, Trial
 
 SuggestedItem = tuple[Literal["suggested"], int, Mapping[str, Any]]
 EndedItem = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]

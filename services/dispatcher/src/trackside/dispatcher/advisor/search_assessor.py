@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.advice import FAILURES_MAX
 from trackside.contracts.searches import Direction, TrialStatus
 from trackside.dispatcher.assessors.stopping_rules import (
@@ -21,7 +22,6 @@ from trackside.dispatcher.assessors.stopping_rules import (
 )
 from trackside.dispatcher.assessors.successive_halving import Hyperband, SuccessiveHalving
 from trackside.dispatcher.plugins.user_errors import describe
-from trackside.domain.past import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SearchAssessor:
         self._in_a_row = 0
         self.failures: list[StoppingRuleFailure] = []
 
-    def take(self, rows: Iterable[Row]) -> list[tuple[int, int]]:
+    def take(self, rows: Iterable[FeedRow]) -> list[tuple[int, int]]:
         """Adds rows; returns each running trial that is to be stopped, with the index of its deciding row."""
         for trial, step, value in rows:
             if trial not in self._ended:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from trackside.aggregates.batch.state import OVER, Batch, batch_of
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -22,7 +24,6 @@ from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.dispatcher.decisions.capabilities import Offer, device_problem, type_problem
-from trackside.domain.batch import OVER, Batch
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -50,18 +51,18 @@ def start(stream: Stream, command_id: str, wanted: SubmitTasks, offer: Offer) ->
 
 def already_taken(stream: Stream) -> Problem | None:
     """Says that a stream has its search or its batch."""
-    if stream.search is None and stream.batch is None:
+    if search_of(stream) is None and batch_of(stream) is None:
         return None
-    what = "batch" if stream.search is None else "search"
+    what = "batch" if search_of(stream) is None else "search"
     message = f"stream {stream.stream_id} has a {what} already; choose another id"
     return Problem(code="already_exists", path="$partitionkey", message=message)
 
 
 def stop(stream: Stream, command_id: str, wanted: StopTasks) -> list[Event] | Problem:
     """Stops a batch, or one task of it; what is being stopped already is accepted and changes nothing."""
-    batch = stream.batch
+    batch = batch_of(stream)
     if batch is None:
-        hint = "; it has a search: stop that" if stream.search is not None else ""
+        hint = "; it has a search: stop that" if search_of(stream) is not None else ""
         message = f"no batch {stream.stream_id!r}{hint}"
         return Problem(code="unknown_batch", path="$partitionkey", message=message)
     if batch.status in OVER:

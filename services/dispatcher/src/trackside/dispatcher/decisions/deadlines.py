@@ -6,6 +6,7 @@ The log judges: an event that its clock finds too early has no effect, and is sa
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.searches import SearchTimeLimitReached
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.proposal import Proposal
@@ -19,22 +20,24 @@ BUSY_MS = 20
 
 def next_due_ms(stream: Stream) -> int | None:
     """Gives when the next limit of a search or of one of its trials is reached; None without one."""
-    if stream.search is None or stream.closed:
+    search = search_of(stream)
+    if search is None or search.closed:
         return None
     moments = [due_ms for _, due_ms in _trials(stream)]
-    if stream.search.due_ms is not None:
-        moments.append(stream.search.due_ms)
+    if search.due_ms is not None:
+        moments.append(search.due_ms)
     return min(moments, default=None)
 
 
 def reached(stream: Stream, now_ms: int) -> Iterator[Proposal]:
     """Gives what is to be said of the limits that are reached."""
-    if stream.search is None or stream.closed:
+    search = search_of(stream)
+    if search is None or search.closed:
         return
-    due_ms = stream.search.due_ms
+    due_ms = search.due_ms
     if due_ms is not None and due_ms <= now_ms:
         reached = SearchTimeLimitReached(due_ms=due_ms)
-        yield Proposal("limit search", [reached], stream.search.started_at, stream.traceparent)
+        yield Proposal("limit search", [reached], search.started_at, stream.traceparent)
     for task, due_ms in _trials(stream):
         if due_ms <= now_ms:
             stop: Any = {"task_id": task.task_id, "reason": "max_trial_duration", "due_ms": due_ms}
@@ -42,7 +45,7 @@ def reached(stream: Stream, now_ms: int) -> Iterator[Proposal]:
 
 
 def _trials(stream: Stream) -> Iterator[tuple[Task, int]]:
-    search = stream.search
+    search = search_of(stream)
     if search is None or search.spec.max_trial_duration_s is None:
         return
     limit_ms = int(search.spec.max_trial_duration_s * 1000)

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message
 from trackside.contracts.searches import TrialEnded, TrialSuggested
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 from trackside.domain.task_events import task_of
@@ -29,7 +29,7 @@ class Over:
         if known is None:
             return
         if task_id := task_of(message):
-            task, search = stream.tasks.get(task_id), stream.search
+            task, search = stream.tasks.get(task_id), search_of(stream)
             trial = None if task is None or task.state is not TaskState.ENDED else task.trial
             if trial is not None and search is not None and trial in search.active:  # else it was over before
                 known.add(trial)
@@ -40,10 +40,11 @@ class Over:
 
     def of(self, stream: Stream) -> Collection[int] | None:
         """Gives them, of a stream that is a search and open; None for any other."""
-        if stream.search is None or stream.closed:
+        search = search_of(stream)
+        if search is None or stream.closed:
             self._by_stream.pop(stream.stream_id, None)
             return None
         known = self._by_stream.get(stream.stream_id)
         if known is None:
-            known = self._by_stream[stream.stream_id] = over_in(stream.search, stream.tasks)
+            known = self._by_stream[stream.stream_id] = over_in(search, stream.tasks)
         return known

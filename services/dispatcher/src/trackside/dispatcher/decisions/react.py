@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Any
 
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.advice import is_deadlocked
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.advice import (
     FAILURES_MAX,
     MESSAGE_MAX,
@@ -50,8 +53,6 @@ from trackside.dispatcher.decisions.trial_results import trial_ended
 from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.domain.command import Publication, ReceivedCommand
 from trackside.domain.proposal import Proposal
-from trackside.domain.search import Search
-from trackside.domain.search_advice import is_deadlocked
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
@@ -69,8 +70,8 @@ def react(stream: Stream, offer: Offer, over: Collection[int] | None = None) -> 
     answer = _answer(stream, offer)
     if answer is not None:
         lacking.append(answer)
-    search, batch = stream.search, stream.batch
-    if stream.asking and not stream.closed:
+    search, batch = search_of(stream), batch_of(stream)
+    if stream.root is not None and stream.root.asking and not stream.closed:
         lacking += handing_on.lacking(stream)
     if batch is not None and answer is None:  # what is answered may stop it: tasks of then would be in vain
         lacking += batches.lacking(batch, stream.tasks, stream.traceparent)

@@ -4,6 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.changes import LIMITS
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
@@ -31,8 +34,6 @@ from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.dispatcher.tuners.builtin_tuners import check_tuner
-from trackside.domain.search import Search
-from trackside.domain.search_changes import LIMITS
 from trackside.domain.stream import Stream
 
 Changing = (
@@ -94,9 +95,10 @@ def change(stream: Stream, command_id: str, wanted: Changing, offer: Offer) -> l
 
 
 def _search_of(stream: Stream) -> Search | Problem:
-    if stream.search is not None:
-        return stream.search
-    hint = "; it has a batch: stop that" if stream.batch is not None else ""
+    search = search_of(stream)
+    if search is not None:
+        return search
+    hint = "; it has a batch: stop that" if batch_of(stream) is not None else ""
     message = f"no search {stream.stream_id!r}{hint}"
     return Problem(code="unknown_search", path="$partitionkey", message=message)
 

@@ -4,11 +4,11 @@ They are one decision with its start. The change of limits behind them changes n
 behind the results, so that whatever is asked without them doesn't count.
 """
 
+from trackside.aggregates.search.changes import LIMITS
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
-from trackside.domain.search_changes import LIMITS
 
 
 def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | Problem:

@@ -2,9 +2,9 @@
 
 from pydantic import TypeAdapter
 
+from trackside.aggregates.search.objectives import names_of, values_of
 from trackside.contracts.searches import SearchSpec, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, NonFinite
-from trackside.domain.objectives import names_of, values_of
 from trackside.domain.task import Task
 
 NON_FINITE: TypeAdapter[NonFinite] = TypeAdapter(NonFinite)

@@ -6,24 +6,23 @@ so the tuner knows how it went. The slot that this opens is the task's. If there
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import ParametersWithheld
 from trackside.dispatcher.decisions.trial_results import trial_ended
-from trackside.domain import hosting
+from trackside.domain import task_reuse
 from trackside.domain.proposal import Proposal
-from trackside.domain.search import Search
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
 
 def lacking(stream: Stream) -> Iterable[Proposal]:
     """Gives what the tasks that ask lack: the end of their trial, or that there is no other."""
-    free = free_tasks(stream)
-    for task_id in sorted(stream.asking):
+    search, free = search_of(stream), free_tasks(stream)
+    for task_id in sorted(stream.root.asking):
         task = stream.tasks[task_id]
         if task.stop_reason or task.attempt.stopping is not None:
             continue  # its process is being ended
-        search = stream.search
         reason = _reason(search, task, free)
         if reason:
             yield Proposal(
@@ -36,8 +35,9 @@ def lacking(stream: Stream) -> Iterable[Proposal]:
 
 def free_tasks(stream: Stream) -> list[str]:
     """Lists the tasks that wait for a trial, in the order in which theirs ended."""
-    idle = [] if stream.search is None else stream.search.idle
-    return [task_id for task_id in idle if hosting.is_free(stream.tasks[task_id])]
+    search = search_of(stream)
+    idle = [] if search is None else search.idle
+    return [task_id for task_id in idle if task_reuse.is_idle(stream.tasks[task_id])]
 
 
 def next_task(stream: Stream) -> str:

@@ -7,6 +7,9 @@ suggestion rests on what opened its slot, an assignment on what put the task int
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.state import search_of
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.batches import BatchEnded, BatchStarted, BatchStopRequested, GroupEnded
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
@@ -113,7 +116,7 @@ class Causes:
         assert isinstance(event, Event)
         task, attempt = self._about(event)
         follows, outside = self._cause(record)
-        outcome = fold(self.stream, record)
+        outcome = fold(self.stream, record, AGGREGATES)
         if outcome is Outcome.APPLIED:
             self._note(event, task, record.offset)
         else:
@@ -176,10 +179,10 @@ class Causes:
             case SuggestionFailed(trial=number) | SuggestionDeferred(trial=number):
                 return self._slot(number)
             case SearchFailed():
-                search = self.stream.search
+                search = search_of(self.stream)
                 return -1 if search is None else self._slot(len(search.trials))
             case TrialEnded(trial=number):
-                search = self.stream.search
+                search = search_of(self.stream)
                 of_task = None if search is None else self._tasks.get(search.task_of(number))
                 return -1 if of_task is None else of_task.last
             case SearchEnded() | GroupEnded() | BatchEnded():
@@ -189,7 +192,8 @@ class Causes:
 
     def _slot(self, number: int) -> int:
         """Gives what opened the slot of a trial; the last one if there is none for it."""
-        opened = [] if self.stream.search is None else self.stream.search.opened
+        search = search_of(self.stream)
+        opened = [] if search is None else search.opened
         if 0 <= number < len(opened):
             return opened[number]
         return opened[-1] if opened else self._root
@@ -214,7 +218,7 @@ class Causes:
 
     def _room_for_task(self) -> int:
         """Gives what made room for a task: its suggestion; in a batch its group's turn, or an end in it."""
-        batch = self.stream.batch
+        batch = batch_of(self.stream)
         if batch is None:
             return self._suggested
         freed = batch.submitted - batch.spec.concurrency
@@ -229,7 +233,7 @@ class Causes:
                 self._received[event.source] = offset
             case CommandAccepted():
                 self._accepted[event.command_id] = offset
-                self._stop = offset if self.stream.batch is not None else self._stop
+                self._stop = offset if batch_of(self.stream) is not None else self._stop
             case SearchStarted() | BatchStarted():
                 self._root = self._ending = offset
             case GroupEnded():
@@ -260,6 +264,6 @@ class Causes:
             case _ if state.state is TaskState.QUEUED:
                 of_task.queued = offset
         of_task.last = offset
-        if state.state is TaskState.ENDED and self.stream.batch is not None:
+        if state.state is TaskState.ENDED and batch_of(self.stream) is not None:
             self._ends_in_group.append(offset)
             self._ending = offset

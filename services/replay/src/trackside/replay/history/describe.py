@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.objectives import names_of
+from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.batches import group_name
 from trackside.contracts.searches import TrialStatus
-from trackside.domain.batch import Batch
 from trackside.domain.command import ReceivedCommand
-from trackside.domain.objectives import names_of
-from trackside.domain.search import Search, Trial
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
 
@@ -60,7 +60,7 @@ class Picture:
 
 def picture(stream: Stream) -> Picture:
     """Takes a picture of a stream's state."""
-    search, batch = stream.search, stream.batch
+    search, batch = search_of(stream), batch_of(stream)
     kind, root = COMMANDS, {}
     if search is not None:
         kind, root = SEARCH, _search(search)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
@@ -73,7 +74,7 @@ class Past:
         self.last, self.entry = record, entry
         self.records += 1
         self.latest_ms = max(self.latest_ms, record.append_time_ms)
-        self.ignored += fold(self.stream, record) is not Outcome.APPLIED
+        self.ignored += fold(self.stream, record, AGGREGATES) is not Outcome.APPLIED
 
 
 async def entries(

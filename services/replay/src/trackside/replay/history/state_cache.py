@@ -15,9 +15,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
 from trackside.domain.stream import Stream
-from trackside.domain.streams import dump, load
+from trackside.domain.streams import load, pack
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.snapshots import fold_name
 from trackside.replay.history.moments import Moment
@@ -69,7 +70,7 @@ class Kept:
         """Writes a state; a disk that can't take it is as good as none."""
         folder = self._folder(place, stream.stream_id)
         path = folder / f"{mark.offset:012d}{SUFFIX}"
-        state = dump(stream)
+        state = pack(stream)
         head = {"fold": fold_name(), "sha256": sha256(state).hexdigest(), "mark": asdict(mark)}
         draft = path.with_suffix(f".{os.getpid()}")
         try:
@@ -117,6 +118,6 @@ def _state(path: Path) -> Stream | None:
     try:
         first, _, state = path.read_bytes().partition(b"\n")
         whole = json.loads(first)["sha256"] == sha256(state).hexdigest()
-        return load(state) if whole else None
+        return load(state, AGGREGATES) if whole else None
     except (OSError, ValueError, LookupError, ValidationError):
         return None

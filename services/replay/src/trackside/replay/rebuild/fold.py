@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.batches import BatchEnded
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
@@ -64,7 +65,7 @@ class LogFold:
     cuts: Cuts
     topics: Topics
     rows: Rows = field(default_factory=Rows)
-    streams: Streams = field(default_factory=Streams)
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     fleet: Fleet = field(default_factory=Fleet)
     events: int = 0
     keeps_states: bool = False

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import load
@@ -68,7 +69,7 @@ async def write_snapshots(connection: Connection, topics: Topics, states: States
     events = topics.events.name
     for (topic, partition), position in cuts[DISPATCHER].items():
         if topic == events:
-            streams = (load(state) for state in states.get(DISPATCHER, {}).get(partition, []))
+            streams = (load(state, AGGREGATES) for state in states.get(DISPATCHER, {}).get(partition, []))
             taken = checkpoint(partition, position, streams)
             await write_checkpoint(connection, taken)
 
@@ -156,7 +157,7 @@ class _Tail:
         places = {place: cut for place, cut in cuts.items() if place[0] != self._metrics}
         self._state = ProjectionState(OWNERS[owner], topics, places)
         events = {place[1]: cut for place, cut in cuts.items() if place[0] == topics.events.name}
-        streams = [load(state) for partition in states.values() for state in partition]
+        streams = [load(state, AGGREGATES) for partition in states.values() for state in partition]
         self._state.adopt(Recovered(streams, events))
         self._next = {place: cut for place, cut in cuts.items() if place[0] == self._metrics}
         self._next |= self._state.starts()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.stream import Stream, fold
 from trackside.eventlog.decode import tombstone_error
 from trackside.replay.history.errors import SilentLogError
@@ -52,7 +53,7 @@ async def _surveyed(history: History) -> Exported:
     first, last, records = -1, -1, 0
     async with aclosing(history.taken()) as taken:
         async for record, _ in taken:
-            fold(stream, record)
+            fold(stream, record, AGGREGATES)
             first = record.offset if first < 0 else first
             last = record.offset
             records += 1

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from trackside.domain.stream import Stream
-from trackside.domain.streams import STATE
+from trackside.domain.streams import state_adapter
 from trackside.domain.task import TaskState
 from trackside.eventlog.log import RecordHeaders
 from trackside.projections.snapshots import fold_name
@@ -215,31 +215,33 @@ def _read(written: Any) -> bytes | None:
 def state_digest(stream: Stream) -> str:
     """Gives the sha256 of a stream's state, the same under any name.
 
-    Left out are names that begin with the stream's, and how long a task had to wait that no longer does:
-    that is drawn from its name.
+    Left out are the stream's name, alone or as the beginning of another one, and how long a task had to
+    wait that no longer does: that is drawn from its name.
     """
-    state: Json = STATE.dump_python(stream)
-    own = f"{stream.stream_id}."
-    state["stream_id"] = ""
-    if state["search"] is not None:
-        state["search"]["search_id"] = ""
-    if state["batch"] is not None:
-        state["batch"]["batch_id"] = ""
-        state["batch"]["open"] = [name.removeprefix(own) for name in state["batch"]["open"]]
-        state["batch"]["open"].sort()
+    state: Json = _nameless(state_adapter(type(stream.root)).dump_python(stream), stream.stream_id)
     for task in state["tasks"].values():
-        task["task_id"] = ""
         if task["state"] is not TaskState.QUEUED:
             task["not_before_ms"] = 0
-    state["tasks"] = {name.removeprefix(own): task for name, task in state["tasks"].items()}
     return sha256(json.dumps(state, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _nameless(value: Any, stream_id: str) -> Any:
+    own = f"{stream_id}."
+    if isinstance(value, str):
+        return value.removeprefix(own)
+    if isinstance(value, dict):
+        names_it = [name for name, each in value.items() if name.endswith("_id") and each == stream_id]
+        plain = {name.removeprefix(own): _nameless(each, stream_id) for name, each in value.items()}
+        return plain | dict.fromkeys(names_it, "")
+    if isinstance(value, list | tuple | set | frozenset):
+        listed = [_nameless(each, stream_id) for each in value]
+        return sorted(listed) if isinstance(value, set | frozenset) else listed
+    return value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, set | frozenset):
-        return sorted(value)
     raise TypeError(f"{type(value).__name__} in the state of a stream")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import CODEC, UndecodableError
 from trackside.contracts.commands import RULES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
@@ -146,7 +147,7 @@ def _fold(stream: Stream, renaming: Renaming, line: Line, head: Head, lines: Lin
     envelope = CODEC.envelope(renamed.headers)
     try:
         message = CODEC.decode(envelope, renamed.value)
-        fold(stream, Record("", head.partition, line.offset, line.time_ms, envelope, message))
+        fold(stream, Record("", head.partition, line.offset, line.time_ms, envelope, message), AGGREGATES)
     except (UndecodableError, UnsupportedRulesError) as error:
         raise UnsupportedFileError(f"line {lines.number}: {error}") from error
 

@@ -15,7 +15,7 @@ import structlog
 from trackside.contracts.fleet import RunningPlacement
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, RunTask
-from trackside.domain.memory import raised
+from trackside.domain.reservation_growth import raised
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Appended
 from trackside.telemetry import context, metrics

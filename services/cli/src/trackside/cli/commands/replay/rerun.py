@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
 from trackside.cli.render import screen
 from trackside.cli.render.screen import Column
@@ -12,7 +13,6 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.searches import StartSearch
 from trackside.contracts.topics import Topics
-from trackside.domain.search import Search
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.derive.fork import fork_of, parse_changes
@@ -133,6 +133,7 @@ async def _recorded(stream_id: str, moment: Moment) -> tuple[Search, int]:
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         history = await find(log, Topics(prefix=addresses.prefix), stream_id)
         past = await past_at(history, moment, addresses.kept)
-    if past.stream.search is None:
+    search = search_of(past.stream)
+    if search is None:
         raise NotRecordedError(f"{stream_id} is not a search at that moment")
-    return past.stream.search, past.last.offset
+    return search, past.last.offset

@@ -1,4 +1,4 @@
-"""A search: its trials, which slots are open, and when it is over. Drawn in ARCHITECTURE.md."""
+"""The state of a search: its trials, which slots are open, and when it is over. Drawn in ARCHITECTURE.md."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainSerializer
 
 from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Record
 from trackside.contracts.searches import (
     SearchEnded,
     SearchExhausted,
@@ -29,10 +28,7 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import Figure
-from trackside.domain import hosting
-from trackside.domain.objectives import directions_of, front_with
-from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task, TaskState
+from trackside.domain.stream import Stream
 
 Change = (
     TrialsRequested
@@ -55,6 +51,10 @@ SearchEvent = (
     | SearchFailed
     | SearchEnded
 )
+FeedRow = tuple[int, int | str | None, float | str | None]
+"""What an assessor reads: (trial, step, value) is a report, (trial, None, None) a new attempt and
+(trial, status, value) an end. A value that isn't a finite number is a name: nan, inf, -inf.
+"""
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
 GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})  # a search doesn't end in these
 
@@ -137,7 +137,8 @@ class Search:
     `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
     it could learn from. `assessor_failures` counts its assessor's failures. `idle` are the tasks that
-    run though their trial is over, in the order in which these ended.
+    run though their trial is over, in the order in which these ended, `asking` those whose process waits for
+    another trial's parameters. `assessor_feed` is what its assessor reads; empty without one.
 
     Offsets that decisions name as their cause, -1 for none: `started_at` of its start, `changed_at` of the
     last event that changed it, but for failures of its tuner and assessor: `failed_at` is of the last of
@@ -175,10 +176,29 @@ class Search:
     learnt_at: int = -1
     assessor_failures: AssessorFailures = field(default_factory=AssessorFailures)
     idle: list[str] = field(default_factory=list)
+    asking: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
+    assessor_feed: list[FeedRow] = field(default_factory=list)
     started_at: int = -1
     changed_at: int = -1
     control_at: int = -1
     failed_at: int = -1
+
+    @property
+    def over(self) -> bool:
+        """Says whether no trial of it runs, and none will."""
+        return self.status in OVER
+
+    @property
+    def closed(self) -> bool:
+        """Says whether its end is final: that of a search is."""
+        return self.over
+
+    def release(self) -> None:
+        """Drops its trials and all that is about them."""
+        for bulk in (self.trials, self.opened, self.ends, self.front, self.added, self.imported):
+            bulk.clear()
+        self.assessor_feed.clear()
+        self.asking.clear()
 
     def task_of(self, number: int) -> str:
         """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""
@@ -224,177 +244,6 @@ class Search:
         return best >= self.spec.goal if self.spec.direction == "maximize" else best <= self.spec.goal
 
 
-def started(search_id: str, event: SearchStarted, record: Record) -> Search:
-    """Makes the search of a SearchStarted event, with its first slots open."""
-    search = Search(search_id, event.search, event.seed, record.append_time_ms)
-    search.opened = [record.offset] * event.search.concurrency
-    search.started_at = search.changed_at = record.offset
-    return search
-
-
-def evolve(search: Search, tasks: dict[str, Task], record: Record) -> Outcome:
-    """Folds one event into the search; changes it only if it returns APPLIED."""
-    if search.status in OVER:
-        return Outcome.OVERTAKEN
-    event = record.message
-    match event:
-        case SearchStarted():
-            return Outcome.DUPLICATE
-        case TrialSuggested():
-            return _suggested(search, tasks, event, record)
-        case TrialEnded():
-            return _trial_ended(search, tasks, event, record)
-        case SearchExhausted():
-            return _exhausted(search, event)
-        case SearchTimeLimitReached():
-            return _time_limit_reached(search, event, record)
-        case SearchStopRequested():
-            return _stopping(search, event.reason or "user", "", record.offset)
-        case SearchFailed():
-            return _stopping(search, "search_failed", f"{event.code}: {event.message}", record.offset)
-        case SearchEnded():
-            return _search_ended(search, event, record)
-        case _:
-            return Outcome.OVERTAKEN
-
-
-def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, record: Record) -> Outcome:
-    if event.trial < len(search.trials):
-        return Outcome.DUPLICATE
-    is_added = event.source == "customized"
-    turn = search.next_added if is_added else search.next_trial
-    if event.trial != turn or event.seen < search.moved_at:
-        return Outcome.OVERTAKEN
-    host = tasks.get(event.within)
-    if event.within and (host is None or not hosting.is_free(host)):
-        return Outcome.OVERTAKEN
-    trial = Trial(event.trial, event.parameters, record.offset, record.append_time_ms)
-    trial.source, trial.space_version, trial.within = event.source, event.space_version, event.within
-    if host is not None:
-        search.idle.remove(host.task_id)
-        hosting.go_on(host, event.trial, event.parameters)
-        host.changed_at = record.offset
-    trial.hidden = is_added and not search.added.pop(0).tell_tuner
-    search.trials.append(trial)
-    search.active.add(event.trial)
-    search.failures = 0
-    settle(search)
-    return Outcome.APPLIED
-
-
-def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, record: Record) -> Outcome:
-    if not 0 <= event.trial < len(search.trials):
-        return Outcome.OVERTAKEN
-    trial = search.trials[event.trial]
-    if trial.ended_at >= 0:
-        return Outcome.DUPLICATE
-    task = tasks.get(search.task_of(event.trial))
-    if task is None or task.trial != event.trial or not (task.state is TaskState.ENDED or task.asks):
-        return Outcome.OVERTAKEN
-    trial.ended_at = record.offset
-    trial.ended_ms = record.append_time_ms
-    trial.status = event.status
-    trial.value = event.value
-    trial.non_finite = event.non_finite or ""
-    trial.values = event.values
-    trial.missing = event.missing
-    trial.others = task.others
-    trial.reports = task.reports
-    if task.state is not TaskState.ENDED:
-        hosting.rest(task)
-        search.idle.append(task.task_id)
-    search.active.discard(event.trial)
-    search.ends.append(event.trial)
-    if search.debt:
-        search.debt -= 1
-    else:
-        search.opened.append(record.offset)
-    learn(search, record.offset)
-    _compare(search, trial)
-    settle(search)
-    return Outcome.APPLIED
-
-
-def _compare(search: Search, trial: Trial) -> None:
-    several = len(search.spec.objectives) > 1
-    if several and trial.status is TrialStatus.SUCCEEDED and len(trial.values) == len(search.spec.objectives):
-        directions = directions_of(search.spec)
-        search.front = front_with(directions, search.front, search.trials, trial.number)
-    elif not several and _is_better(search, trial):
-        search.best = trial.number
-
-
-def _is_better(search: Search, trial: Trial) -> bool:
-    if trial.value is None or trial.status is not TrialStatus.SUCCEEDED:
-        return False
-    best = None if search.best is None else search.trials[search.best].value
-    if best is None:
-        return True
-    return trial.value > best if search.spec.direction == "maximize" else trial.value < best
-
-
-def _exhausted(search: Search, event: SearchExhausted) -> Outcome:
-    now = event.trials == len(search.trials) and event.seen >= search.moved_at
-    if search.status is not SearchStatus.RUNNING or not now:
-        return Outcome.OVERTAKEN
-    search.exhausted = True
-    settle(search)
-    return Outcome.APPLIED
-
-
-def _time_limit_reached(search: Search, event: SearchTimeLimitReached, record: Record) -> Outcome:
-    if event.due_ms != search.due_ms or record.append_time_ms < event.due_ms:
-        return Outcome.OVERTAKEN
-    search.time_is_up = True
-    settle(search)
-    return Outcome.APPLIED
-
-
-def learn(search: Search, offset: int) -> None:
-    """Notes that there is more to learn from, for which a tuner may have waited."""
-    search.learnt_at = offset
-    if search.deferred:
-        move(search, offset)
-
-
-def move(search: Search, offset: int) -> None:
-    """Moves the open slots to an offset, to be asked anew; those of trials that were suggested stay."""
-    count = len(search.trials)
-    search.opened[count:] = [offset] * (len(search.opened) - count)
-    search.moved_at = offset
-    search.failures = 0
-    search.deferred = False
-
-
-def settle(search: Search) -> None:
-    """Gives a search that isn't being stopped the state that follows from what else is known of it."""
-    if search.status is SearchStatus.STOPPING:
-        return
-    full = len(search.trials) >= search.spec.max_trials
-    if search.paused:
-        search.status = SearchStatus.PAUSED
-    elif full or search.time_is_up or search.goal_is_reached:
-        search.status = SearchStatus.NO_MORE_TRIAL
-    elif search.exhausted:
-        search.status = SearchStatus.TUNER_NO_MORE_TRIAL
-    else:
-        search.status = SearchStatus.RUNNING
-
-
-def _stopping(search: Search, reason: str, failure: str, offset: int) -> Outcome:
-    if search.status is SearchStatus.STOPPING:
-        return Outcome.DUPLICATE
-    search.status = SearchStatus.STOPPING
-    search.stop_reason = reason
-    search.failure = failure
-    search.control_at = offset
-    return Outcome.APPLIED
-
-
-def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome:
-    waits = search.status in GOES_ON or search.next_added is not None or search.idle
-    if waits or search.active or event.status not in OVER:
-        return Outcome.OVERTAKEN
-    search.status = event.status
-    search.ended_ms = record.append_time_ms
-    return Outcome.APPLIED
+def search_of(stream: Stream) -> Search | None:
+    """Returns the search of a stream, or None if the stream has none."""
+    return stream.root if isinstance(stream.root, Search) else None

@@ -11,10 +11,10 @@ from trackside.domain import reports
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
-Word = ParametersRequested | ParametersWithheld | ParametersTaken
+ReuseEvent = ParametersRequested | ParametersWithheld | ParametersTaken
 
 
-def evolve(task: Task, event: Word) -> Outcome:
+def evolve(task: Task, event: ReuseEvent) -> Outcome:
     """Folds a request, that there is nothing for it, or that the process has the answer."""
     said, now = (event.attempt, event.placement), (task.attempt.number, task.attempt.placement)
     if task.state is not TaskState.ACTIVE or task.place is None or said != now:
@@ -53,25 +53,25 @@ def _taken(task: Task, event: ParametersTaken) -> Outcome:
     return Outcome.APPLIED
 
 
-def is_free(task: Task) -> bool:
+def is_idle(task: Task) -> bool:
     """Says whether a task waits for its next trial, and nobody has asked for its end."""
     return task.idle and task.asks and not task.stop_reason and task.attempt.stopping is None
 
 
-def rest(task: Task) -> None:
+def release(task: Task) -> None:
     """Takes from a task that asks the trial that it has: what was reported is the trial's."""
     task.idle = True
     task.reports = []
     reports.forget(task)
 
 
-def go_on(task: Task, trial: int, parameters: dict[str, Any]) -> None:
+def assign_trial(task: Task, trial: int, parameters: dict[str, Any]) -> None:
     """Gives a free task its next trial; a later attempt of it begins with that one."""
     task.trial, task.parameters = trial, parameters
     task.answered, task.withheld, task.idle = task.requested, False, False
 
 
-def begin_anew(task: Task) -> None:
+def reset_requests(task: Task) -> None:
     """Forgets the requests of a placement that is over: the next one's count from 1."""
     task.requested = task.answered = task.taken = 0
     task.withheld = False

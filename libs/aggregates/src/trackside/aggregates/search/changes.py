@@ -4,6 +4,8 @@ Slots that are open move to the offset of a change upon which they are to be fil
 upon the state at that offset, and what was asked before it doesn't count.
 """
 
+from trackside.aggregates.search.slots import learn, move, settle
+from trackside.aggregates.search.state import Added, Change, Imported, Search
 from trackside.contracts.message import Record
 from trackside.contracts.searches import (
     SearchPaused,
@@ -16,7 +18,6 @@ from trackside.contracts.searches import (
     TrialsRequested,
 )
 from trackside.domain.outcome import Outcome
-from trackside.domain.search import Added, Change, Imported, Search, learn, move, settle
 
 LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
 """The fields of a search that `SearchUpdated` tells anew."""

@@ -1,0 +1,1 @@
+"""A batch: groups of tasks, one group after another."""

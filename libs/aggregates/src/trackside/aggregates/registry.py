@@ -1,0 +1,7 @@
+"""The aggregates that there are: the one place that lists them."""
+
+from trackside.aggregates.batch.aggregate import BATCH
+from trackside.aggregates.search.aggregate import SEARCH
+from trackside.domain.aggregate import Aggregates
+
+AGGREGATES = Aggregates((SEARCH, BATCH))

@@ -1,0 +1,1 @@
+"""A search: trials of one task type with parameters that a tuner suggests."""

@@ -1,0 +1,52 @@
+"""The search as an aggregate type: which events are its own, and who folds them."""
+
+from typing import cast, get_args
+
+from trackside.aggregates.search import advice, changes, evolve
+from trackside.aggregates.search.assessor_feed import row_of_task
+from trackside.aggregates.search.state import Change, Search, SearchEvent
+from trackside.contracts.message import Record
+from trackside.contracts.searches import SearchStarted
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.aggregate import AggregateType
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task
+
+_CHANGES = frozenset(get_args(Change))
+_ADVICE = frozenset(get_args(advice.Advice))
+
+
+class SearchType(AggregateType[Search]):
+    """Searches."""
+
+    kind = "search"
+    state = Search
+    begins_with = SearchStarted
+    events = frozenset(get_args(SearchEvent)) | _ADVICE
+
+    def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:
+        """Makes the search of a SearchStarted event, with its first slots open."""
+        return evolve.begin(stream_id, event, record)
+
+    def evolve(self, root: Search, tasks: dict[str, Task], record: Record) -> Outcome:
+        """Folds an event of the search, a change of it, or what its tuner or assessor answered."""
+        event, kind = record.message, type(record.message)
+        if kind in _CHANGES:
+            return changes.evolve(root, cast(Change, event), record)
+        if kind in _ADVICE:
+            return advice.evolve(root, cast(advice.Advice, event), record)
+        return evolve.evolve(root, tasks, record)
+
+    def admits(self, root: Search, event: TaskSubmitted) -> bool:
+        """Says whether a task is that of the newest trial, which has no other."""
+        return event.trial == len(root.trials) - 1 and bool(root.trials) and not root.trials[-1].within
+
+    def task_changed(self, root: Search, task: Task, record: Record, reports: int) -> None:
+        """Keeps what the assessor reads, and which tasks ask for another trial."""
+        if len(task.reports) != reports:
+            root.assessor_feed += row_of_task(root, task, reports, record.message)
+        if task.requested:
+            evolve.note_task(root, task, record)
+
+
+SEARCH = SearchType()

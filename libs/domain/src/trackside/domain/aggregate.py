@@ -1,0 +1,94 @@
+"""What an aggregate is: the folded state of one stream, and how events change it.
+
+An aggregate is what one stream is about, such as a search or a batch. The fold of a stream knows commands and
+tasks; all else is its aggregate's, which is found by the type of the event that begins it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from trackside.contracts.message import Event, Message, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task
+
+
+class Root(Protocol):
+    """The folded state of what a stream is about."""
+
+    @property
+    def over(self) -> bool:
+        """Says whether nothing of it runs any more; commands are still answered."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Says whether its end is final: no event but an answer to a command changes the stream."""
+        ...
+
+    def release(self) -> None:
+        """Drops what nothing reads once it is closed."""
+        ...
+
+
+S = TypeVar("S", bound=Root)
+
+
+class AggregateType(ABC, Generic[S]):
+    """One kind of aggregate: its events and its fold. All methods are pure."""
+
+    kind: str
+    """Its name: the tag in snapshots."""
+    state: type[S]
+    """The class of its root."""
+    begins_with: type[Event]
+    """The event that begins it."""
+    events: frozenset[type[Event]]
+    """Its events, the first one too; events of commands and tasks are the kernel's."""
+
+    @abstractmethod
+    def begin(self, stream_id: str, event: Any, record: Record) -> S:
+        """Makes the root of the event that begins it."""
+
+    @abstractmethod
+    def evolve(self, root: S, tasks: dict[str, Task], record: Record) -> Outcome:
+        """Folds one of its events; changes root and tasks only if it returns APPLIED. Never raises."""
+
+    @abstractmethod
+    def admits(self, root: S, event: TaskSubmitted) -> bool:
+        """Says whether a task that is new may be submitted now: this makes the log the arbiter of tasks."""
+
+    def task_submitted(self, root: S, task: Task, record: Record) -> None:
+        """Takes in that a task was submitted."""
+
+    def task_changed(self, root: S, task: Task, record: Record, reports: int) -> None:
+        """Takes in an event of a task; `reports` is how many reports it had before."""
+
+
+class Aggregates:
+    """The aggregate types that there are, by kind and by the event that begins them."""
+
+    def __init__(self, types: Iterable[AggregateType[Any]]) -> None:
+        self.types: list[AggregateType[Any]] = []
+        self._by_kind: dict[str, AggregateType[Any]] = {}
+        self._by_first_event: dict[type[Message], AggregateType[Any]] = {}
+        for each in types:
+            self.add(each)
+
+    @property
+    def by_kind(self) -> Mapping[str, AggregateType[Any]]:
+        """The aggregate types by kind."""
+        return self._by_kind
+
+    def add(self, added: AggregateType[Any]) -> None:
+        """Adds a type. Raises ValueError if its kind or its first event is taken."""
+        if added.kind in self._by_kind or added.begins_with in self._by_first_event:
+            raise ValueError(f"there is an aggregate of kind {added.kind!r}, or one that begins as it does")
+        self.types.append(added)
+        self._by_kind[added.kind] = added
+        self._by_first_event[added.begins_with] = added
+
+    def begun_by(self, kind: type[Message]) -> AggregateType[Any] | None:
+        """Returns the aggregate type that an event type begins, or None."""
+        return self._by_first_event.get(kind)
