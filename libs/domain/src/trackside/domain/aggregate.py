@@ -15,7 +15,12 @@ from trackside.domain.task import Task
 
 
 class Root(Protocol):
-    """The folded state of what a stream is about."""
+    """The folded state of what a stream is about.
+
+    `changed_at` is the offset of the last event that changed it, which decisions name as their cause.
+    """
+
+    changed_at: int
 
     @property
     def over(self) -> bool:

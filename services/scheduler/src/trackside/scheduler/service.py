@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search.state import search_of
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Record
 from trackside.contracts.searches import TrialSuggested
@@ -275,8 +273,8 @@ class Scheduler:
     def _changed_at(self, orphan: RunningPlacement) -> int:
         """Returns the offset of the last event that changed the task of an orphan, or ended its stream."""
         stream = self._streams.by_id[orphan.stream]
-        found = stream.tasks.get(orphan.task_id) or search_of(stream) or batch_of(stream)
-        return -1 if found is None else found.changed_at
+        found = stream.tasks.get(orphan.task_id) or stream.root
+        return -1 if found is None else int(found.changed_at)
 
     def _decision(self, task: Task, proposal: Proposal) -> Decision:
         return Decision(self._topics.events.name, self._cluster.stream_of[task.task_id], proposal)
