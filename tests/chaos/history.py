@@ -1,4 +1,4 @@
-"""What the log says while it grows, and waiting for it to say something."""
+"""Follows the log, and waits for events in it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,22 +16,22 @@ from trackside.domain.task import Task, TaskState
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log
 
-Got = TypeVar("Got")
-Said = TypeVar("Said", bound=Message)
-PATIENCE_S = 120.0
-"""How long anything may take before the test says that it never came; no check depends on it."""
+Found = TypeVar("Found")
+Kind = TypeVar("Kind", bound=Message)
+TIMEOUT_S = 120.0
+"""How long any event may take before the test fails; no other check depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A record of the events or fleet topic, and whether it counted."""
+class FoldedRecord:
+    """A record of the events or fleet topic, and the outcome of its fold."""
 
     record: Record
     outcome: Outcome
 
     @property
     def writer(self) -> str:
-        """Who wrote it: role and instance."""
+        """Role and instance of its writer."""
         return self.record.envelope.source.removeprefix("trackside/")
 
     def __str__(self) -> str:
@@ -40,16 +40,16 @@ class Line:
 
 
 class History:
-    """All lines of events and fleet in the order read, with the state they lead to."""
+    """All records of events and fleet in the order read, and the folded state."""
 
     def __init__(self, log: Log, topics: Topics, search_id: str) -> None:
-        self.lines: list[Line] = []
+        self.records: list[FoldedRecord] = []
         self.streams = Streams(AGGREGATES)
         self.fleet = fleet.Fleet()
         self._log = log
         self._topics = topics
         self._search_id = search_id
-        self._grown = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     @property
     def search(self) -> Search | None:
@@ -69,64 +69,67 @@ class History:
         return [task for task in self.tasks.values() if task.state is TaskState.ACTIVE]
 
     @property
-    def mark(self) -> int:
-        """Where the history ends now."""
-        return len(self.lines)
+    def position(self) -> int:
+        """The number of records read."""
+        return len(self.records)
 
     async def follow(self) -> None:
-        """Reads for ever."""
+        """Reads until cancelled."""
         starts = {(self._topics.fleet.name, 0): 0}
         starts |= {(self._topics.events.name, at): 0 for at in range(self._topics.event_partitions)}
         reader = self._log.reader(starts)
         try:
             while True:
                 entries = await reader.read(1.0)
-                async with self._grown:
+                async with self._changed:
                     for entry in entries:
                         if (record := decode(entry)) is not None:
-                            self._take(record)
-                    self._grown.notify_all()
+                            self._fold(record)
+                    self._changed.notify_all()
         finally:
             await reader.close()
 
-    def _take(self, record: Record) -> None:
+    def _fold(self, record: Record) -> None:
         if record.topic == self._topics.fleet.name:
             outcome = fleet.evolve(self.fleet, record)
         else:
             _, outcome = self.streams.fold(record)
-        self.lines.append(Line(record, outcome))
+        self.records.append(FoldedRecord(record, outcome))
 
-    async def until(self, what: str, found: Callable[[], Got | None]) -> Got:
-        """Waits until the log makes `found` give something; AssertionError says what never came."""
+    async def until(self, what: str, found: Callable[[], Found | None]) -> Found:
+        """Waits until `found` returns something; AssertionError says what never came."""
         try:
-            async with asyncio.timeout(PATIENCE_S), self._grown:
+            async with asyncio.timeout(TIMEOUT_S), self._changed:
                 while not (got := found()):
-                    await self._grown.wait()
+                    await self._changed.wait()
                 return got
         except TimeoutError:
-            last = "\n".join(str(line)[:300] for line in self.lines[-25:])
-            raise AssertionError(f"the log never said: {what}; its last lines:\n{last}") from None
+            last = "\n".join(str(entry)[:300] for entry in self.records[-25:])
+            raise AssertionError(f"the log never had: {what}; its last records:\n{last}") from None
 
     async def next(
-        self, kind: type[Said], mark: int, fits: Callable[[Said, Line], bool] = lambda message, line: True
-    ) -> Line:
-        """Waits for the first event of a kind that counts, behind a mark."""
+        self,
+        kind: type[Kind],
+        position: int,
+        fits: Callable[[Kind, FoldedRecord], bool] = lambda *_: True,
+    ) -> FoldedRecord:
+        """Waits for the first applied event of a kind after a position."""
 
-        def found() -> Line | None:
-            for line in self.lines[mark:]:
-                message = line.record.message
-                if isinstance(message, kind) and line.outcome is Outcome.APPLIED and fits(message, line):
-                    return line
+        def found() -> FoldedRecord | None:
+            for entry in self.records[position:]:
+                message = entry.record.message
+                if isinstance(message, kind) and entry.outcome is Outcome.APPLIED and fits(message, entry):
+                    return entry
             return None
 
         return await self.until(f"a fitting {kind.__name__}", found)
 
-    async def more(self, mark: int, count: int) -> None:
-        """Waits until `count` lines lie behind a mark."""
-        await self.until(f"{count} more events", lambda: len(self.lines) >= mark + count)
+    async def until_more(self, position: int, count: int) -> None:
+        """Waits until `count` records follow a position."""
+        await self.until(f"{count} more events", lambda: len(self.records) >= position + count)
 
-    def applied(self, kind: type[Said]) -> Iterator[Said]:
-        """Gives the events of a kind that counted."""
-        for line in self.lines:
-            if isinstance(line.record.message, kind) and line.outcome is Outcome.APPLIED:
-                yield line.record.message
+    def applied(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Returns the applied events of a kind."""
+        for entry in self.records:
+            if isinstance(entry.record.message, kind) and entry.outcome is Outcome.APPLIED:
+                yield entry.record.message

@@ -1,7 +1,7 @@
-"""A proxy between services and the broker, which delays what passes, and cuts connections.
+"""A proxy between services and the broker that delays data and cuts connections.
 
-It runs in a thread of its own. The broker names its address to whoever asks for the brokers; the proxy puts
-its own port in that place, so that clients stay with it.
+It runs in its own thread. The broker returns its address to clients that ask for the brokers; the proxy
+replaces the port in it by its own, so that clients keep using the proxy.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ _LISTENS = re.compile(r"^listeners=PLAINTEXT://[^:]+:(\d+)", re.MULTILINE)
 
 
 def port_of_broker(folder: Path) -> int:
-    """Gives the port of the broker of a stack."""
+    """Returns the port of the broker of a stack."""
     found = _LISTENS.search((folder / "kafka" / "server.properties").read_text("utf-8"))
     assert found is not None
     return int(found[1])
 
 
 class Proxy:
-    """Listens on a port for as long as the block runs; `upstream` gives the broker's port."""
+    """Listens on a port while the block runs; `upstream` returns the broker's port."""
 
     def __init__(self, port: int, upstream: Callable[[], int]) -> None:
         self.port = port
@@ -40,7 +40,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Gives what to connect to."""
+        """The address to connect to."""
         return f"{HOST}:{self.port}"
 
     def __enter__(self) -> "Proxy":
@@ -55,15 +55,15 @@ class Proxy:
         self._loop.close()
 
     def cut(self) -> None:
-        """Ends all connections at once, whatever is on its way."""
+        """Ends all connections at once, with whatever is in flight."""
         self._loop.call_soon_threadsafe(self._cut)
 
     def hold(self) -> None:
-        """Lets nothing pass, either way; connections stay."""
+        """Holds all data back, in both directions; connections stay open."""
         self._loop.call_soon_threadsafe(self._set, False)
 
     def flow(self) -> None:
-        """Lets everything pass again, late, in order."""
+        """Passes the data that was held back, in order, and all further data."""
         self._loop.call_soon_threadsafe(self._set, True)
 
     async def _listen(self) -> None:

@@ -1,4 +1,4 @@
-"""A clone is set up and runs a search wherever it lies and whoever has it, as the README says."""
+"""A clone is set up and runs a search in any folder and for any user, as described in the README."""
 
 import os
 import pwd
@@ -51,8 +51,8 @@ space:
 
 
 @dataclass(frozen=True)
-class Person:
-    """Who has a clone: a user, with an environment and a umask."""
+class CloneUser:
+    """The user of a clone, with an environment and a umask."""
 
     environment: Mapping[str, str]
     uid: int | None = None
@@ -75,8 +75,8 @@ class Person:
             check=False,
         )
 
-    def done(self, folder: Path, *command: str) -> str:
-        """Runs a command that must end with 0, and gives what it printed."""
+    def run_ok(self, folder: Path, *command: str) -> str:
+        """Runs a command that must end with 0, and returns its output."""
         ended = self.run(folder, *command)
         assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
         return ended.stdout
@@ -97,38 +97,38 @@ def write_search(folder: Path) -> Path:
 
 
 @contextmanager
-def up(person: Person, root: Path, own: Path) -> Iterator[None]:
+def up(user: CloneUser, root: Path, own: Path) -> Iterator[None]:
     """Sets the clone up and keeps a stack running in the person's own folder while the block runs."""
-    person.done(root, "make", f"PYTHON={person.python}", "env-without-torch")
+    user.run_ok(root, "make", f"PYTHON={user.python}", "env-without-torch")
     command = str(root / ".venv" / "bin" / "trackside")
     try:
-        person.done(own, command, "up")
+        user.run_ok(own, command, "up")
         yield
     finally:
-        person.done(own, command, "down")
+        user.run_ok(own, command, "down")
 
 
-def assert_a_search_runs(person: Person, root: Path, own: Path) -> None:
+def assert_a_search_runs(user: CloneUser, root: Path, own: Path) -> None:
     command = str(root / ".venv" / "bin" / "trackside")
-    assert "first DONE: 4 trials" in person.done(
+    assert "first DONE: 4 trials" in user.run_ok(
         own, command, "submit", "search.yaml", "--id", "first", "--wait"
     )
-    assert person.done(own, command, "replay", "rebuild").rstrip().endswith("rows, equal")
+    assert user.run_ok(own, command, "replay", "rebuild").rstrip().endswith("rows, equal")
 
 
 def test_a_clone_runs_in_private_folders_with_odd_names_umask_077_and_no_home(tmp_path: Path) -> None:
     place = tmp_path / "a b" / ("ä☃" + 150 * "x")
     for folder in (place.parent, place):
         folder.mkdir(mode=0o700)
-    person = Person({name: value for name, value in os.environ.items() if name != "HOME"}, umask=0o077)
+    user = CloneUser({name: value for name, value in os.environ.items() if name != "HOME"}, umask=0o077)
     root = clone(place)
     own = write_search(place / "own")
-    with up(person, root, own):
-        assert_a_search_runs(person, root, own)
+    with up(user, root, own):
+        assert_a_search_runs(user, root, own)
 
 
 def python_of(uid: int) -> str:
-    """Gives an interpreter that the user may run; skips the test if there is none."""
+    """Returns an interpreter that the user may run; skips the test if there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             ended = subprocess.run(
@@ -146,7 +146,7 @@ def python_of(uid: int) -> str:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Gives the home of another user, which nobody else may enter, with the downloads of this one."""
+    """Yields the private home of another user, with the downloads of this one."""
     entry = pwd.getpwnam(USER)
     folder = Path(tempfile.mkdtemp(prefix="trackside-home-"))
     shutil.copytree(cache_folder() / "maven", folder / ".cache" / "trackside" / "maven")
@@ -164,12 +164,12 @@ def home() -> Iterator[Path]:
 def test_a_clone_runs_in_the_private_home_of_a_user_whose_stack_root_leaves_alone(home: Path) -> None:
     uid = pwd.getpwnam(USER).pw_uid
     network = {name: os.environ[name] for name in OF_THE_NETWORK if name in os.environ}
-    person = Person({"HOME": str(home), "PATH": "/usr/bin:/bin", **network}, uid, python=python_of(uid))
+    user = CloneUser({"HOME": str(home), "PATH": "/usr/bin:/bin", **network}, uid, python=python_of(uid))
     root, own = home / "trackside", home / "own"
-    with up(person, root, own):
+    with up(user, root, own):
         assert home.stat().st_mode & 0o777 == 0o700
-        assert_a_search_runs(person, root, own)
-    refused = Person(os.environ).run(own, str(root / ".venv" / "bin" / "trackside"), "up")
+        assert_a_search_runs(user, root, own)
+    refused = CloneUser(os.environ).run(own, str(root / ".venv" / "bin" / "trackside"), "up")
     assert refused.returncode == 1
     assert f"the stack in {own / '.trackside'} is {USER}'s, and this is root: " in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

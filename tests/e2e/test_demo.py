@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import Folder
+from tests.e2e.harness import UserFolder
 from trackside.embedded.folder import read_status
 
 pytestmark = pytest.mark.timeout(900)
 
 
 def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = UserFolder(tmp_path)
     ended = folder.run("demo", timeout_s=800)
     assert ended.returncode == 0, ended.stderr + ended.stdout
     found = re.search(r"replay: (\d+) events, (\d+) rows, equal", ended.stdout)
@@ -32,7 +32,7 @@ def test_the_demo_searches_shows_the_best_and_replays_equal(tmp_path: Path) -> N
 
 
 def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = UserFolder(tmp_path)
     with folder.start("demo") as demo:
         _read_until(demo, "accepted")
         demo.send_signal(signal.SIGINT)
@@ -41,7 +41,7 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = UserFolder(tmp_path)
     with folder.start("demo") as demo:
         _read_until(demo, "topics and tables")
         supervisor = os.pidfd_open(read_status(tmp_path / ".trackside").supervisor_pid)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.commands import Folder
+from tests.e2e.harness import UserFolder
 from tests.waiting import until
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
@@ -78,22 +78,22 @@ space:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[Folder]:
+def home(tmp_path_factory: pytest.TempPathFactory, leash: Path) -> Iterator[UserFolder]:
     path = tmp_path_factory.mktemp("home")
-    folder = Folder(path, {"TRACKSIDE_WORKER_PRELOAD": "json"})
+    folder = UserFolder(path, {"TRACKSIDE_WORKER_PRELOAD": "json"})
     (path / "mine.py").write_text(TASKS)
     (path / "catalogue.yaml").write_text(CATALOGUE)
     for kind in ("parabola", "endless", "broken", "unknown", "chatty"):
         (path / f"{kind}.yaml").write_text(SPEC.replace("TYPE", kind))
-    folder.done("up", "--leash", str(leash))
-    folder.done("submit", "parabola.yaml", "--id", "first", "--wait")
+    folder.run_ok("up", "--leash", str(leash))
+    folder.run_ok("submit", "parabola.yaml", "--id", "first", "--wait")
     yield folder
-    folder.done("down")
+    folder.run_ok("down")
     assert folder.processes() == []
     assert folder.run("status").returncode == 1
 
 
-async def test_status_shows_every_process_ready_with_its_health_port(home: Folder) -> None:
+async def test_status_shows_every_process_ready_with_its_health_port(home: UserFolder) -> None:
     found: dict[str, Any] = {}
 
     async def ready() -> bool:  # a service that waits for an answer of Kafka just now says that it isn't
@@ -115,68 +115,68 @@ async def test_status_shows_every_process_ready_with_its_health_port(home: Folde
     assert [row["state"] for row in found["devices"]] == ["free", "free"]
 
 
-def test_starting_again_finds_the_stack_that_runs(home: Folder) -> None:
-    assert "runs already" in home.done("up")
+def test_starting_again_finds_the_stack_that_runs(home: UserFolder) -> None:
+    assert "runs already" in home.run_ok("up")
 
 
-def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: Folder) -> None:
-    answer, end = home.lines("submit", "parabola.yaml", "--id", "parabola-1", "--wait")
+def test_a_search_is_submitted_watched_listed_shown_and_replayed(home: UserFolder) -> None:
+    answer, end = home.json_lines("submit", "parabola.yaml", "--id", "parabola-1", "--wait")
     assert answer["answer"] == "accepted"
     assert (end["status"], end["trials"]) == ("DONE", 6)
-    assert home.lines("watch", "parabola-1") == [end]
+    assert home.json_lines("watch", "parabola-1") == [end]
 
-    events = home.lines("events", "parabola-1")
+    events = home.json_lines("events", "parabola-1")
     assert events[0]["type"] == "trackside.command-received.v1"
     assert events[-1]["type"] == "trackside.search-ended.v1"
     assert len({event["traceparent"].split("-")[1] for event in events}) == 1, "one trace from end to end"
     middle = events[5]["offset"]
-    assert home.lines("events", "parabola-1", "--from", str(middle)) == events[5:]
+    assert home.json_lines("events", "parabola-1", "--from", str(middle)) == events[5:]
 
-    assert "nothing found" in home.done("verify-log")
-    replay = home.answer("replay", "rebuild")
+    assert "nothing found" in home.run_ok("verify-log")
+    replay = home.json_output("replay", "rebuild")
     assert replay["equal"] is True and replay["events"] >= len(events)
-    [row] = [row for row in home.answer("ls") if row["search_id"] == "parabola-1"]
+    [row] = [row for row in home.json_output("ls") if row["search_id"] == "parabola-1"]
     assert (row["status"], row["best_value"]) == ("DONE", end["best_value"])
-    shown = home.answer("show", "parabola-1")
+    shown = home.json_output("show", "parabola-1")
     assert [trial["status"] for trial in shown["trials"]] == ["SUCCEEDED"] * 6
-    assert [attempt["attempt"] for attempt in home.answer("show", "parabola-1.0")["attempts"]] == [1]
-    for text in (home.done("ls"), home.done("show", "parabola-1"), home.done("events", "parabola-1")):
+    assert [attempt["attempt"] for attempt in home.json_output("show", "parabola-1.0")["attempts"]] == [1]
+    for text in (home.run_ok("ls"), home.run_ok("show", "parabola-1"), home.run_ok("events", "parabola-1")):
         assert max(len(line) for line in text.splitlines()) <= 100
 
 
-def test_a_search_is_run_by_a_script_that_finds_task_and_stack_near_by(home: Folder) -> None:
+def test_a_search_is_run_by_a_script_that_finds_task_and_stack_near_by(home: UserFolder) -> None:
     """D39: and the task runs by itself where there is no search."""
     (home.path / "find.py").write_text(SCRIPT)
     said = home.python("find.py").split()
     assert said[:3] == ["SUCCEEDED", "True", "6"]
-    assert home.answer("show", said[3])["task_type"] == "parabola"
+    assert home.json_output("show", said[3])["task_type"] == "parabola"
     assert (
         home.python("-c", "import mine; from trackside.sdk import trial; print(trial.task_id())") == "alone\n"
     )
 
 
-def test_a_search_that_runs_is_stopped(home: Folder) -> None:
-    home.done("submit", "endless.yaml", "--id", "endless-1")
-    home.done("stop", "endless-1", "--reason", "seen enough", "--wait")
-    [end] = home.lines("watch", "endless-1")
+def test_a_search_that_runs_is_stopped(home: UserFolder) -> None:
+    home.run_ok("submit", "endless.yaml", "--id", "endless-1")
+    home.run_ok("stop", "endless-1", "--reason", "seen enough", "--wait")
+    [end] = home.json_lines("watch", "endless-1")
     assert end["status"] == "STOPPED"
-    assert home.lines("events", "endless-1")[-1]["data"]["status"] == "STOPPED"
+    assert home.json_lines("events", "endless-1")[-1]["data"]["status"] == "STOPPED"
 
 
-def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: Folder) -> None:
+def test_the_error_of_a_task_is_in_the_log_with_its_traceback(home: UserFolder) -> None:
     home.run("submit", "broken.yaml", "--id", "broken-1", "--wait")
-    ends = [e["data"] for e in home.lines("events", "broken-1") if "attempt-ended" in e["type"]]
+    ends = [e["data"] for e in home.json_lines("events", "broken-1") if "attempt-ended" in e["type"]]
     assert len({(end["task_id"], end["attempt"]) for end in ends}) == 6  # an end may be said again
     assert {end["error"]["type"] for end in ends} == {"FileNotFoundError"}
     assert "no such data" in ends[0]["error"]["traceback"]
 
 
-def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(home: Folder) -> None:
+def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(home: UserFolder) -> None:
     text = (home.path / "chatty.yaml").read_text()
     (home.path / "chatty.yaml").write_text(text.replace("max_trials: 6", "max_trials: 1"))
     os.mkfifo(home.path / "begun")
     os.mkfifo(home.path / "go-on")
-    home.done("submit", "chatty.yaml", "--id", "chatty-1")
+    home.run_ok("submit", "chatty.yaml", "--id", "chatty-1")
     (home.path / "begun").read_text()
     with home.start("logs", "chatty-1.0", "-f") as following:
         assert following.stdout is not None
@@ -184,13 +184,13 @@ def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(hom
         (home.path / "go-on").write_text("")
         rest = following.stdout.read().splitlines()
     assert following.returncode == 0 and sorted(rest) == ["almost", "done"]
-    lines = home.lines("logs", "chatty-1.0")
+    lines = home.json_lines("logs", "chatty-1.0")
     assert sorted((line["source"], line["number"], line["text"]) for line in lines) == [
         ("stderr", 1, "almost"),
         ("stdout", 1, "begun"),
         ("stdout", 2, "done"),
     ]
-    assert home.done("logs", "chatty-1.0", "--source", "stderr") == "almost\n"
+    assert home.run_ok("logs", "chatty-1.0", "--source", "stderr") == "almost\n"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_the_lines_of_a_task_are_followed_while_it_runs_and_shown_afterwards(hom
     ],
 )
 def test_what_cannot_be_done_is_said_and_counted(
-    home: Folder, arguments: tuple[str, ...], code: int, reason: str
+    home: UserFolder, arguments: tuple[str, ...], code: int, reason: str
 ) -> None:
     ended = home.run(*arguments)
     assert ended.returncode == code, ended.stderr
@@ -219,7 +219,7 @@ def test_what_cannot_be_done_is_said_and_counted(
     assert "Traceback" not in ended.stderr
 
 
-def test_a_command_published_twice_counts_once(home: Folder) -> None:
+def test_a_command_published_twice_counts_once(home: UserFolder) -> None:
     start = {
         "id": "command-1",
         "type": "trackside.start-search.v1",
@@ -231,20 +231,20 @@ def test_a_command_published_twice_counts_once(home: Folder) -> None:
         },
     }
     (home.path / "start.json").write_text(json.dumps(start))
-    home.done("publish", "start.json", "--wait")
-    home.done("publish", "start.json", "--wait")
-    types = [event["type"] for event in home.lines("events", "published-1")]
+    home.run_ok("publish", "start.json", "--wait")
+    home.run_ok("publish", "start.json", "--wait")
+    types = [event["type"] for event in home.json_lines("events", "published-1")]
     assert types.count("trackside.search-started.v1") == 1
     assert types.count("trackside.command-accepted.v1") == 2
 
 
-async def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: Folder) -> None:
-    bootstrap = home.answer("status")["kafka"]
+async def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: UserFolder) -> None:
+    bootstrap = home.json_output("status")["kafka"]
     place = await _publish(bootstrap, b"\xff not JSON")
     found: list[str] = []
 
     async def buried() -> bool:
-        letters = home.answer("dead-letters")
+        letters = home.json_output("dead-letters")
         found[:] = [
             row["code"] for row in letters if (row["topic"], row["partition"], row["offset"]) == place
         ]
@@ -252,7 +252,7 @@ async def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: Folder
 
     await until(buried)
     assert found == ["not_utf8"]
-    home.done("submit", "parabola.yaml", "--wait")
+    home.run_ok("submit", "parabola.yaml", "--wait")
 
 
 async def _publish(bootstrap: str, octets: bytes) -> tuple[str, int, int]:

@@ -12,7 +12,7 @@ import pytest
 from deploy.environment import cache_folder, say
 from deploy.find_uv import find
 
-from tests.e2e.commands import Folder
+from tests.e2e.harness import UserFolder
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -77,7 +77,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_no_test(wheel: Path) -> 
 
 
 def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    folder = Folder(tmp_path, {"PYTHONPATH": ""}, command=installed)
+    folder = UserFolder(tmp_path, {"PYTHONPATH": ""}, command=installed)
     ended = folder.run("demo", timeout_s=800)
     assert ended.returncode == 0, ended.stderr + ended.stdout
     assert ended.stdout.startswith("torch and scikit-learn are not both installed")
@@ -91,15 +91,15 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(installed: Path, tmp_pa
 
 
 def test_a_first_search_is_written_and_runs(installed: Path, tmp_path: Path, leash: Path) -> None:
-    folder = Folder(tmp_path, {"PYTHONPATH": ""}, command=installed)
-    folder.done("init", "first")
-    first = Folder(tmp_path / "first", {"PYTHONPATH": ""}, command=installed)
-    first.done("up", "--leash", str(leash))
+    folder = UserFolder(tmp_path, {"PYTHONPATH": ""}, command=installed)
+    folder.run_ok("init", "first")
+    first = UserFolder(tmp_path / "first", {"PYTHONPATH": ""}, command=installed)
+    first.run_ok("up", "--leash", str(leash))
     try:
-        assert "first-1 DONE: 20 trials" in first.done("submit", "search.yaml", "--id", "first-1", "--wait")
-        trials = first.answer("show", "first-1")["trials"]
+        assert "first-1 DONE: 20 trials" in first.run_ok("submit", "search.yaml", "--id", "first-1", "--wait")
+        trials = first.json_output("show", "first-1")["trials"]
     finally:
-        first.done("down")
+        first.run_ok("down")
     assert {trial["status"] for trial in trials} <= {"SUCCEEDED", "EARLY_STOPPED"}
     assert min(trial["value"] for trial in trials if trial["status"] == "SUCCEEDED") < 0.11
     assert first.processes() == []

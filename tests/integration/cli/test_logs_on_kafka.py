@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from tests.e2e.commands import Folder
+from tests.e2e.harness import UserFolder
 from tests.stack import Servers
 from tests.unit.cli.given import TASK, TaskStream
 from trackside.contracts.topics import Topics, partition_of
@@ -27,13 +27,13 @@ async def written(stack: Servers, topic_prefix: str) -> AsyncIterator[TaskStream
 
 
 @pytest.fixture
-def folder(tmp_path: Path, stack: Servers, topic_prefix: str) -> Folder:
+def folder(tmp_path: Path, stack: Servers, topic_prefix: str) -> UserFolder:
     addresses = {"TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap, "TRACKSIDE_TOPIC_PREFIX": topic_prefix}
-    return Folder(tmp_path, addresses)
+    return UserFolder(tmp_path, addresses)
 
 
 async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
-    written: TaskStream, folder: Folder
+    written: TaskStream, folder: UserFolder
 ) -> None:
     await written.lines(1, "before")
     following = folder.start("logs", TASK, "-f")
@@ -53,13 +53,13 @@ async def test_lines_are_shown_as_they_are_written_until_the_task_has_ended(
         with contextlib.suppress(ProcessLookupError):
             following.kill()
         following.stdout.close()
-    lines = await asyncio.to_thread(folder.lines, "logs", TASK)
+    lines = await asyncio.to_thread(folder.json_lines, "logs", TASK)
     assert [line["text"] for line in lines] == ["before", "while it runs", "late"]
     assert [line["number"] for line in lines] == [1, 2, 3]
 
 
 async def test_lines_that_the_broker_has_thrown_away_are_said_to_have_expired(
-    written: TaskStream, folder: Folder, stack: Servers
+    written: TaskStream, folder: UserFolder, stack: Servers
 ) -> None:
     await written.lines(1, "long ago")
     await written.ends()
@@ -70,7 +70,7 @@ async def test_lines_that_the_broker_has_thrown_away_are_said_to_have_expired(
     assert "kept for 7 days" in ended.stderr and "Traceback" not in ended.stderr
 
 
-async def test_a_task_that_is_not_in_the_log_is_an_error(written: TaskStream, folder: Folder) -> None:
+async def test_a_task_that_is_not_in_the_log_is_an_error(written: TaskStream, folder: UserFolder) -> None:
     ended = await asyncio.to_thread(folder.run, "logs", "digits-1.7", "-f")
     assert ended.returncode == 1 and "there is no task digits-1.7 in the log" in ended.stderr
 

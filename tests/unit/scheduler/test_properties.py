@@ -25,7 +25,7 @@ RETRY = {"lost": 100, "oom_host": 100, "oom_device": 100}
 
 @dataclass
 class SimulatedWorkers:
-    """Workers that run their tasks as soon as they fit, obey, run out of memory and are lost."""
+    """Workers that run their tasks as soon as they fit, execute commands, run out of memory and are lost."""
 
     harness: SchedulerHarness
     rng: random.Random

@@ -14,7 +14,7 @@ from trackside.scheduler.settings import SchedulerSettings
 
 
 def main() -> None:
-    """Runs the scheduler until it is told to stop."""
+    """Runs the scheduler until it is stopped."""
     settings = read_settings(SchedulerSettings)
     run_service("scheduler", read_settings(StackSettings), lambda service: _run(service, settings))
 

@@ -50,7 +50,7 @@ def lost_attempts(
 
     Where a worker has joined again, the events that it wrote before joining must have been folded first:
     `positions` are the next offsets to fold, by partition of the events topic. `live` are (worker id,
-    incarnation) of workers known to be present: if all attempts are on these, none is looked at.
+    incarnation) of workers known to be present: if all attempts are on these, none is checked.
     """
     if live.issuperset(cluster.tasks_on):
         return

@@ -113,7 +113,7 @@ class DeviceState:
     bookings: dict[str, Booking] = field(default_factory=dict)
     waiting: Booking | None = None
     avoided_until_ms: dict[Requirements | None, int] = field(default_factory=dict)
-    """Until when (ms since 1970) it gets no task with these requirements; None stands for every task."""
+    """Until when (ms since 1970) it gets no task with these requirements; None means every task."""
 
     is_gpu: bool = False
     """Whether several tasks may share it."""
@@ -288,7 +288,7 @@ class HostState:
                 yield device
 
     def has_room(self, admission: AdmissionLimits) -> bool:
-        """Returns whether the worker may get one more task, whatever it needs."""
+        """Returns whether the worker may get one more task, apart from what that needs."""
         if not self.bookings:
             return self.open
         worker = self.worker

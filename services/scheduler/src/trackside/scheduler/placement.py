@@ -65,7 +65,7 @@ class PlacementRules:
 
 @dataclass(frozen=True, slots=True)
 class PlacementQuery:
-    """What a place is looked for: tasks with these requirements and this demand, under these rules.
+    """A search for a place: for tasks with these requirements and this demand, under these rules.
 
     `is_usable` leaves out devices that are avoided for now.
     """
@@ -246,7 +246,7 @@ class CandidateScan:
 
 
 class FirstFitScan:
-    """The same for devices that are already in order: it looks at no more of them than needed."""
+    """The same for devices that are already in order: it checks only as many of them as it needs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Drives the `trackside` command as a user does: in a folder, by its output and its exit code."""
+"""Runs the `trackside` command as a user does: in a folder, reading its output and exit code."""
 
 import json
 import os
@@ -14,8 +14,8 @@ ADDRESSES = ("TRACKSIDE_KAFKA_BOOTSTRAP", "TRACKSIDE_POSTGRES_DSN", "TRACKSIDE_T
 
 
 @dataclass(frozen=True)
-class Folder:
-    """A user's folder, and what its commands see of the environment beside the usual."""
+class UserFolder:
+    """A user's folder, and environment variables of its commands in addition to the usual ones."""
 
     path: Path
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Folder:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Gives the environment of a command: nothing in it names a stack."""
+        """The environment of a command, without addresses of a stack."""
         kept = {name: value for name, value in os.environ.items() if name not in ADDRESSES}
         return {**kept, "COLUMNS": "100", **self.extra}
 
@@ -42,14 +42,14 @@ class Folder:
             check=False,
         )
 
-    def done(self, *arguments: str, timeout_s: float = 300) -> str:
-        """Runs a command that must end with 0, and gives what it printed."""
+    def run_ok(self, *arguments: str, timeout_s: float = 300) -> str:
+        """Runs a command that must end with 0, and returns its output."""
         ended = self.run(*arguments, timeout_s=timeout_s)
         assert ended.returncode == 0, ended.stderr + ended.stdout
         return ended.stdout
 
     def python(self, *arguments: str, timeout_s: float = 300) -> str:
-        """Runs Python, which must end with 0, and gives what it printed."""
+        """Runs Python, which must end with 0, and returns its output."""
         ended = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.path,
@@ -63,13 +63,13 @@ class Folder:
         assert ended.returncode == 0, ended.stderr + ended.stdout
         return ended.stdout
 
-    def answer(self, *arguments: str) -> Any:
-        """Runs a command with --json and gives what it says."""
-        return json.loads(self.done(*arguments, "--json"))
+    def json_output(self, *arguments: str) -> Any:
+        """Runs a command with --json; returns its output."""
+        return json.loads(self.run_ok(*arguments, "--json"))
 
-    def lines(self, *arguments: str) -> list[Any]:
-        """Runs a command with --json that prints one value a line."""
-        return [json.loads(line) for line in self.done(*arguments, "--json").splitlines()]
+    def json_lines(self, *arguments: str) -> list[Any]:
+        """Runs a command with --json that prints one value a line; returns the values."""
+        return [json.loads(line) for line in self.run_ok(*arguments, "--json").splitlines()]
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Starts a command and leaves it running."""
@@ -84,14 +84,14 @@ class Folder:
         )
 
     def processes(self) -> list[int]:
-        """Lists the processes that have something of this folder in their command line or environment."""
-        mark, found = str(self.path).encode(), []
+        """Returns the processes that name this folder in their command line or environment."""
+        needle, found = str(self.path).encode(), []
         for entry in Path("/proc").glob("[0-9]*"):
             pid = int(entry.name)
             try:
-                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                content = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
             except OSError:
                 continue  # it ended, or is another user's
-            if mark in told and pid != os.getpid():
+            if needle in content and pid != os.getpid():
                 found.append(pid)
         return found

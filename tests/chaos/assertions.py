@@ -1,4 +1,4 @@
-"""What must be so after all faults, whatever they were."""
+"""What must hold after all faults."""
 
 import re
 from collections import Counter
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.chaos.history import PATIENCE_S, History
-from tests.chaos.scene import Scene, home_of_tasks
+from tests.chaos.harness import ChaosHarness, task_home
+from tests.chaos.history import TIMEOUT_S, History
 from trackside.contracts import documents
 from trackside.contracts.commands import CommandReceived, CommandRefused, Source
 from trackside.contracts.searches import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
@@ -46,18 +46,18 @@ def each_trial_ended_once(history: History, trials: int) -> None:
         assert task.final == search.trials[task.trial].value == task.parameters["value"]
 
 
-def something_was_at_stake(history: History) -> None:
-    """Attempts were repeated and events were ignored: the faults did hit something."""
+def faults_had_effect(history: History) -> None:
+    """Attempts were repeated and events were ignored: the faults had an effect."""
     assert any(len(task.attempts) > 1 for task in history.tasks.values())
-    assert any(line.outcome is Outcome.OVERTAKEN for line in history.lines)
+    assert any(entry.outcome is Outcome.OVERTAKEN for entry in history.records)
 
 
-def each_attempt_ran_once_at_most(scene: Scene) -> None:
+def each_attempt_ran_once_at_most(harness: ChaosHarness) -> None:
     """No attempt has had two processes, and none is left."""
-    runs = [path.name.rsplit("_", 1) for path in (home_of_tasks(scene.running.folder) / "runs").iterdir()]
+    runs = [path.name.rsplit("_", 1) for path in (task_home(harness.running.folder) / "runs").iterdir()]
     repeated = {run: count for run, count in Counter(run for run, _ in runs).items() if count > 1}
     assert not repeated
-    assert processes_in(scene.running.folder / "services") == []
+    assert processes_in(harness.running.folder / "services") == []
 
 
 def processes_in(folder: Path) -> list[int]:
@@ -100,13 +100,13 @@ async def topics_are_those_that_are_declared(bootstrap: str) -> None:
 
 
 async def rows_are_what_the_log_says(log: Log, topics: Topics, dsn: str) -> None:
-    """Once the read models have caught up they equal a rebuild, and the log holds what must hold."""
+    """Once the read models have caught up they equal a rebuild, and the log keeps all invariants."""
     async with open_read_models(dsn) as models:
         for owner in OWNERS.values():
             for topic in owner.topics(topics):
                 for partition, end in (await log.ends(topic.name)).items():
                     if end:
-                        await models.until(owner.name, topic.name, partition, end, PATIENCE_S)
+                        await models.until(owner.name, topic.name, partition, end, TIMEOUT_S)
     report = await rebuild(log, topics, dsn)
     assert report.equal, "\n".join([str(report), *report.positions()])
     assert report.events > 0

@@ -1,4 +1,4 @@
-"""A short task that reports, and ends once the tide has reached its trial."""
+"""A short task that reports, and ends once a test has released its trial."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import Any
 from trackside.sdk import Task, trial
 
 STEPS = 4
-LOOK_EVERY_S = 0.01
+POLL_S = 0.01
 
 
-class Short(Task):
-    """Leaves a file that names its run, works for `seconds`, waits for the tide, ends with `value`."""
+class GatedTask(Task):
+    """Creates a file that names its run, works for `seconds`, waits for its release, ends with `value`."""
 
     def train(self, device: str) -> dict[str, Any]:
         """Runs on any device."""
@@ -24,7 +24,7 @@ class Short(Task):
             trial.report({"default": asked["value"] * step, "half": asked["value"] / 2})
             work.wait(asked["seconds"] / STEPS)
         number = int(task.rpartition(".")[2])
-        while number >= int((home / "tide").read_text()):
-            work.wait(LOOK_EVERY_S)
+        while number >= int((home / "released").read_text()):
+            work.wait(POLL_S)
         trial.result(asked["value"])
         return {"device": device}
