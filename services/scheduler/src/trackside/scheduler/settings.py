@@ -17,7 +17,7 @@ _LIMIT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,127})\s*=\s*(\d{1,6})\s*")
 def _device_order(text: str) -> str:
     if text.removeprefix("-") not in ORDERS:
         names = ", ".join(ORDERS)
-        raise ValueError(f"{text!r} is no order of devices: expected {names}, or one of them after a minus")
+        raise ValueError(f"{text!r} is not a device order: expected {names}, or one of them after a minus")
     return text
 
 
@@ -32,7 +32,7 @@ def parse_queue_limits(text: str) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = _LIMIT.fullmatch(part)
         if found is None:
-            raise ValueError(f"{part!r} is no limit of a queue: expected name=number, such as gpu=10,night=2")
+            raise ValueError(f"{part!r} is not a queue limit: expected name=number, such as gpu=10,night=2")
         limits[found[1]] = int(found[2])
     return limits
 
