@@ -1,10 +1,14 @@
-"""A worker with real processes over a log: sends it device commands, waits for what it says."""
+"""A worker with real processes over a log: sends device commands and waits for events."""
 
 import asyncio
 import gc
+import json
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import select
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +34,9 @@ from trackside.worker.app import WorkerRunner, run_until_stopped
 from trackside.worker.catalogue.task_catalogue import read_catalogue
 from trackside.worker.settings import WorkerSettings
 
-EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
-HUNGRY = Path(__file__).with_name("hungry") / "catalogue.yaml"
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "deploy" / "examples"
+SCRIPTED = Path(__file__).with_name("scripted") / "catalogue.yaml"
 LIMIT_S = 60.0
 TOKEN = {"stream", "task_id", "attempt", "placement", "incarnation"}
 CAUSES: dict[type[Message], int] = {RunTask: 10, StopTask: 20, RecallTask: 30}
@@ -39,8 +44,8 @@ CAUSES: dict[type[Message], int] = {RunTask: 10, StopTask: 20, RecallTask: 30}
 Found = TypeVar("Found", bound=Message)
 
 
-class Rig:
-    """What a test holds of a running worker."""
+class WorkerHarness:
+    """A running worker, its log and its commands."""
 
     def __init__(self, log: Log, topics: Topics, worker_id: str) -> None:
         self.log = log
@@ -76,8 +81,8 @@ class Rig:
         """Sends the RecallTask of a placement."""
         await self.send(RecallTask(**command.model_dump(include=TOKEN)), device)
 
-    async def lose(self, incarnation: str) -> None:
-        """Says that an incarnation of the worker was lost, as a scheduler would."""
+    async def declare_lost(self, incarnation: str) -> None:
+        """Reports an incarnation of the worker as lost, as a scheduler would."""
         lost = WorkerLost(worker_id=self.worker_id, incarnation=incarnation, silent_ms=9_999)
         await self.log.append(self.topics.fleet.name, 0, [self.scheduler.single(self.worker_id, lost)])
 
@@ -109,8 +114,8 @@ class Rig:
         """Waits for the worker's nth join."""
         return await self.first(WorkerJoined, self.topics.fleet, self.worker_id, nth)
 
-    async def story(self, task_id: str, ends: int = 1) -> list[Message]:
-        """Waits until an attempt has ended; gives all events of the task's stream."""
+    async def events_until_end(self, task_id: str, ends: int = 1) -> list[Message]:
+        """Waits until an attempt has ended; returns all events of the task's stream."""
         return await self.messages(
             self.topics.events, stream_of(task_id), lambda all_: len(of(all_, AttemptEnded)) >= ends
         )
@@ -128,8 +133,8 @@ class Rig:
         events = [each for each in found if each.stream == stream_of(task_id)]
         return [(each.type.split(".")[-2], _offset_in(stream_of(task_id), each)) for each in events]
 
-    async def so_far(self, task_id: str) -> list[Message]:
-        """Gives the events of a task's stream that are in the log by now."""
+    async def events_so_far(self, task_id: str) -> list[Message]:
+        """Returns the events of a task's stream that are in the log now."""
         place = partition_of(stream_of(task_id), self.topics.events.partitions)
         end = (await self.log.ends(self.topics.events.name))[place]
         reader = self.log.reader({(self.topics.events.name, place): 0})
@@ -146,19 +151,19 @@ class Rig:
         return found
 
     async def statuses(self, task_id: str, count: int) -> list[Message]:
-        """Waits until a task has entered so many phases; gives all events of its stream."""
+        """Waits until a task has entered `count` phases; returns all events of its stream."""
         return await self.messages(
             self.topics.events, stream_of(task_id), lambda all_: len(of(all_, TaskStatusChanged)) >= count
         )
 
     async def pid(self, task_id: str) -> int:
-        """Waits for a task that was asked to `tell_pid`, once it runs."""
+        """Waits for the pid that a task with the parameter `tell_pid` reports."""
         reported = await self.first(MetricReported, self.topics.events, stream_of(task_id))
         assert reported.value is not None
         return int(reported.value)
 
     async def output(self, task_id: str, enough: Callable[[str], bool]) -> str:
-        """Waits for a task's output, of both kinds; it may come in pieces."""
+        """Waits for a task's output, stdout and stderr; it may come in pieces."""
 
         def text(messages: list[Message]) -> str:
             return "\n".join(line for written in of(messages, OutputWritten) for line in written.lines)
@@ -166,7 +171,7 @@ class Rig:
         return text(await self.messages(self.topics.logs, task_id, lambda all_: enough(text(all_))))
 
     async def points(self, task_id: str, count: int) -> dict[str, list[tuple[int, float | None]]]:
-        """Waits for so many points of a task's own; gives them by tag. They may come in pieces."""
+        """Waits for `count` metric points of a task, which may come in pieces; returns them by tag."""
         found: dict[str, list[tuple[int, float | None]]] = {}
 
         def enough(messages: list[Message]) -> bool:
@@ -174,7 +179,7 @@ class Rig:
             for batch in of(messages, MetricPointsReported):
                 for series in batch.series:
                     if series.tag.startswith("system/"):
-                        continue  # what the worker sees of it, if it looks meanwhile
+                        continue  # what the worker measures of it
                     found.setdefault(series.tag, []).extend(zip(series.steps, series.values, strict=True))
             return sum(map(len, found.values())) >= count
 
@@ -187,7 +192,7 @@ class Rig:
 
 
 class Gate:
-    """A pipe at which a hungry task waits."""
+    """A pipe at which a scripted task waits."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -205,7 +210,7 @@ def _offset_in(stream: str, envelope: Envelope) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Says whether a process is there; one that has ended and waits for its new parent is not."""
+    """Returns whether a process runs; a zombie doesn't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -214,20 +219,17 @@ def alive(pid: int) -> bool:
 
 
 def of(messages: list[Message], kind: type[Found]) -> list[Found]:
-    """Picks the messages of a kind."""
+    """Returns the messages of a kind."""
     return [message for message in messages if isinstance(message, kind)]
 
 
 def stream_of(task_id: str) -> str:
-    """Names the stream of a test's task."""
+    """Returns the stream of a test's task."""
     return f"s-{task_id}"
 
 
 def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSettings:
-    """Gives settings of a worker that starts fast.
-
-    Its tasks may take their time to end: only who waits for a kill gives them less.
-    """
+    """Returns settings of a worker that starts fast; its tasks have LIMIT_S to end, unless told otherwise."""
     fields = {
         "id": "w1",
         "data_dir": data_dir,
@@ -240,28 +242,85 @@ def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSe
     return WorkerSettings(**fields)
 
 
-def hungry_settings(data_dir: Path, **more: Any) -> WorkerSettings:
-    """Gives settings of a worker for tasks that wait or run out of memory as they are told: see hungry.py."""
-    return settings_for(data_dir, catalogue=HUNGRY, **more)
+def scripted_settings(data_dir: Path, **more: Any) -> WorkerSettings:
+    """Returns settings of a worker for tasks that wait or run out of memory as told: see scripted.py."""
+    return settings_for(data_dir, catalogue=SCRIPTED, **more)
 
 
 async def memory_log(topics: Topics) -> MemoryLog:
-    """Gives a log in memory with the shared topics."""
+    """Returns a log in memory with the shared topics."""
     log = MemoryLog()
     await log.ensure(topics.shared)
     return log
 
 
 @asynccontextmanager
-async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIterator[Rig]:
-    """Runs a worker while the block runs, then lets it leave."""
+async def running(log: Log, topics: Topics, settings: WorkerSettings) -> AsyncIterator[WorkerHarness]:
+    """Runs a worker during the block, then lets it leave."""
     health = Health("worker")
     worker = WorkerRunner(log, topics, settings, read_catalogue(settings.catalogue), health)
-    rig = Rig(log, topics, settings.id)
-    living = asyncio.create_task(run_until_stopped(worker, rig.leaving))
+    harness = WorkerHarness(log, topics, settings.id)
+    living = asyncio.create_task(run_until_stopped(worker, harness.leaving))
     try:
-        yield rig
+        yield harness
     finally:
-        rig.leaving.set()
+        harness.leaving.set()
         await living
-        gc.collect()  # whatever was left open is told of in the test that left it
+        gc.collect()  # warnings about unclosed files are reported in the test that left them open
+
+
+def parent_of(pid: int) -> int:
+    """Returns the pid of a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@contextmanager
+def killable_worker(
+    data_dir: Path, parameters: dict[str, Any], *task: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Starts a worker in a separate process with one task: of `noop`, or of a catalogue and a type."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.worker.killable_worker",
+        str(data_dir),
+        json.dumps(parameters),
+    ]
+    command += task
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Waits for the next line that the process writes, except lines of its log."""
+    assert process.stdout is not None
+    while (line := process.stdout.readline()) and " [" in line:
+        pass  # a line of the log
+    return line.strip()
+
+
+def wait_until_gone(pid: int) -> bool:
+    """Waits until a process has ended."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watched], [], [], LIMIT_S)[0])
+    finally:
+        os.close(watched)
+
+
+async def events_after_restart(data_dir: Path) -> tuple[WorkerHarness, list[Any]]:
+    """Runs another worker on the same data directory until task `a` has ended; returns it and the events."""
+    topics = Topics("t.")
+    async with running(await memory_log(topics), topics, settings_for(data_dir)) as harness:
+        joined = await harness.joined()
+        story = await harness.events_until_end("a")
+        partition = partition_of("s-a", topics.events.partitions)
+        ends = await harness.log.ends(topics.events.name)
+        assert joined.after == {str(partition): ends[partition]}
+    return harness, story

@@ -1,4 +1,4 @@
-"""A process with a worker over a log in memory, to be killed: `python -m ...worker.doomed DIR JSON`.
+"""A process with a worker over a log in memory, to be killed: `python -m ...killable_worker DIR JSON`.
 
 It sends the worker one task with the parameters given, and writes the pid that the task tells, or
 `withheld` once the task's ending is on disk and the log doesn't take it.
@@ -19,15 +19,15 @@ from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.memory import MemoryLog
 
 
-class DeafLog(MemoryLog):
-    """A log that never answers once it is told how an attempt ended, unless it isn't `deaf`."""
+class StallingLog(MemoryLog):
+    """A log that doesn't answer any more after the end of an attempt, while `stalls` is true."""
 
-    deaf = True
+    stalls = True
 
     async def append(self, topic: str, partition: int, batch: Sequence[Outgoing]) -> Appended:
         """Appends a batch, unless it holds the end of an attempt."""
         ended = AttemptEnded.wire_type().encode()
-        if self.deaf and any(("ce_type", ended) in record.headers for record in batch):
+        if self.stalls and any(("ce_type", ended) in record.headers for record in batch):
             sys.stdout.write("withheld\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
@@ -43,21 +43,21 @@ async def main(
     """
     held, before = parameters.pop("held", False), parameters.pop("before", False)
     topics, entries = Topics("t."), data_dir / "journal"
-    log = DeafLog()
+    log = StallingLog()
     await log.ensure(topics.shared)
     given: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {}
-    async with running(log, topics, settings_for(data_dir, **given)) as rig:
+    async with running(log, topics, settings_for(data_dir, **given)) as harness:
         if before:
-            log.deaf = False
-            await rig.run("first", {}, task_type=task_type)
-            await rig.end("first")
+            log.stalls = False
+            await harness.run("first", {}, task_type=task_type)
+            await harness.end("first")
             await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]), LIMIT_S)
-            log.deaf = True
-        command = await rig.run("a", parameters, task_type=task_type)
+            log.stalls = True
+        command = await harness.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
-        pid = await rig.pid("a")
+        pid = await harness.pid("a")
         if held:
-            await rig.run("b", wait=True)
+            await harness.run("b", wait=True)
             await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2), LIMIT_S)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()

@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import CAUSES, Rig, memory_log, running, settings_for
-from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
+from tests.integration.worker.harness import (
+    CAUSES,
+    WorkerHarness,
+    events_after_restart,
+    killable_worker,
+    memory_log,
+    next_line,
+    running,
+    settings_for,
+    wait_until_gone,
+)
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnded, RecallTask, RunTask, StopTask, TaskAccepted, TaskReturned
@@ -17,54 +26,54 @@ RUN, STOP, RECALL = CAUSES[RunTask], CAUSES[StopTask], CAUSES[RecallTask]
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
     topics = Topics("t.")
     async with running(await memory_log(topics), topics, settings_for(tmp_path)) as made:
         yield made
 
 
-async def test_what_runs_rests_on_its_run_task_and_a_stopped_end_on_its_stop(rig: Rig) -> None:
-    await rig.run("a", {"reports": [0.5], "value": 0.9})
-    await rig.end("a")
-    assert {cause for _, cause in await rig.causes("a")} == {RUN}
-    command = await rig.run("b", {"tell_pid": True, "seconds": 600})
-    await rig.pid("b")
-    await rig.stop(command)
-    await rig.end("b")
-    *before, end = await rig.causes("b")
+async def test_what_runs_rests_on_its_run_task_and_a_stopped_end_on_its_stop(harness: WorkerHarness) -> None:
+    await harness.run("a", {"reports": [0.5], "value": 0.9})
+    await harness.end("a")
+    assert {cause for _, cause in await harness.causes("a")} == {RUN}
+    command = await harness.run("b", {"tell_pid": True, "seconds": 600})
+    await harness.pid("b")
+    await harness.stop(command)
+    await harness.end("b")
+    *before, end = await harness.causes("b")
     assert {cause for _, cause in before} == {RUN}
     assert end[1] == STOP
 
 
-async def test_an_end_that_came_before_the_stop_rests_on_the_run_task(rig: Rig) -> None:
-    command = await rig.run("a", {"value": 0.9})
-    await rig.end("a")
-    await rig.stop(command)  # answered once more, with the cause of this command
-    await rig.story("a", ends=2)
-    *_, end, again = await rig.causes("a")
+async def test_an_end_that_came_before_the_stop_rests_on_the_run_task(harness: WorkerHarness) -> None:
+    command = await harness.run("a", {"value": 0.9})
+    await harness.end("a")
+    await harness.stop(command)  # answered once more, with the cause of this command
+    await harness.events_until_end("a", ends=2)
+    *_, end, again = await harness.causes("a")
     assert (end[1], again[1]) == (RUN, STOP)
 
 
-async def test_a_refusal_and_a_return_rest_on_their_command(rig: Rig) -> None:
-    await rig.run("a", task_type="unheard-of")
-    running_task = await rig.run("b", {"tell_pid": True, "seconds": 600})
-    await rig.pid("b")
-    held = await rig.run("c", wait=True)
-    await rig.recall(held)
-    await rig.first(TaskReturned, rig.topics.events, "s-c")
-    assert [cause for _, cause in await rig.causes("a")] == [RUN]
-    assert [cause for _, cause in await rig.causes("c")] == [RECALL]
-    await rig.stop(running_task.model_copy(update={"task_id": "d", "stream": "s-d"}))
-    await rig.end("d")
-    assert [cause for _, cause in await rig.causes("d")] == [STOP]
+async def test_a_refusal_and_a_return_rest_on_their_command(harness: WorkerHarness) -> None:
+    await harness.run("a", task_type="unheard-of")
+    running_task = await harness.run("b", {"tell_pid": True, "seconds": 600})
+    await harness.pid("b")
+    held = await harness.run("c", wait=True)
+    await harness.recall(held)
+    await harness.first(TaskReturned, harness.topics.events, "s-c")
+    assert [cause for _, cause in await harness.causes("a")] == [RUN]
+    assert [cause for _, cause in await harness.causes("c")] == [RECALL]
+    await harness.stop(running_task.model_copy(update={"task_id": "d", "stream": "s-d"}))
+    await harness.end("d")
+    assert [cause for _, cause in await harness.causes("d")] == [STOP]
 
 
 async def test_the_end_that_the_successor_of_a_killed_worker_reports_has_its_cause(tmp_path: Path) -> None:
-    with doomed(tmp_path, {"tell_pid": True, "seconds": 600}) as process:
-        _, pid = said(process), int(said(process))
+    with killable_worker(tmp_path, {"tell_pid": True, "seconds": 600}) as process:
+        _, pid = next_line(process), int(next_line(process))
         process.kill()
-        assert gone(pid)
-    successor, story = await story_after_restart(tmp_path)
+        assert wait_until_gone(pid)
+    successor, story = await events_after_restart(tmp_path)
     assert [type(event) for event in story] == [TaskAccepted, AttemptEnded]
     assert {cause for _, cause in await successor.causes("a")} == {RUN}
     fleet = (successor.topics.fleet.name, 0)

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.worker.harness import LIMIT_S
-from tests.integration.worker.test_recovery import gone
-from tests.integration.worker.test_worker import parent_of
+from tests.integration.worker.harness import LIMIT_S, parent_of, wait_until_gone
 from trackside.worker.attempts.forkserver_client import (
     ForkserverClient,
     ForkserverGoneError,
@@ -49,7 +47,7 @@ async def test_a_forkserver_whose_death_was_not_heard_yet_is_as_one_that_has_die
     taken: list[TaskProcess] = [await forkserver.acquire()]
     died = parent_of(taken[0].pid)
     os.kill(died, signal.SIGKILL)
-    assert gone(died)
+    assert wait_until_gone(died)
     forkserver.kill(taken[0], signal.SIGTERM)
     with pytest.raises(ForkserverGoneError):
         await taken_until_none_is_left(forkserver, taken)

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import Gate, Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import (
+    Gate,
+    WorkerHarness,
+    memory_log,
+    of,
+    running,
+    scripted_settings,
+    stream_of,
+)
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat
 from trackside.contracts.summaries import MetricPointsReported
@@ -28,10 +36,12 @@ from trackside.telemetry import metrics
 
 
 @pytest.fixture
-async def rig(tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+async def harness(
+    tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[WorkerHarness]:
     fake_nvml.load(monkeypatch)
     topics = Topics("t.")
-    settings = hungry_settings(tmp_path / "worker", watch_interval_s=0.05, host_reserve=2**60)
+    settings = scripted_settings(tmp_path / "worker", watch_interval_s=0.05, host_reserve=2**60)
     async with running(await memory_log(topics), topics, settings) as made:
         yield made
 
@@ -41,63 +51,71 @@ def gates(tmp_path: Path) -> list[Gate]:
     return [Gate(tmp_path / f"gate-{number}") for number in range(3)]
 
 
-async def on_gpu(rig: Rig, task_id: str, cuda_gib: float, gate: Gate | None = None, **more: Any) -> RunTask:
+async def on_gpu(
+    harness: WorkerHarness, task_id: str, cuda_gib: float, gate: Gate | None = None, **more: Any
+) -> RunTask:
     """Runs a task on gpu-0; with a gate it trains until that opens, and this waits until it trains."""
-    asked: dict[str, Any] = {"train": ["wait"], "gate": str(gate.path)} if gate is not None else {}
-    asked |= more.pop("asked", {})
+    requested: dict[str, Any] = {"train": ["wait"], "gate": str(gate.path)} if gate is not None else {}
+    requested |= more.pop("requested", {})
     reserved = Reservation(cuda_memory_bytes=int(cuda_gib * GIB))
-    more = {"device": "gpu-0", "task_type": "hungry", "reserved": reserved, **more}
-    command = await rig.run(task_id, asked, **more)
+    more = {"device": "gpu-0", "task_type": "scripted", "reserved": reserved, **more}
+    command = await harness.run(task_id, requested, **more)
     if gate is not None and not command.wait:
-        await rig.statuses(task_id, 4)
+        await harness.statuses(task_id, 4)
     return command
 
 
-async def test_tasks_share_a_gpu_as_long_as_they_fit(rig: Rig, gates: list[Gate]) -> None:
-    await on_gpu(rig, "a", 6, gates[0])
-    await on_gpu(rig, "b", 6, gates[1])
-    await on_gpu(rig, "c", 6)
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("c"))
+async def test_tasks_share_a_gpu_as_long_as_they_fit(harness: WorkerHarness, gates: list[Gate]) -> None:
+    await on_gpu(harness, "a", 6, gates[0])
+    await on_gpu(harness, "b", 6, gates[1])
+    await on_gpu(harness, "c", 6)
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("c"))
     assert (refused.code, "gpu-0" in refused.message) == ("out_of_memory", True)
-    await on_gpu(rig, "d", 1, whole_device=True)
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("d"))
+    await on_gpu(harness, "d", 1, whole_device=True)
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
     assert refused.code == "device_busy"
     for gate, task_id in zip(gates, "ab", strict=False):
         await gate.pass_one()
-        end = await rig.end(task_id)
+        end = await harness.end(task_id)
         assert end.end is AttemptEnd.FINISHED and end.result is not None
         assert (end.result["device"], end.result["cuda"]) == ("cuda:0", "GPU-00000000")
 
 
-async def test_a_whole_device_waits_until_all_others_have_left(rig: Rig, gates: list[Gate]) -> None:
-    await on_gpu(rig, "a", 1, gates[0])
-    await on_gpu(rig, "b", 1, gates[1])
-    await on_gpu(rig, "c", 1, wait=True, whole_device=True)
+async def test_a_whole_device_waits_until_all_others_have_left(
+    harness: WorkerHarness, gates: list[Gate]
+) -> None:
+    await on_gpu(harness, "a", 1, gates[0])
+    await on_gpu(harness, "b", 1, gates[1])
+    await on_gpu(harness, "c", 1, wait=True, whole_device=True)
     await gates[0].pass_one()
-    await rig.end("a")
+    await harness.end("a")
     await gates[1].pass_one()
-    story = await rig.story("c")
+    story = await harness.events_until_end("c")
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
-async def test_several_devices_come_by_the_topic_of_the_host(rig: Rig, gates: list[Gate]) -> None:
-    asked = {"train": ["wait"], "gate": str(gates[0].path)}
+async def test_several_devices_come_by_the_topic_of_the_host(
+    harness: WorkerHarness, gates: list[Gate]
+) -> None:
+    requested = {"train": ["wait"], "gate": str(gates[0].path)}
     both = ["gpu-1", "gpu-2"]
-    command = await rig.run("a", asked, device="host", device_ids=both, task_type="hungry")
-    await rig.statuses("a", 4)
-    await rig.run("b", {}, device="gpu-2", task_type="hungry", whole_device=True)
-    assert (await rig.first(TaskRefused, rig.topics.events, stream_of("b"))).code == "device_busy"
-    await rig.stop(command, device="host")
-    assert (await rig.end("a")).end is AttemptEnd.CANCELLED
-    await rig.run("c", {}, device="host", device_ids=both, task_type="hungry")
-    end = await rig.end("c")
+    command = await harness.run("a", requested, device="host", device_ids=both, task_type="scripted")
+    await harness.statuses("a", 4)
+    await harness.run("b", {}, device="gpu-2", task_type="scripted", whole_device=True)
+    assert (await harness.first(TaskRefused, harness.topics.events, stream_of("b"))).code == "device_busy"
+    await harness.stop(command, device="host")
+    assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+    await harness.run("c", {}, device="host", device_ids=both, task_type="scripted")
+    end = await harness.end("c")
     assert end.result is not None and end.result["cuda"] == "GPU-00000001,GPU-00000002"
 
 
-async def test_t18_what_others_use_of_a_gpu_is_not_given_away(rig: Rig, fake_nvml: FakeNvml) -> None:
+async def test_t18_what_others_use_of_a_gpu_is_not_given_away(
+    harness: WorkerHarness, fake_nvml: FakeNvml
+) -> None:
     fake_nvml.set(0, processes=[(1, 12 * GIB)])
-    beats = await rig.messages(
-        rig.topics.heartbeats,
+    beats = await harness.messages(
+        harness.topics.heartbeats,
         "w1",
         lambda all_: any(
             reading.foreign_bytes == 12 * GIB
@@ -107,88 +125,90 @@ async def test_t18_what_others_use_of_a_gpu_is_not_given_away(rig: Rig, fake_nvm
     )
     beat = of(beats, WorkerHeartbeat)[-1]
     assert beat.available_bytes and beat.cpu_percent is not None
-    await on_gpu(rig, "a", 6)
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    await on_gpu(harness, "a", 6)
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "out_of_memory"
-    await on_gpu(rig, "b", 3)
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    await on_gpu(harness, "b", 3)
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
 async def test_fm_18_an_interrupted_task_waits_until_its_raised_reservation_fits(
-    rig: Rig, gates: list[Gate]
+    harness: WorkerHarness, gates: list[Gate]
 ) -> None:
     """T8, and never more on the device than there is."""
-    await on_gpu(rig, "a", 9, gates[0])
-    asked = {"train": ["device", "ok"]}
-    await on_gpu(rig, "b", 6, interrupts=1, asked=asked)
-    interrupted = await rig.first(TaskInterrupted, rig.topics.events, stream_of("b"))
+    await on_gpu(harness, "a", 9, gates[0])
+    requested = {"train": ["device", "ok"]}
+    await on_gpu(harness, "b", 6, interrupts=1, requested=requested)
+    interrupted = await harness.first(TaskInterrupted, harness.topics.events, stream_of("b"))
     assert interrupted.reserved.cuda_memory_bytes == 9 * GIB
-    waits = of(await rig.statuses("b", 5), TaskStatusChanged)[-1]
+    waits = of(await harness.statuses("b", 5), TaskStatusChanged)[-1]
     assert (waits.status, waits.interrupts) == (TaskStatus.WAITING, 1)
-    await on_gpu(rig, "c", 1)  # would fit, and overtake b
-    assert (await rig.first(TaskRefused, rig.topics.events, stream_of("c"))).code == "out_of_memory"
+    await on_gpu(harness, "c", 1)  # would fit, and overtake b
+    assert (await harness.first(TaskRefused, harness.topics.events, stream_of("c"))).code == "out_of_memory"
     await gates[0].pass_one()
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
-async def test_a_reservation_that_grew_beyond_a_device_has_it_alone(rig: Rig, gates: list[Gate]) -> None:
-    await on_gpu(rig, "a", 1, gates[0])
-    await on_gpu(rig, "b", 12, interrupts=1, asked={"train": ["device", "ok"]})
-    interrupted = await rig.first(TaskInterrupted, rig.topics.events, stream_of("b"))
+async def test_a_reservation_that_grew_beyond_a_device_has_it_alone(
+    harness: WorkerHarness, gates: list[Gate]
+) -> None:
+    await on_gpu(harness, "a", 1, gates[0])
+    await on_gpu(harness, "b", 12, interrupts=1, requested={"train": ["device", "ok"]})
+    interrupted = await harness.first(TaskInterrupted, harness.topics.events, stream_of("b"))
     assert interrupted.reserved.cuda_memory_bytes == 16 * GIB
     await gates[0].pass_one()
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
 async def test_t19_interrupted_tasks_that_fill_the_host_do_not_wait_for_each_other(
-    rig: Rig, gates: list[Gate]
+    harness: WorkerHarness, gates: list[Gate]
 ) -> None:
     """Both keep their data, and neither fits beside the other: the last one is put back in the queue."""
-    much = (await rig.joined()).memory_bytes * 45 // 100
+    much = (await harness.joined()).memory_bytes * 45 // 100
     more: dict[str, Any] = {"interrupts": 1, "reserved": Reservation(memory_bytes=much)}
     for number, task_id in enumerate("ab"):
-        asked = {"train": ["wait_host", "ok"], "gate": str(gates[number].path)}
-        await on_gpu(rig, task_id, 0, asked=asked, device=f"gpu-{number}", **more)
-        await rig.statuses(task_id, 4)
+        requested = {"train": ["wait_host", "ok"], "gate": str(gates[number].path)}
+        await on_gpu(harness, task_id, 0, requested=requested, device=f"gpu-{number}", **more)
+        await harness.statuses(task_id, 4)
     await asyncio.gather(gates[0].pass_one(), gates[1].pass_one())
-    ends = {(await rig.end(task_id)).end for task_id in "ab"}
+    ends = {(await harness.end(task_id)).end for task_id in "ab"}
     assert ends == {AttemptEnd.FINISHED, AttemptEnd.PREEMPTED}
 
 
 async def test_fm_19_a_gpu_that_falls_off_the_bus_loses_its_tasks_and_takes_no_more(
-    rig: Rig, gates: list[Gate], fake_nvml: FakeNvml
+    harness: WorkerHarness, gates: list[Gate], fake_nvml: FakeNvml
 ) -> None:
-    await on_gpu(rig, "a", 1, gates[0])
-    await on_gpu(rig, "b", 1, wait=True, whole_device=True)
-    await on_gpu(rig, "c", 1, gates[1], device="gpu-1")
+    await on_gpu(harness, "a", 1, gates[0])
+    await on_gpu(harness, "b", 1, wait=True, whole_device=True)
+    await on_gpu(harness, "c", 1, gates[1], device="gpu-1")
     fake_nvml.lose(0)
-    unhealthy = await rig.first(DeviceUnhealthy, rig.topics.fleet, "w1")
+    unhealthy = await harness.first(DeviceUnhealthy, harness.topics.fleet, "w1")
     assert unhealthy.device_id == "gpu-0" and unhealthy.reason
-    assert (await rig.end("a")).end is AttemptEnd.LOST
-    await rig.first(TaskReturned, rig.topics.events, stream_of("b"))
-    await on_gpu(rig, "d", 1)
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("d"))
+    assert (await harness.end("a")).end is AttemptEnd.LOST
+    await harness.first(TaskReturned, harness.topics.events, stream_of("b"))
+    await on_gpu(harness, "d", 1)
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("d"))
     assert (refused.code, "has failed" in refused.message) == ("unknown_device", True)
     await gates[1].pass_one()
-    assert (await rig.end("c")).end is AttemptEnd.FINISHED
+    assert (await harness.end("c")).end is AttemptEnd.FINISHED
 
 
-async def test_bi_32_an_unknown_device_is_refused_with_the_list(rig: Rig) -> None:
-    await rig.run("a", {}, device_ids=["gpu-9"], task_type="hungry")
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+async def test_bi_32_an_unknown_device_is_refused_with_the_list(harness: WorkerHarness) -> None:
+    await harness.run("a", {}, device_ids=["gpu-9"], task_type="scripted")
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "unknown_device"
     assert "cpu-0, cpu-1, gpu-0, gpu-1, gpu-2, gpu-3" in refused.message
 
 
 async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
-    rig: Rig, gates: list[Gate], fake_nvml: FakeNvml
+    harness: WorkerHarness, gates: list[Gate], fake_nvml: FakeNvml
 ) -> None:
-    asked = {"tell_pid": True}
-    await on_gpu(rig, "a", 4, gates[0], asked=asked)
-    pid = await rig.pid("a")
+    requested = {"tell_pid": True}
+    await on_gpu(harness, "a", 4, gates[0], requested=requested)
+    pid = await harness.pid("a")
     fake_nvml.set(0, processes=[(pid, 3 * GIB)], utilisation=64)
-    await rig.messages(
-        rig.topics.heartbeats,
+    await harness.messages(
+        harness.topics.heartbeats,
         "w1",
         lambda all_: any(
             running.peak_cuda_memory_bytes == 3 * GIB and running.peak_memory_bytes > 0
@@ -196,8 +216,8 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
             for running in beat.running
         ),
     )
-    batches = await rig.messages(
-        rig.topics.metrics,
+    batches = await harness.messages(
+        harness.topics.metrics,
         "a",
         lambda all_: (
             "system/gpu_percent"
@@ -213,7 +233,7 @@ async def test_what_a_task_uses_is_told_while_it_runs_and_at_its_end(
     assert shown["trackside_worker_device_reserved_bytes"] == 4 * GIB
     assert shown["trackside_worker_device_tasks"] == 1
     await gates[0].pass_one()
-    end = await rig.end("a")
+    end = await harness.end("a")
     assert (end.peak_cuda_memory_bytes, end.peak_memory_bytes > 0) == (3 * GIB, True)
-    story = await rig.story("a")
+    story = await harness.events_until_end("a")
     assert len(of(story, TaskAccepted)) == 1

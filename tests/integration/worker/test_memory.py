@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import (
+    WorkerHarness,
+    memory_log,
+    of,
+    running,
+    scripted_settings,
+    stream_of,
+)
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -28,24 +35,26 @@ MIB = 2**20
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
     topics = Topics("t.")
-    async with running(await memory_log(topics), topics, hungry_settings(tmp_path / "worker")) as made:
+    async with running(await memory_log(topics), topics, scripted_settings(tmp_path / "worker")) as made:
         yield made
 
 
-async def hungry(rig: Rig, parameters: dict[str, Any], interrupts: int = 0, **more: Any) -> list[Message]:
+async def scripted(
+    harness: WorkerHarness, parameters: dict[str, Any], interrupts: int = 0, **more: Any
+) -> list[Message]:
     """Runs a task to its end; gives all events of it."""
-    await rig.run("a", parameters, task_type="hungry", interrupts=interrupts, **more)
-    return await rig.story("a")
+    await harness.run("a", parameters, task_type="scripted", interrupts=interrupts, **more)
+    return await harness.events_until_end("a")
 
 
 def phases(story: list[Message]) -> list[tuple[TaskStatus, int]]:
     return [(event.status, event.interrupts) for event in of(story, TaskStatusChanged)]
 
 
-async def test_t1_t4_statuses_come_in_order_with_their_numbers(rig: Rig) -> None:
-    story = await hungry(rig, {})
+async def test_t1_t4_statuses_come_in_order_with_their_numbers(harness: WorkerHarness) -> None:
+    story = await scripted(harness, {})
     assert [(int(status), status.name) for status, _ in phases(story)] == [
         (2, "AVAILABLE"),
         (3, "LOADING"),
@@ -59,16 +68,16 @@ async def test_t1_t4_statuses_come_in_order_with_their_numbers(rig: Rig) -> None
     ("how", "resource"), [("host", "host"), ("chained", "host"), ("device", "device"), ("text", "device")]
 )
 async def test_t8_a_train_that_runs_out_of_memory_trains_again_without_loading_again(
-    rig: Rig, tmp_path: Path, how: str, resource: str
+    harness: WorkerHarness, tmp_path: Path, how: str, resource: str
 ) -> None:
     """T6, T8, FM-18."""
     notes = tmp_path / "notes"
     reserved = Reservation(memory_bytes=40 * MIB, cuda_memory_bytes=100)
-    asked = {"train": [how, "ok"], "notes": str(notes), "report": [0.5]}
-    story = await hungry(rig, asked, interrupts=2, reserved=reserved)
+    requested = {"train": [how, "ok"], "notes": str(notes), "report": [0.5]}
+    story = await scripted(harness, requested, interrupts=2, reserved=reserved)
     (interrupted,) = of(story, TaskInterrupted)
     assert (interrupted.interrupt, interrupted.resource) == (1, resource)
-    assert interrupted.error.stage == "TRAIN" and "hungry.py" in interrupted.error.traceback
+    assert interrupted.error.stage == "TRAIN" and "scripted.py" in interrupted.error.traceback
     assert interrupted.reserved.estimated_by == "raised"
     grown = interrupted.reserved.memory_bytes, interrupted.reserved.cuda_memory_bytes
     assert (grown[0] >= 60 * MIB, grown[1] == 150) == (resource == "host", resource == "device")
@@ -83,8 +92,8 @@ async def test_t8_a_train_that_runs_out_of_memory_trains_again_without_loading_a
     assert len({line.split()[1] for line in began}) == 1  # one process
 
 
-async def test_t8_after_the_last_interrupt_the_attempt_ends_with_its_peaks(rig: Rig) -> None:
-    story = await hungry(rig, {"train": ["device"] * 3, "keep": 64 * MIB}, interrupts=2)
+async def test_t8_after_the_last_interrupt_the_attempt_ends_with_its_peaks(harness: WorkerHarness) -> None:
+    story = await scripted(harness, {"train": ["device"] * 3, "keep": 64 * MIB}, interrupts=2)
     assert [event.interrupt for event in of(story, TaskInterrupted)] == [1, 2]
     end = of(story, AttemptEnded)[0]
     assert end.end is AttemptEnd.OOM_DEVICE and end.error is not None
@@ -92,18 +101,18 @@ async def test_t8_after_the_last_interrupt_the_attempt_ends_with_its_peaks(rig: 
     assert end.peak_memory_bytes >= 64 * MIB
 
 
-async def test_interrupts_of_earlier_placements_count(rig: Rig) -> None:
+async def test_interrupts_of_earlier_placements_count(harness: WorkerHarness) -> None:
     """An attempt that was preempted after an interrupt goes on to count where it was."""
-    story = await hungry(
-        rig, {"train": ["host", "ok"], "report": [0.5]}, interrupts=1, interrupted=2, placement=2
+    story = await scripted(
+        harness, {"train": ["host", "ok"], "report": [0.5]}, interrupts=1, interrupted=2, placement=2
     )
     assert [event.interrupt for event in of(story, TaskInterrupted)] == [3]
     assert [count for _, count in phases(story)] == [2, 2, 2, 2, 3, 3]
     assert [event.interrupts for event in of(story, MetricReported)] == [2, 3]
 
 
-async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(rig: Rig) -> None:
-    story = await hungry(rig, {"train": ["host", "ok"], "keep": 256 * MIB}, interrupts=1)
+async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(harness: WorkerHarness) -> None:
+    story = await scripted(harness, {"train": ["host", "ok"], "keep": 256 * MIB}, interrupts=1)
     end = of(story, AttemptEnded)[0]
     assert end.result is not None and end.result["before"] < 200 * MIB
     assert end.peak_memory_bytes > 256 * MIB
@@ -119,88 +128,94 @@ async def test_the_memory_of_a_train_that_failed_is_free_when_it_trains_again(ri
     ],
 )
 async def test_t7_a_load_that_runs_out_of_memory_ends_and_a_new_process_loads_again(
-    rig: Rig, tmp_path: Path, how: str, end: AttemptEnd
+    harness: WorkerHarness, tmp_path: Path, how: str, end: AttemptEnd
 ) -> None:
     """T5, T7, FM-17: the reference wrote to a closed pipe here, and hung."""
     notes = {"notes": str(tmp_path / "notes")}
-    story = await hungry(rig, {"load": [how], **notes}, interrupts=2)
+    story = await scripted(harness, {"load": [how], **notes}, interrupts=2)
     first = of(story, AttemptEnded)[0]
     assert first.end is end and first.error is not None and first.error.stage == "LOAD"
     assert of(story, TaskInterrupted) == []
-    await rig.run("a", notes, task_type="hungry", attempt=2)
-    assert (await rig.end("a", nth=2)).end is AttemptEnd.FINISHED
+    await harness.run("a", notes, task_type="scripted", attempt=2)
+    assert (await harness.end("a", nth=2)).end is AttemptEnd.FINISHED
     loads = [line for line in (tmp_path / "notes").read_text().splitlines() if line.startswith("load")]
     assert len(set(loads)) == 2  # each in a process of its own
 
 
 @pytest.mark.parametrize("phase", ["load", "train"])
-async def test_t11_a_process_that_is_killed_is_noticed_and_its_device_is_free(rig: Rig, phase: str) -> None:
+async def test_t11_a_process_that_is_killed_is_noticed_and_its_device_is_free(
+    harness: WorkerHarness, phase: str
+) -> None:
     """The reference never noticed: it wrote to a broken pipe, and hung."""
-    story = await hungry(rig, {phase: ["killed"]}, interrupts=2)
+    story = await scripted(harness, {phase: ["killed"]}, interrupts=2)
     end = of(story, AttemptEnded)[0]
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9)
     assert end.error is not None and end.error.stage == phase.upper()
-    await rig.run("b", {}, task_type="hungry")
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    await harness.run("b", {}, task_type="scripted")
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
-async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(rig: Rig) -> None:
-    end = of(await hungry(rig, {"train": ["disk"]}), AttemptEnded)[0]
+async def test_fm_21_a_full_disk_fails_the_attempt_and_says_so(harness: WorkerHarness) -> None:
+    end = of(await scripted(harness, {"train": ["disk"]}), AttemptEnded)[0]
     assert end.end is AttemptEnd.FAILED and end.error is not None
     assert (end.error.type, end.error.stage) == ("OSError", "TRAIN")
     assert end.error.message.startswith("the disk is full")
 
 
-async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(rig: Rig, tmp_path: Path) -> None:
-    incarnation = (await rig.joined()).incarnation
+async def test_fm_21_an_ending_that_cannot_be_written_is_told_all_the_same(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    incarnation = (await harness.joined()).incarnation
     placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
     (tmp_path / "worker" / "endings" / f"{placement.key}.unfinished").symlink_to("/dev/full")
-    end = of(await hungry(rig, {"report": [0.5]}), AttemptEnded)[0]
+    end = of(await scripted(harness, {"report": [0.5]}), AttemptEnded)[0]
     assert end.end is AttemptEnd.FINISHED and end.result is not None
-    written = await rig.first(OutputWritten, rig.topics.logs, "a")
+    written = await harness.first(OutputWritten, harness.topics.logs, "a")
     assert "No space left on device" in written.lines[0]
 
 
-async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(rig: Rig, tmp_path: Path) -> None:
-    incarnation = (await rig.joined()).incarnation
+async def test_fm_21_a_worker_whose_disk_is_full_refuses_and_goes_on(
+    harness: WorkerHarness, tmp_path: Path
+) -> None:
+    incarnation = (await harness.joined()).incarnation
     placement = JournalEntry(stream_of("a"), "a", 1, 1, incarnation)
     (tmp_path / "worker" / "journal" / f"{placement.key}.unfinished").symlink_to("/dev/full")
-    await rig.run("a", {}, task_type="hungry")
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    await harness.run("a", {}, task_type="scripted")
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "journal_unwritable" and "No space left" in refused.message
-    await rig.run("b", {}, task_type="hungry")
-    story = await rig.story("b")
+    await harness.run("b", {}, task_type="scripted")
+    story = await harness.events_until_end("b")
     assert len(of(story, TaskAccepted)) == 1 and of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
 
 
-async def test_a_type_has_no_more_memory_than_its_catalogue_allows(rig: Rig) -> None:
-    await rig.run("a", {}, task_type="modest", reserved=Reservation(memory_bytes=2**31))
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+async def test_a_type_has_no_more_memory_than_its_catalogue_allows(harness: WorkerHarness) -> None:
+    await harness.run("a", {}, task_type="modest", reserved=Reservation(memory_bytes=2**31))
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "out_of_memory" and "modest" in refused.message
 
 
 async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgroup(
-    rig: Rig, tmp_path: Path
+    harness: WorkerHarness, tmp_path: Path
 ) -> None:
     probe = cgroups_of("probe", tmp_path, 0)
     probe.close()
     if "memory" not in probe.folders:
         pytest.skip("this host has no memory cgroup that may be written to")
-    await rig.run("a", {"train": ["much"]}, task_type="capped")
-    await rig.run("b", {"train": ["much", "ok"]}, task_type="hungry", device="cpu-1")
-    end = await rig.end("a")
+    await harness.run("a", {"train": ["much"]}, task_type="capped")
+    await harness.run("b", {"train": ["much", "ok"]}, task_type="scripted", device="cpu-1")
+    end = await harness.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.OOM_HOST, -9)
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
-    await rig.run("killed", {"train": ["killed"]}, task_type="hungry")
-    end = await rig.end("killed")
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
+    await harness.run("killed", {"train": ["killed"]}, task_type="scripted")
+    end = await harness.end("killed")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -9), "the kernel's kill was another task's"
-    await rig.run("c", {}, task_type="capped")
-    assert (await rig.end("c")).end is AttemptEnd.FINISHED
+    await harness.run("c", {}, task_type="capped")
+    assert (await harness.end("c")).end is AttemptEnd.FINISHED
 
 
-async def test_t18_what_does_not_fit_on_the_host_is_refused(rig: Rig) -> None:
-    host = (await rig.joined()).memory_bytes
+async def test_t18_what_does_not_fit_on_the_host_is_refused(harness: WorkerHarness) -> None:
+    host = (await harness.joined()).memory_bytes
     assert host > 0
-    await rig.run("a", {}, task_type="hungry", reserved=Reservation(memory_bytes=host + 1))
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+    await harness.run("a", {}, task_type="scripted", reserved=Reservation(memory_bytes=host + 1))
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "out_of_memory"

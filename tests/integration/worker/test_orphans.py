@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import alive
-from tests.integration.worker.programs import DAEMON, started, task_of
-from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
+from tests.integration.worker.given import DAEMON, started, task_of
+from tests.integration.worker.harness import (
+    alive,
+    events_after_restart,
+    killable_worker,
+    next_line,
+    wait_until_gone,
+)
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.worker.attempts.device_locks import try_lock
 from trackside.worker.child.orphans import kill_marked
@@ -21,9 +26,9 @@ STAYS_IN_GROUP = "import subprocess\nsay(report=subprocess.Popen(['sleep', '600'
 @pytest.mark.parametrize("script", [HIDES, STAYS_IN_GROUP])
 async def test_what_a_program_leaves_behind_is_killed_and_named(tmp_path: Path, script: str) -> None:
     """FM-16: also one with a session of its own, no environment and no file open."""
-    async with started(tmp_path, task_of(tmp_path, script)) as rig:
-        await rig.run("t", task_type="a")
-        pid, end = await rig.pid("t"), await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, script)) as harness:
+        await harness.run("t", task_type="a")
+        pid, end = await harness.pid("t"), await harness.end("t")
         assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, (f"{pid} sleep 600",))
         assert not alive(pid)
 
@@ -31,24 +36,24 @@ async def test_what_a_program_leaves_behind_is_killed_and_named(tmp_path: Path, 
 async def test_what_a_killed_program_leaves_behind_is_killed_and_named(tmp_path: Path) -> None:
     """FM-16: the process of the task that would have named it is killed first."""
     script = f"{HIDES}signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
-    async with started(tmp_path, task_of(tmp_path, script), stop_grace_s=0.5) as rig:
-        command = await rig.run("t", task_type="a")
-        pid = await rig.pid("t")
-        await rig.stop(command)
-        end = await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, script), stop_grace_s=0.5) as harness:
+        command = await harness.run("t", task_type="a")
+        pid = await harness.pid("t")
+        await harness.stop(command)
+        end = await harness.end("t")
         assert (end.end, end.leftovers) == (AttemptEnd.CANCELLED, (f"{pid} sleep 600",))
-        assert gone(pid)
-        await rig.run("u", task_type="a")
-        await rig.pid("u")
+        assert wait_until_gone(pid)
+        await harness.run("u", task_type="a")
+        await harness.pid("u")
 
 
 async def test_what_a_class_leaves_behind_is_killed_and_named(tmp_path: Path) -> None:
     """FM-16."""
     script = "from trackside.sdk import Task, trial\nclass Leaves(Task):\n    def train(self, device):\n"
     catalogue = task_of(tmp_path, f"{script}        trial.report(daemon())", "entry: 'script:Leaves'")
-    async with started(tmp_path, catalogue) as rig:
-        await rig.run("t", task_type="a")
-        pid, end = await rig.pid("t"), await rig.end("t")
+    async with started(tmp_path, catalogue) as harness:
+        await harness.run("t", task_type="a")
+        pid, end = await harness.pid("t"), await harness.end("t")
         assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, (f"{pid} sleep 600",))
         assert not alive(pid)
 
@@ -66,9 +71,9 @@ class Pools(Task):
 
 
 async def test_a_pool_of_processes_is_no_leftover_but_ends_too(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, POOLS, "entry: 'script:Pools'")) as rig:
-        await rig.run("t", task_type="a")
-        end = await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, POOLS, "entry: 'script:Pools'")) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
         assert (end.end, end.leftovers) == (AttemptEnd.FINISHED, ())
         assert end.result is not None and len(end.result["pids"]) == 2
         assert not any(alive(pid) for pid in end.result["pids"])
@@ -81,16 +86,16 @@ async def test_a_program_dies_with_its_worker_and_what_it_left_is_named_by_the_s
     marked = DAEMON.replace(", {})", ", dict(os.environ))")
     script = f"{marked}\nleft = daemon()\nsay(report=os.getpid())\nsay(report=left)\ntime.sleep(600)"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
-    with doomed(data_dir, {}, str(catalogue), "a") as process:
-        incarnation, pid = said(process), int(said(process))
+    with killable_worker(data_dir, {}, str(catalogue), "a") as process:
+        incarnation, pid = next_line(process), int(next_line(process))
         process.kill()
-        assert gone(pid)
-    _, story = await story_after_restart(data_dir)
+        assert wait_until_gone(pid)
+    _, story = await events_after_restart(data_dir)
     end = story[-1]
     assert isinstance(end, AttemptEnded)
     assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, incarnation)
     (name,) = end.leftovers
-    assert name.endswith(" sleep 600") and gone(int(name.split()[0]))
+    assert name.endswith(" sleep 600") and wait_until_gone(int(name.split()[0]))
 
 
 def test_what_has_the_mark_or_the_lock_is_found_and_nothing_else(tmp_path: Path) -> None:

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import EXAMPLES, LIMIT_S, of, stream_of
-from tests.integration.worker.programs import PYTHON, started, task_of
-from tests.integration.worker.test_recovery import doomed, gone, said, story_after_restart
+from tests.integration.worker.given import PYTHON, started, task_of
+from tests.integration.worker.harness import (
+    EXAMPLES,
+    LIMIT_S,
+    events_after_restart,
+    killable_worker,
+    next_line,
+    of,
+    stream_of,
+    wait_until_gone,
+)
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -65,15 +73,15 @@ async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
     monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgres://me:secret@host/db")
     monkeypatch.setenv("ELSEWHERE", "1")
     task = f"{PYTHON}, --in, '{{parameters_file}}', '--out={{workdir}}/x', '{{device}}', '$HOME; echo *']"
-    async with started(tmp_path, task_of(tmp_path, SPEAKS, task)) as rig:
-        await rig.run("t", {"lr": 0.1, "name": "é"}, task_type="a")
-        story = await rig.story("t")
-        assert await rig.points("t", 5) == {
+    async with started(tmp_path, task_of(tmp_path, SPEAKS, task)) as harness:
+        await harness.run("t", {"lr": 0.1, "name": "é"}, task_type="a")
+        story = await harness.events_until_end("t")
+        assert await harness.points("t", 5) == {
             "loss": [(0, 0.5), (10, 0.25)],
             "odd": [(0, None)],
             "objective": [(0, 0.5), (1, 0.75)],
         }
-        assert "done" in await rig.output("t", bool)
+        assert "done" in await harness.output("t", bool)
     assert [event.status for event in of(story, TaskStatusChanged)] == [
         TaskStatus.AVAILABLE,
         TaskStatus.LOADING,
@@ -94,10 +102,10 @@ async def test_a_program_gets_its_parameters_and_speaks_in_lines_of_json(
 
 
 async def test_the_sdk_speaks_through_the_descriptor(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, SDK)) as rig:
-        await rig.run("t", {"rate": 0.25}, task_type="a")
-        story = await rig.story("t")
-        assert await rig.points("t", 5) == {
+    async with started(tmp_path, task_of(tmp_path, SDK)) as harness:
+        await harness.run("t", {"rate": 0.25}, task_type="a")
+        story = await harness.events_until_end("t")
+        assert await harness.points("t", 5) == {
             "loss": [(0, 0.25), (1, None)],
             "objective": [(0, 0.5), (1, 0.75)],
             "other": [(0, 1.0)],
@@ -107,17 +115,17 @@ async def test_the_sdk_speaks_through_the_descriptor(tmp_path: Path) -> None:
 
 
 async def test_a_program_need_not_say_anything(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, task="program: ['true']")) as rig:
-        await rig.run("t", task_type="a")
-        end = await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, task="program: ['true']")) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
     assert (end.end, end.exit_code, end.result) == (AttemptEnd.FINISHED, 0, {})
 
 
 async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, MUMBLES)) as rig:
-        await rig.run("t", task_type="a")
-        story = await rig.story("t")
-        text = await rig.output("t", lambda all_: "line 9" in all_)
+    async with started(tmp_path, task_of(tmp_path, MUMBLES)) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
+        text = await harness.output("t", lambda all_: "line 9" in all_)
     assert told(story) == [("PERIODICAL", 0, 0.5), ("PERIODICAL", 1, 0.75)]
     assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
     warned = {line.partition(" of the metrics")[0] for line in text.splitlines()}
@@ -136,9 +144,9 @@ async def test_a_line_that_cannot_be_read_is_a_warning_with_its_number(tmp_path:
 async def test_another_exit_code_is_a_failure_with_the_last_words(
     tmp_path: Path, script: str, code: int, words: str
 ) -> None:
-    async with started(tmp_path, task_of(tmp_path, f"say(report=1)\n{script}")) as rig:
-        await rig.run("t", task_type="a")
-        story = await rig.story("t")
+    async with started(tmp_path, task_of(tmp_path, f"say(report=1)\n{script}")) as harness:
+        await harness.run("t", task_type="a")
+        story = await harness.events_until_end("t")
     end = of(story, AttemptEnded)[0]
     assert told(story) == [("PERIODICAL", 0, 1)]
     assert end.error is not None
@@ -160,18 +168,18 @@ async def test_a_program_that_cannot_be_run_fails_at_its_start(tmp_path: Path, t
     for name, content in (("orphan", b"#!/no/such/interpreter\n"), ("noise", b"\1\2\3")):
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(0o700)
-    async with started(tmp_path, task_of(tmp_path, task=task)) as rig:
-        await rig.run("t", task_type="a")
-        end = await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, task=task)) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
     assert end.end is AttemptEnd.FAILED and end.error is not None
     assert (end.error.stage, end.error.type) == ("START", "UnstartableError")
     assert words in end.error.message and task[11:-1].removeprefix("./") in end.error.message
 
 
 async def test_a_result_too_large_to_keep_fails_at_the_report(tmp_path: Path) -> None:
-    async with started(tmp_path, task_of(tmp_path, "say(result={'a': 'x' * 70_000})")) as rig:
-        await rig.run("t", task_type="a")
-        end = await rig.end("t")
+    async with started(tmp_path, task_of(tmp_path, "say(result={'a': 'x' * 70_000})")) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
     assert end.end is AttemptEnd.FAILED and end.error is not None and end.error.stage == "REPORT"
 
 
@@ -190,31 +198,31 @@ async def test_a_stop_reaches_the_program_and_kills_one_that_will_not_end(
     # Python's handlers wait for the end of a system call that began just behind the signal: a short one.
     waits = "while True:\n    time.sleep(0.1)"
     catalogue = task_of(tmp_path, f"{script}\nsay(report=os.getpid())\n{waits}")
-    async with started(tmp_path, catalogue, stop_grace_s=grace_s) as rig:
-        command = await rig.run("t", task_type="a")
-        pid = await rig.pid("t")
-        await rig.stop(command)
-        end = await rig.end("t")
+    async with started(tmp_path, catalogue, stop_grace_s=grace_s) as harness:
+        command = await harness.run("t", task_type="a")
+        pid = await harness.pid("t")
+        await harness.stop(command)
+        end = await harness.end("t")
         assert (end.end, end.exit_code) == (AttemptEnd.CANCELLED, code)
-        assert gone(pid)
+        assert wait_until_gone(pid)
 
 
 async def test_parameters_against_the_schema_are_refused_before_anything_runs(tmp_path: Path) -> None:
     schema = ", parameters: {properties: {lr: {type: number, maximum: 1}}}"
-    async with started(tmp_path, task_of(tmp_path, "say(report=1)", more=schema)) as rig:
-        await rig.run("t", {"lr": 2}, task_type="a")
-        refused = await rig.first(TaskRefused, rig.topics.events, stream_of("t"))
+    async with started(tmp_path, task_of(tmp_path, "say(report=1)", more=schema)) as harness:
+        await harness.run("t", {"lr": 2}, task_type="a")
+        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("t"))
         assert (refused.code, refused.message[:5]) == ("bad_parameters", "$.lr:")
         assert "maximum" in refused.message
-        await rig.run("t", {"lr": 1}, task_type="a", placement=2)
-        assert told(await rig.story("t")) == [("PERIODICAL", 0, 1)]
+        await harness.run("t", {"lr": 1}, task_type="a", placement=2)
+        assert told(await harness.events_until_end("t")) == [("PERIODICAL", 0, 1)]
 
 
 async def test_a_program_holds_the_lock_of_its_device(tmp_path: Path) -> None:
     script = "held = [os.path.realpath(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')]\n"
-    async with started(tmp_path, task_of(tmp_path, f"{script}say(result={{'held': held}})")) as rig:
-        await rig.run("t", task_type="a")
-        result = (await rig.end("t")).result
+    async with started(tmp_path, task_of(tmp_path, f"{script}say(result={{'held': held}})")) as harness:
+        await harness.run("t", task_type="a")
+        result = (await harness.end("t")).result
     assert result is not None
     assert [Path(name).name for name in result["held"] if "locks" in name] == ["cpu-0.lock"]
 
@@ -222,10 +230,10 @@ async def test_a_program_holds_the_lock_of_its_device(tmp_path: Path) -> None:
 async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_worker(tmp_path: Path) -> None:
     script = "say(report=os.getpid())\nsay(final=0.9)\nsay(result={'x': 1})"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"
-    with doomed(data_dir, {}, str(catalogue), "a") as process:
-        incarnation, pid = said(process), float(said(process))
-        assert said(process) == "withheld"
-    _, story = await story_after_restart(data_dir)
+    with killable_worker(data_dir, {}, str(catalogue), "a") as process:
+        incarnation, pid = next_line(process), float(next_line(process))
+        assert next_line(process) == "withheld"
+    _, story = await events_after_restart(data_dir)
     assert told(story) == [("PERIODICAL", 0, pid), ("FINAL", 1, 0.9)]
     (end,) = of(story, AttemptEnded)
     assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.FINISHED, True, incarnation)
@@ -234,11 +242,11 @@ async def test_the_result_of_a_program_is_told_by_the_successor_of_a_killed_work
 
 async def test_the_example_of_a_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    async with started(tmp_path, EXAMPLES / "program" / "catalogue.yaml") as rig:
-        await rig.run("t", {"epochs": 3}, task_type="sgd")
-        story = await rig.story("t")
-        await rig.run("u", {"epochs": 0}, task_type="sgd")
-        refused = await rig.first(TaskRefused, rig.topics.events, stream_of("u"))
+    async with started(tmp_path, EXAMPLES / "program" / "catalogue.yaml") as harness:
+        await harness.run("t", {"epochs": 3}, task_type="sgd")
+        story = await harness.events_until_end("t")
+        await harness.run("u", {"epochs": 0}, task_type="sgd")
+        refused = await harness.first(TaskRefused, harness.topics.events, stream_of("u"))
     assert [kind for kind, _, _ in told(story)] == ["PERIODICAL"] * 3 + ["FINAL"]
     end = of(story, AttemptEnded)[0]
     assert end.end is AttemptEnd.FINISHED and end.result is not None
@@ -249,9 +257,11 @@ async def test_the_example_of_a_program_runs(tmp_path: Path, monkeypatch: pytest
 async def test_a_pytorch_example_that_nobody_here_wrote_runs_unmodified(tmp_path: Path) -> None:
     module = "torch.utils.benchmark.examples.simple_timeit"
     pytest.importorskip("torch")
-    async with started(tmp_path, task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")) as rig:
-        await rig.run("t", task_type="a")
-        end = await rig.end("t")
-        text = await rig.output("t", lambda all_: all_.count("autorange:") == 3)
+    async with started(
+        tmp_path, task_of(tmp_path, task=f"program: [{sys.executable}, -m, {module}]")
+    ) as harness:
+        await harness.run("t", task_type="a")
+        end = await harness.end("t")
+        text = await harness.output("t", lambda all_: all_.count("autorange:") == 3)
     assert (end.end, end.exit_code, end.leftovers) == (AttemptEnd.FINISHED, 0, ())
     assert "Broadcasting add (4x8)" in text

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.harness import Rig, hungry_settings, memory_log, of, running, stream_of
+from tests.integration.worker.harness import (
+    WorkerHarness,
+    memory_log,
+    of,
+    running,
+    scripted_settings,
+    stream_of,
+)
 from tests.nvml.standin import GIB, FakeNvml
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnded, Reservation, RunTask, TaskRefused, TaskReturned
 from trackside.contracts.topics import Topics
 
 TASKS = 30
-LAST_WORDS = (AttemptEnded, TaskRefused, TaskReturned)
+FINAL_EVENTS = (AttemptEnded, TaskRefused, TaskReturned)
 DEVICES = ["cpu-0", "gpu-0", "gpu-1"]
 
 
@@ -36,7 +43,7 @@ def drawn(random_: random.Random, number: int) -> dict[str, Any]:
         "reserved": Reservation(
             memory_bytes=random_.randrange(4) * GIB, cuda_memory_bytes=random_.randrange(12) * GIB
         ),
-        "task_type": "hungry",
+        "task_type": "scripted",
     }
 
 
@@ -47,37 +54,39 @@ async def test_t19_every_placement_of_a_mix_gets_one_last_word(
     fake_nvml.load(monkeypatch)
     random_ = random.Random(seed)
     topics = Topics("t.")
-    settings = hungry_settings(
+    settings = scripted_settings(
         tmp_path / "worker",
         load_early=random_.randrange(3),
         max_tasks=random_.choice([0, 1, 3]),
         host_reserve=2**60,
     )
-    async with running(await memory_log(topics), topics, settings) as rig:
+    async with running(await memory_log(topics), topics, settings) as harness:
         sent: list[tuple[RunTask, str]] = []
         for number in range(TASKS):
-            asked = drawn(random_, number)
-            sent.append((await rig.run(**asked), asked["device"]))
+            requested = drawn(random_, number)
+            sent.append((await harness.run(**requested), requested["device"]))
             command, device = random_.choice(sent)
             if random_.random() < 0.2:
-                await rig.stop(command, device)
+                await harness.stop(command, device)
             if random_.random() < 0.2:
-                await rig.recall(command, device)
+                await harness.recall(command, device)
             if random_.random() < 0.2:
-                await rig.send(command, device)
+                await harness.send(command, device)
         for command, _ in sent:
-            await last_words(rig, command.task_id)
+            await final_events(harness, command.task_id)
     for command, _ in sent:
-        assert len(distinct(await last_words(rig, command.task_id))) == 1
+        assert len(distinct(await final_events(harness, command.task_id))) == 1
     assert list((tmp_path / "worker" / "journal").iterdir()) == []
 
 
-async def last_words(rig: Rig, task_id: str) -> list[Message]:
+async def final_events(harness: WorkerHarness, task_id: str) -> list[Message]:
     """Waits for a placement's last word; gives all that were said by then."""
-    await rig.messages(
-        rig.topics.events, stream_of(task_id), lambda all_: any(isinstance(each, LAST_WORDS) for each in all_)
+    await harness.messages(
+        harness.topics.events,
+        stream_of(task_id),
+        lambda all_: any(isinstance(each, FINAL_EVENTS) for each in all_),
     )
-    return [word for kind in LAST_WORDS for word in of(await rig.so_far(task_id), kind)]
+    return [word for kind in FINAL_EVENTS for word in of(await harness.events_so_far(task_id), kind)]
 
 
 def distinct(words: list[Message]) -> list[Message]:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import Rig, alive, memory_log, of, running, settings_for, stream_of
+from tests.integration.worker.harness import (
+    WorkerHarness,
+    alive,
+    memory_log,
+    of,
+    parent_of,
+    running,
+    settings_for,
+    stream_of,
+)
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -24,16 +33,16 @@ from trackside.telemetry import context
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
     topics = Topics("t.")
     async with running(await memory_log(topics), topics, settings_for(tmp_path)) as made:
         yield made
 
 
-async def test_a_task_runs_from_command_to_result(rig: Rig) -> None:
+async def test_a_task_runs_from_command_to_result(harness: WorkerHarness) -> None:
     """T2, T4, T9."""
-    await rig.run("a", {"reports": [0.5, 0.75], "value": 0.8})
-    story = await rig.story("a")
+    await harness.run("a", {"reports": [0.5, 0.75], "value": 0.8})
+    story = await harness.events_until_end("a")
     assert isinstance(story[0], TaskAccepted)
     assert [event.status for event in of(story, TaskStatusChanged)] == [
         TaskStatus.AVAILABLE,
@@ -50,14 +59,14 @@ async def test_a_task_runs_from_command_to_result(rig: Rig) -> None:
     assert end.load_time_ms >= 0 and end.train_time_ms >= 0
 
 
-async def test_reports_are_points_to_look_at_too(rig: Rig) -> None:
-    await rig.run("a", {"reports": [0.5, 0.75]})
-    assert await rig.points("a", 2) == {"objective": [(0, 0.5), (1, 0.75)]}
+async def test_reports_are_points_to_look_at_too(harness: WorkerHarness) -> None:
+    await harness.run("a", {"reports": [0.5, 0.75]})
+    assert await harness.points("a", 2) == {"objective": [(0, 0.5), (1, 0.75)]}
 
 
-async def test_output_goes_to_the_logs_without_secrets(rig: Rig) -> None:
-    await rig.run("a", {"print": "hello password=hunter2"})
-    written = await rig.first(OutputWritten, rig.topics.logs, "a")
+async def test_output_goes_to_the_logs_without_secrets(harness: WorkerHarness) -> None:
+    await harness.run("a", {"print": "hello password=hunter2"})
+    written = await harness.first(OutputWritten, harness.topics.logs, "a")
     assert (written.source, written.first_line, written.lines) == (
         "stdout",
         1,
@@ -69,17 +78,17 @@ async def test_output_goes_to_the_logs_without_secrets(rig: Rig) -> None:
     ("stage", "kind"), [("load", "RuntimeError"), ("train", "ValueError"), ("report", "UnreportableError")]
 )
 async def test_an_exception_becomes_an_event_with_stage_and_traceback(
-    rig: Rig, stage: str, kind: str
+    harness: WorkerHarness, stage: str, kind: str
 ) -> None:
     """T5, T9; T12: a result that can't be told ends the attempt, where the reference hung."""
-    await rig.run("a", {"fail": stage})
-    end = await rig.end("a")
+    await harness.run("a", {"fail": stage})
+    end = await harness.end("a")
     assert end.end is AttemptEnd.FAILED and end.error is not None
     assert (end.error.stage, end.error.type) == (stage.upper(), kind)
     assert kind in end.error.traceback
     assert ("noop.py" in end.error.traceback) == (stage != "report")
-    await rig.run("b")
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    await harness.run("b")
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
 async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
@@ -89,9 +98,9 @@ async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
     monkeypatch.setenv("SOMETHING_ELSE", "1")
     topics = Topics("t.")
     parent = context.new_traceparent()
-    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as rig:
-        await rig.run("a", {"show_environment": True}, traceparent=parent)
-        result = (await rig.end("a")).result or {}
+    async with running(await memory_log(topics), topics, settings_for(tmp_path)) as harness:
+        await harness.run("a", {"show_environment": True}, traceparent=parent)
+        result = (await harness.end("a")).result or {}
     seen = result["environment"]
     assert not {"TRACKSIDE_POSTGRES_DSN", "SOMETHING_ELSE"} & (set(seen) | set(result["began_with"]))
     assert (seen["TRACKSIDE_TASK_ID"], seen["TRACKSIDE_ATTEMPT"]) == ("a", "1")
@@ -101,125 +110,122 @@ async def test_a_task_sees_an_allow_list_of_the_environment_and_its_own_folder(
     assert list((tmp_path / "tasks").iterdir()) == []
 
 
-async def test_a_value_that_is_not_finite_travels_by_its_name(rig: Rig) -> None:
-    await rig.run("a", {"reports": ["nan"]})
-    reported = await rig.first(MetricReported, rig.topics.events, stream_of("a"))
+async def test_a_value_that_is_not_finite_travels_by_its_name(harness: WorkerHarness) -> None:
+    await harness.run("a", {"reports": ["nan"]})
+    reported = await harness.first(MetricReported, harness.topics.events, stream_of("a"))
     assert (reported.value, reported.non_finite) == (None, "nan")
 
 
-async def test_a_killed_task_fails_with_its_signal(rig: Rig) -> None:
+async def test_a_killed_task_fails_with_its_signal(harness: WorkerHarness) -> None:
     """T6, T11."""
-    await rig.run("a", {"crash": signal.SIGKILL.value})
-    end = await rig.end("a")
+    await harness.run("a", {"crash": signal.SIGKILL.value})
+    end = await harness.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, -signal.SIGKILL)
     assert end.error is not None and "SIGKILL" in end.error.message
     assert end.error.stage == "TRAIN"
 
 
-async def test_a_task_that_exits_without_a_word_fails_with_its_code(rig: Rig) -> None:
-    await rig.run("a", {"exit": 3})
-    end = await rig.end("a")
+async def test_a_task_that_exits_without_a_word_fails_with_its_code(harness: WorkerHarness) -> None:
+    await harness.run("a", {"exit": 3})
+    end = await harness.end("a")
     assert (end.end, end.exit_code) == (AttemptEnd.FAILED, 3)
 
 
-async def test_a_repeated_command_runs_once_and_is_answered_again(rig: Rig) -> None:
-    command = await rig.run("a", {"value": 1})
-    await rig.send(command)
-    await rig.end("a")
-    await rig.send(command)
-    story = await rig.story("a", ends=2)
+async def test_a_repeated_command_runs_once_and_is_answered_again(harness: WorkerHarness) -> None:
+    command = await harness.run("a", {"value": 1})
+    await harness.send(command)
+    await harness.end("a")
+    await harness.send(command)
+    story = await harness.events_until_end("a", ends=2)
     first, second = of(story, AttemptEnded)
     assert first == second
     assert len(of(story, MetricReported)) == 1
     assert len(of(story, TaskStatusChanged)) == 4
 
 
-async def test_an_unknown_task_type_is_refused(rig: Rig) -> None:
-    await rig.run("a", task_type="noob")
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("a"))
+async def test_an_unknown_task_type_is_refused(harness: WorkerHarness) -> None:
+    await harness.run("a", task_type="noob")
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("a"))
     assert refused.code == "unknown_task_type"
 
 
-async def test_a_second_task_on_a_busy_device_is_refused(rig: Rig) -> None:
-    first = await rig.run("a", {"wait_for_stop": True})
-    await rig.run("b")
-    refused = await rig.first(TaskRefused, rig.topics.events, stream_of("b"))
+async def test_a_second_task_on_a_busy_device_is_refused(harness: WorkerHarness) -> None:
+    first = await harness.run("a", {"wait_for_stop": True})
+    await harness.run("b")
+    refused = await harness.first(TaskRefused, harness.topics.events, stream_of("b"))
     assert refused.code == "device_busy"
-    await rig.run("c", device="cpu-1")
-    assert (await rig.end("c")).end is AttemptEnd.FINISHED
-    await rig.stop(first)
-    await rig.end("a")
+    await harness.run("c", device="cpu-1")
+    assert (await harness.end("c")).end is AttemptEnd.FINISHED
+    await harness.stop(first)
+    await harness.end("a")
 
 
-async def test_a_command_for_another_incarnation_is_ignored(rig: Rig) -> None:
-    await rig.joined()
-    await rig.run("a", incarnation="some-other")
-    await rig.run("b")
-    await rig.end("b")
-    place = await rig.log.ends(rig.topics.events.name)
-    assert sum(place.values()) == len(await rig.story("b"))
+async def test_a_command_for_another_incarnation_is_ignored(harness: WorkerHarness) -> None:
+    await harness.joined()
+    await harness.run("a", incarnation="some-other")
+    await harness.run("b")
+    await harness.end("b")
+    place = await harness.log.ends(harness.topics.events.name)
+    assert sum(place.values()) == len(await harness.events_until_end("b"))
 
 
-async def test_a_task_that_asks_may_tidy_up_when_it_is_stopped(rig: Rig) -> None:
-    command = await rig.run("a", {"wait_for_stop": True})
-    await rig.messages(rig.topics.events, stream_of("a"), lambda all_: len(of(all_, TaskStatusChanged)) == 4)
-    await rig.stop(command)
-    assert (await rig.end("a")).end in (AttemptEnd.FINISHED, AttemptEnd.CANCELLED)
+async def test_a_task_that_asks_may_tidy_up_when_it_is_stopped(harness: WorkerHarness) -> None:
+    command = await harness.run("a", {"wait_for_stop": True})
+    await harness.messages(
+        harness.topics.events, stream_of("a"), lambda all_: len(of(all_, TaskStatusChanged)) == 4
+    )
+    await harness.stop(command)
+    assert (await harness.end("a")).end in (AttemptEnd.FINISHED, AttemptEnd.CANCELLED)
 
 
-async def test_a_stop_that_comes_first_keeps_the_task_from_running(rig: Rig) -> None:
-    incarnation = (await rig.joined()).incarnation
-    command = await rig.run("a", incarnation="none")  # only to have its fields
+async def test_a_stop_that_comes_first_keeps_the_task_from_running(harness: WorkerHarness) -> None:
+    incarnation = (await harness.joined()).incarnation
+    command = await harness.run("a", incarnation="none")  # only to have its fields
     command = command.model_copy(update={"incarnation": incarnation})
-    await rig.stop(command)
-    assert (await rig.end("a")).end is AttemptEnd.CANCELLED
-    await rig.send(command)
-    story = await rig.story("a", ends=2)
+    await harness.stop(command)
+    assert (await harness.end("a")).end is AttemptEnd.CANCELLED
+    await harness.send(command)
+    story = await harness.events_until_end("a", ends=2)
     assert of(story, TaskAccepted) == []
 
 
-async def test_heartbeats_name_what_runs(rig: Rig) -> None:
-    command = await rig.run("a", {"wait_for_stop": True})
-    beats = await rig.messages(
-        rig.topics.heartbeats, "w1", lambda all_: any(beat.running for beat in of(all_, WorkerHeartbeat))
+async def test_heartbeats_name_what_runs(harness: WorkerHarness) -> None:
+    command = await harness.run("a", {"wait_for_stop": True})
+    beats = await harness.messages(
+        harness.topics.heartbeats, "w1", lambda all_: any(beat.running for beat in of(all_, WorkerHeartbeat))
     )
     running_now = of(beats, WorkerHeartbeat)[-1].running
     assert [(each.task_id, each.device_ids) for each in running_now] == [("a", ["cpu-0"])]
-    await rig.stop(command)
-    await rig.end("a")
+    await harness.stop(command)
+    await harness.end("a")
 
 
-async def test_a_worker_that_was_lost_ends_its_tasks_and_joins_anew(rig: Rig) -> None:
-    first = await rig.joined()
-    await rig.run("a", {"tell_pid": True, "seconds": 600})
-    pid = await rig.pid("a")
-    await rig.lose(first.incarnation)
-    second = await rig.joined(nth=2)
+async def test_a_worker_that_was_lost_ends_its_tasks_and_joins_anew(harness: WorkerHarness) -> None:
+    first = await harness.joined()
+    await harness.run("a", {"tell_pid": True, "seconds": 600})
+    pid = await harness.pid("a")
+    await harness.declare_lost(first.incarnation)
+    second = await harness.joined(nth=2)
     assert second.incarnation != first.incarnation
     assert not alive(pid)
-    assert (await rig.end("a")).end is AttemptEnd.LOST
-    await rig.run("b", incarnation=second.incarnation)
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
+    assert (await harness.end("a")).end is AttemptEnd.LOST
+    await harness.run("b", incarnation=second.incarnation)
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
-async def test_a_worker_told_to_leave_gives_its_tasks_back(rig: Rig) -> None:
-    await rig.run("a", {"tell_pid": True, "seconds": 600})
-    await rig.pid("a")
-    rig.leaving.set()
-    end = await rig.end("a")
+async def test_a_worker_told_to_leave_gives_its_tasks_back(harness: WorkerHarness) -> None:
+    await harness.run("a", {"tell_pid": True, "seconds": 600})
+    await harness.pid("a")
+    harness.leaving.set()
+    end = await harness.end("a")
     assert (end.end, end.recovered) == (AttemptEnd.LOST, False)
-    await rig.first(WorkerLeft, rig.topics.fleet, "w1")
+    await harness.first(WorkerLeft, harness.topics.fleet, "w1")
 
 
-async def test_the_death_of_the_forkserver_loses_its_tasks_and_no_others(rig: Rig) -> None:
-    await rig.run("a", {"tell_pid": True, "seconds": 600})
-    pid = await rig.pid("a")
+async def test_the_death_of_the_forkserver_loses_its_tasks_and_no_others(harness: WorkerHarness) -> None:
+    await harness.run("a", {"tell_pid": True, "seconds": 600})
+    pid = await harness.pid("a")
     os.kill(parent_of(pid), signal.SIGKILL)
-    assert (await rig.end("a")).end is AttemptEnd.LOST
-    await rig.run("b")
-    assert (await rig.end("b")).end is AttemptEnd.FINISHED
-
-
-def parent_of(pid: int) -> int:
-    """Gives the parent of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    assert (await harness.end("a")).end is AttemptEnd.LOST
+    await harness.run("b")
+    assert (await harness.end("b")).end is AttemptEnd.FINISHED

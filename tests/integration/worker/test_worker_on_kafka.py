@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.worker.harness import EXAMPLES, LIMIT_S, Rig, alive, of
+from tests.integration.worker.harness import EXAMPLES, LIMIT_S, WorkerHarness, alive, of
 from tests.stack import Servers
 from trackside.contracts.fleet import WorkerLeft
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, MetricReported, TaskStatusChanged
@@ -22,21 +22,23 @@ GOOD = {"lr": 0.005, "hidden": 64.0, "dropout": 0.1, "optimizer": "adam"}
 
 
 @pytest.fixture
-async def rig(stack: Servers, topic_prefix: str) -> AsyncIterator[Rig]:
+async def harness(stack: Servers, topic_prefix: str) -> AsyncIterator[WorkerHarness]:
     topics = Topics(topic_prefix)
     async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
         await log.ensure(topics.shared)
-        yield Rig(log, topics, "w1")
+        yield WorkerHarness(log, topics, "w1")
 
 
 @contextmanager
-def worker(rig: Rig, stack: Servers, data_dir: Path, example: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(
+    harness: WorkerHarness, stack: Servers, data_dir: Path, example: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """Starts the worker's process."""
     environment = {
         **os.environ,
         "TRACKSIDE_KAFKA_BOOTSTRAP": stack.kafka_bootstrap,
-        "TRACKSIDE_TOPIC_PREFIX": rig.topics.prefix,
-        "TRACKSIDE_WORKER_ID": rig.worker_id,
+        "TRACKSIDE_TOPIC_PREFIX": harness.topics.prefix,
+        "TRACKSIDE_WORKER_ID": harness.worker_id,
         "TRACKSIDE_WORKER_DATA_DIR": str(data_dir),
         "TRACKSIDE_WORKER_CATALOGUE": str(EXAMPLES / example / "catalogue.yaml"),
         "TRACKSIDE_WORKER_PRELOAD": "torch" if example == "digits" else "",
@@ -49,11 +51,13 @@ def worker(rig: Rig, stack: Servers, data_dir: Path, example: str) -> Iterator[s
 
 
 @pytest.mark.timeout(300)  # it may be the one that starts the servers
-async def test_the_demo_task_learns_digits(rig: Rig, stack: Servers, tmp_path: Path) -> None:
-    with worker(rig, stack, tmp_path, "digits") as process:
-        await rig.run("good", GOOD, task_type="digits")
-        await rig.run("bad", {**GOOD, "lr": 0.0001, "optimizer": "sgd"}, task_type="digits", device="cpu-1")
-        good, bad = await asyncio.gather(rig.story("good"), rig.story("bad"))
+async def test_the_demo_task_learns_digits(harness: WorkerHarness, stack: Servers, tmp_path: Path) -> None:
+    with worker(harness, stack, tmp_path, "digits") as process:
+        await harness.run("good", GOOD, task_type="digits")
+        await harness.run(
+            "bad", {**GOOD, "lr": 0.0001, "optimizer": "sgd"}, task_type="digits", device="cpu-1"
+        )
+        good, bad = await asyncio.gather(harness.events_until_end("good"), harness.events_until_end("bad"))
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
     assert [event.end for event in of(good + bad, AttemptEnded)] == [AttemptEnd.FINISHED] * 2
@@ -61,42 +65,42 @@ async def test_the_demo_task_learns_digits(rig: Rig, stack: Servers, tmp_path: P
     assert first.result is not None and first.result["accuracy"] >= 0.95
     assert second.result is not None and second.result["accuracy"] < 0.8
     assert len(of(good, MetricReported)) == first.result["epochs"] + 1
-    await rig.first(WorkerLeft, rig.topics.fleet, rig.worker_id)
+    await harness.first(WorkerLeft, harness.topics.fleet, harness.worker_id)
 
 
 async def test_a_worker_killed_on_kafka_comes_back_and_says_what_was_lost(
-    rig: Rig, stack: Servers, tmp_path: Path
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
-    with worker(rig, stack, tmp_path, "noop") as process:
-        command = await rig.run("a", {"tell_pid": True, "seconds": 600})
-        pid = await rig.pid("a")
+    with worker(harness, stack, tmp_path, "noop") as process:
+        command = await harness.run("a", {"tell_pid": True, "seconds": 600})
+        pid = await harness.pid("a")
         process.kill()
-    with worker(rig, stack, tmp_path, "noop"):
-        joined = await rig.joined(nth=2)
+    with worker(harness, stack, tmp_path, "noop"):
+        joined = await harness.joined(nth=2)
         assert not alive(pid)
-        end = await rig.end("a")
+        end = await harness.end("a")
         assert (end.end, end.recovered, end.incarnation) == (AttemptEnd.LOST, True, command.incarnation)
         assert joined.after and joined.incarnation != command.incarnation
-        await rig.run("b", incarnation=joined.incarnation)
-        story = await rig.story("b")
+        await harness.run("b", incarnation=joined.incarnation)
+        story = await harness.events_until_end("b")
     assert isinstance(story[-1], AttemptEnded) and story[-1].end is AttemptEnd.FINISHED
     assert len(of(story, TaskStatusChanged)) == 4
 
 
 async def test_fm_13_a_worker_that_slept_past_its_lease_ends_its_tasks_and_joins_anew(
-    rig: Rig, stack: Servers, tmp_path: Path
+    harness: WorkerHarness, stack: Servers, tmp_path: Path
 ) -> None:
-    with worker(rig, stack, tmp_path, "noop") as process:
-        command = await rig.run("a", {"tell_pid": True, "seconds": 600})
-        pid = await rig.pid("a")
+    with worker(harness, stack, tmp_path, "noop") as process:
+        command = await harness.run("a", {"tell_pid": True, "seconds": 600})
+        pid = await harness.pid("a")
         process.send_signal(signal.SIGSTOP)
-        await rig.lose(command.incarnation)
+        await harness.declare_lost(command.incarnation)
         process.send_signal(signal.SIGCONT)
-        joined = await rig.joined(nth=2)
+        joined = await harness.joined(nth=2)
         assert not alive(pid) and joined.incarnation != command.incarnation
-        assert (await rig.end("a")).end is AttemptEnd.LOST
-        await rig.run("b", incarnation=joined.incarnation)
-        assert (await rig.end("b")).end is AttemptEnd.FINISHED
+        assert (await harness.end("a")).end is AttemptEnd.LOST
+        await harness.run("b", incarnation=joined.incarnation)
+        assert (await harness.end("b")).end is AttemptEnd.FINISHED
 
 
 def test_a_bad_catalogue_ends_the_worker_with_2_and_names_file_key_and_rule(tmp_path: Path) -> None:

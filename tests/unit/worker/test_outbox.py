@@ -18,7 +18,7 @@ def record(value: str, key: str = "k") -> Outgoing:
     return Outgoing(key.encode(), value.encode(), [])
 
 
-class ShakyLog(MemoryLog):
+class FlakyLog(MemoryLog):
     """Fails as often as it is told to, and holds each batch until it is let go."""
 
     def __init__(self, failures: int = 0, limit: int = 1_000) -> None:
@@ -42,7 +42,7 @@ class ShakyLog(MemoryLog):
         return await super().append(topic, partition, batch)
 
 
-async def sent(log: ShakyLog, health: Health, values: Sequence[str]) -> WorkerOutbox:
+async def sent(log: FlakyLog, health: Health, values: Sequence[str]) -> WorkerOutbox:
     await log.ensure(TOPICS.shared)
     async with asyncio.TaskGroup() as group:
         box = WorkerOutbox(log, health, group)
@@ -56,13 +56,13 @@ async def sent(log: ShakyLog, health: Health, values: Sequence[str]) -> WorkerOu
 
 
 async def test_what_gathers_while_a_batch_is_under_way_goes_with_the_next_one() -> None:
-    log = ShakyLog()
+    log = FlakyLog()
     await sent(log, Health("worker"), ["1", "2", "3"])
     assert log.batches == [[b"1"], [b"2", b"3"]]
 
 
 async def test_a_log_that_does_not_answer_is_asked_again_and_health_says_so() -> None:
-    log, health = ShakyLog(failures=2), Health("worker")
+    log, health = FlakyLog(failures=2), Health("worker")
     sending = asyncio.create_task(sent(log, health, ["1"]))
     await log.failed.wait()
     await asyncio.sleep(0)
@@ -73,13 +73,13 @@ async def test_a_log_that_does_not_answer_is_asked_again_and_health_says_so() ->
 
 
 async def test_a_batch_that_is_too_large_goes_in_parts_in_order() -> None:
-    log = ShakyLog(limit=1)
+    log = FlakyLog(limit=1)
     await sent(log, Health("worker"), ["1", "2", "3", "4"])
     assert [value for batch in log.batches for value in batch] == [b"1", b"2", b"3", b"4"]
 
 
 async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted() -> None:
-    log = ShakyLog()
+    log = FlakyLog()
     await log.ensure(TOPICS.shared)
     async with asyncio.TaskGroup() as group:
         box = WorkerOutbox(log, Health("worker"), group)
@@ -95,14 +95,14 @@ async def test_summaries_that_wait_too_long_are_dropped_oldest_first_and_counted
 
 
 async def test_whoever_asks_hears_where_its_event_landed() -> None:
-    log = ShakyLog()
+    log = FlakyLog()
     await log.ensure(TOPICS.shared)
-    heard: list[int] = []
+    offsets: list[int] = []
     async with asyncio.TaskGroup() as group:
         box = WorkerOutbox(log, Health("worker"), group)
         for value in ("1", "2", "3"):
-            box.event(TOPICS.events, record(value), lambda appended: heard.append(appended.offset))
+            box.event(TOPICS.events, record(value), lambda appended: offsets.append(appended.offset))
         log.gate.set()
         await box.drained()
         box.close()
-    assert heard == [0, 1, 2]
+    assert offsets == [0, 1, 2]

@@ -16,7 +16,7 @@ from trackside.worker.process_messages import ProcessFree
 MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 
 
-class Killer(ForkserverClient):
+class RecordingForkserver(ForkserverClient):
     """Has forked nothing, and remembers whom it shall kill."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Killer(ForkserverClient):
         self.killed.append((process.number, number))
 
 
-class Hall:
+class HostWithPool:
     """Two slots of the CPU and a GPU, with the processes that wait there."""
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class Hall:
             Device(device_id="gpu-0", kind="gpu", name="", memory_bytes=10),
         ]
         self.ledger = Ledger({each.device_id: each for each in devices}, memory_bytes=100)
-        self.killer = Killer()
+        self.forkserver = RecordingForkserver()
         self.changes = 0
-        self.warm = WarmProcessPool(self.ledger, self.killer, self._changed)
+        self.warm = WarmProcessPool(self.ledger, self.forkserver, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -58,44 +58,46 @@ class Hall:
 
 
 @pytest.fixture
-async def hall() -> Hall:
-    return Hall()
+async def host() -> HostWithPool:
+    return HostWithPool()
 
 
-async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(hall: Hall) -> None:
-    parked = [hall.add(1, "cpu-0"), hall.add(2, "cpu-1"), hall.add(3, "cpu-1", ("b", ""))]
-    found = [hall.warm.matching(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
+async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(
+    host: HostWithPool,
+) -> None:
+    parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1"), host.add(3, "cpu-1", ("b", ""))]
+    found = [host.warm.matching(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
-    assert hall.warm.matching(("a", "GPU-1"), ("gpu-0",)) is None
+    assert host.warm.matching(("a", "GPU-1"), ("gpu-0",)) is None
     assert found[0] is not None
-    assert hall.warm.take(found[0]) is parked[1]
-    assert sorted(hall.ledger.allocations) == ["warm-1", "warm-3"]
+    assert host.warm.take(found[0]) is parked[1]
+    assert sorted(host.ledger.allocations) == ["warm-1", "warm-3"]
     for each in parked:
         each.close()
 
 
-async def test_what_waits_counts_only_for_who_counts_it(hall: Hall) -> None:
-    process = hall.add(1, "gpu-0")
+async def test_what_waits_counts_only_for_who_counts_it(host: HostWithPool) -> None:
+    process = host.add(1, "gpu-0")
     wanted = Claim(("gpu-0",), memory_bytes=95, cuda_memory_bytes=9)
-    assert hall.ledger.on_host(wanted, HAS_PROCESS) is None
-    assert hall.ledger.on_devices(wanted, HAS_DEVICES) is None
-    assert hall.ledger.on_host(wanted, HAS_PROCESS | IDLE) is not None
-    assert hall.ledger.on_devices(wanted, HAS_DEVICES | IDLE) is not None
-    assert hall.warm.memory_bytes == 10
+    assert host.ledger.on_host(wanted, HAS_PROCESS) is None
+    assert host.ledger.on_devices(wanted, HAS_DEVICES) is None
+    assert host.ledger.on_host(wanted, HAS_PROCESS | IDLE) is not None
+    assert host.ledger.on_devices(wanted, HAS_DEVICES | IDLE) is not None
+    assert host.warm.memory_bytes == 10
     process.close()
 
 
-async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(hall: Hall) -> None:
-    parked = [hall.add(number, f"cpu-{number % 2}") for number in (1, 2)]
-    assert hall.warm.make_room(("cpu-0",), "")
-    assert hall.killer.killed == [(2, signal.SIGKILL)]
-    assert hall.ledger.allocations["warm-2"].stage is Stage.ENDING
-    assert not hall.warm.make_room((), "warm-1")
-    assert hall.warm.make_room((), "")
-    assert hall.killer.killed == [(2, signal.SIGKILL), (1, signal.SIGKILL)]
-    assert not hall.warm.make_room((), ""), "both are on their way out"
-    assert hall.warm.matching(("a", ""), ("cpu-0",)) is None
+async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(host: HostWithPool) -> None:
+    parked = [host.add(number, f"cpu-{number % 2}") for number in (1, 2)]
+    assert host.warm.make_room(("cpu-0",), "")
+    assert host.forkserver.killed == [(2, signal.SIGKILL)]
+    assert host.ledger.allocations["warm-2"].stage is Stage.ENDING
+    assert not host.warm.make_room((), "warm-1")
+    assert host.warm.make_room((), "")
+    assert host.forkserver.killed == [(2, signal.SIGKILL), (1, signal.SIGKILL)]
+    assert not host.warm.make_room((), ""), "both are on their way out"
+    assert host.warm.matching(("a", ""), ("cpu-0",)) is None
     for each in parked:
         each.exited.set_result(-9)
     await asyncio.sleep(0)
-    assert (hall.ledger.allocations, hall.changes) == ({}, 2)
+    assert (host.ledger.allocations, host.changes) == ({}, 2)

@@ -1,9 +1,9 @@
-"""A cgroup for each task's process, where the host lets us: limits on memory and on processes.
+"""A cgroup for each task process, where the host permits it: limits memory and the number of processes.
 
-The limit on memory is the `max_memory` of the task's type in the catalogue: what goes beyond is killed by the
-kernel, and nothing else on the host is. Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst,
-cgroup-v1/memory.rst and cgroup-v1/pids.rst. Where there is no cgroup that may be written to, such as in most
-containers, one line in the log says so, and tasks run without.
+The memory limit is `max_memory` of the task type in the catalogue: the kernel kills the task that exceeds it,
+and nothing else. Where no cgroup can be written, as in most containers, this is logged once and tasks run
+without. Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+cgroup-v1/pids.rst.
 """
 
 import asyncio
@@ -28,33 +28,33 @@ _LIMITS = {
 }
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _OWN = "worker"
-MOST_LEFT = 1_000
+MAX_ENDED = 1_000
 
 
 class UnwritableError(Exception):
-    """No cgroup can be made here; the message says why."""
+    """No cgroup can be created; the message has the reason."""
 
 
 @dataclass(slots=True)
 class Cgroups:
-    """The cgroups of one worker's processes: below a folder for each controller, one folder for version 2."""
+    """The cgroups of one worker's processes, below a folder for each controller; version 2 has one folder."""
 
     folders: Mapping[str, Path]
     version: int
     max_processes: int = 0
     _kills: dict[str, int] = field(default_factory=dict)
-    """By cgroup that is there: how often the kernel had killed in it when its task began."""
-    _left: dict[str, bool] = field(default_factory=dict)
-    """By cgroup of which the process has ended, the last ones: whether the kernel had killed in it."""
-    _gone: set[str] = field(default_factory=set)
+    """By existing cgroup: the number of OOM kills when its task began."""
+    _ended: dict[str, bool] = field(default_factory=dict)
+    """By cgroup whose process has ended, for the last ones: whether the kernel has killed in it."""
+    _removing: set[str] = field(default_factory=set)
 
     async def enter(self, pid: int, exited: asyncio.Future[int], memory_bytes: int | None) -> None:
-        """Puts a process, before it runs a task, into a cgroup if there is something to limit.
+        """Moves a process into a cgroup before it runs a task, if there is a limit.
 
-        The cgroup goes with the process. A process that runs another task keeps its cgroup.
+        The cgroup is removed with the process. A warm process keeps its cgroup.
         """
         name = str(pid)
-        self._left.pop(name, None)
+        self._ended.pop(name, None)
         if not self.folders or not (memory_bytes or self.max_processes):
             return
         if name in self._kills:
@@ -66,16 +66,16 @@ class Cgroups:
             await asyncio.to_thread(self._put, name, memory_bytes or 0)
         except OSError as error:
             log.warning("a process has no cgroup", pid=pid, reason=str(error))
-        exited.add_done_callback(lambda _: self._leave(name))
+        exited.add_done_callback(lambda _: self._on_exit(name))
 
     def killed_for_memory(self, pid: int) -> bool | None:
-        """Says whether the kernel has killed in a process's cgroup since its task began; None if it has none.
+        """Returns whether the kernel has killed in a process's cgroup since its task began; None without one.
 
-        The kernel counts a kill where the process was that it killed, whosever limit was reached.
+        The kernel counts a kill in the cgroup of the killed process, whichever limit was reached.
         """
         name = str(pid)
-        if name in self._left:
-            return self._left[name]
+        if name in self._ended:
+            return self._ended[name]
         count = self._count(name)
         return None if count is None else count > self._kills.get(name, 0)
 
@@ -99,29 +99,29 @@ class Cgroups:
             _write(folder / name / "cgroup.procs", name)
 
     def close(self) -> None:
-        """Kills what is left in any task's cgroup, and removes all of the worker's that nothing is in."""
+        """Kills what is left in the cgroups of tasks, and removes all empty cgroups of the worker."""
         self.clear()
         for folder in set(self.folders.values()):
             with contextlib.suppress(OSError):  # the worker itself is in it, or a process isn't gone yet
                 folder.rmdir()
 
     def clear(self) -> None:
-        """Kills what is in cgroups of an earlier worker, and removes them."""
+        """Kills the processes in cgroups of an earlier worker, and removes these."""
         for folder in set(self.folders.values()):
-            self._gone |= {path.name for path in folder.iterdir() if path.is_dir() and path.name != _OWN}
-        for name in self._gone:
+            self._removing |= {path.name for path in folder.iterdir() if path.is_dir() and path.name != _OWN}
+        for name in self._removing:
             self._kill(name)
         self._remove_gone()
 
-    def _leave(self, name: str) -> None:
-        """Kills what is left in a cgroup; it is removed now, or once its processes are gone."""
+    def _on_exit(self, name: str) -> None:
+        """Kills the processes in a cgroup; it is removed now, or once they are gone."""
         killed = self.killed_for_memory(int(name))
         if killed is not None:
-            self._left[name] = killed  # it is asked about once the cgroup is gone
-            if len(self._left) > MOST_LEFT:
-                del self._left[next(iter(self._left))]
+            self._ended[name] = killed  # needed after the cgroup is gone
+            if len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
         self._kills.pop(name, None)
-        self._gone.add(name)
+        self._removing.add(name)
         self._kill(name)
         self._remove_gone()
 
@@ -132,23 +132,23 @@ class Cgroups:
                     os.kill(pid, signal.SIGKILL)
 
     def _remove_gone(self) -> None:
-        for name in sorted(self._gone):
+        for name in sorted(self._removing):
             for folder in set(self.folders.values()):
                 with contextlib.suppress(OSError):  # a process in it is not gone yet
                     (folder / name).rmdir()
             if not any((folder / name).is_dir() for folder in self.folders.values()):
-                self._gone.discard(name)
+                self._removing.discard(name)
 
 
 def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = ROOT) -> Cgroups:
-    """Gives the cgroups of a worker, those of an earlier one cleared; none with a line in the log.
+    """Returns the cgroups of a worker and clears those of an earlier one; logs why if there can be none.
 
-    An earlier one is one with the same data folder, which one worker at a time may have: two stacks on a host
-    may each have a worker of the same name, and don't touch each other's.
+    The name contains the identity of the data directory, which one worker at a time may use: two workers of
+    the same id on one host don't touch each other's cgroups.
     """
-    place = data_dir.stat()
+    identity = data_dir.stat()
     try:
-        found = _found(f"trackside-{worker_id}-{place.st_dev:x}-{place.st_ino:x}", root)
+        found = _create(f"trackside-{worker_id}-{identity.st_dev:x}-{identity.st_ino:x}", root)
     except UnwritableError as error:
         log.info("tasks run without cgroups: max_memory is checked, not enforced", reason=str(error))
         return Cgroups({}, 0)
@@ -157,7 +157,7 @@ def cgroups_of(worker_id: str, data_dir: Path, max_processes: int, root: Path = 
     return found
 
 
-def _found(name: str, root: Path) -> Cgroups:
+def _create(name: str, root: Path) -> Cgroups:
     own = own_cgroups(root)
     first = {each: own[each] for each in CONTROLLERS if each in own}
     try:
@@ -167,31 +167,31 @@ def _found(name: str, root: Path) -> Cgroups:
                 folder.mkdir(exist_ok=True)
             return Cgroups(folders, 1)
         if "" in own and (root / "sys/fs/cgroup/cgroup.controllers").exists():
-            return Cgroups(dict.fromkeys(CONTROLLERS, _delegated(own[""], name)), 2)
+            return Cgroups(dict.fromkeys(CONTROLLERS, _create_delegated(own[""], name)), 2)
     except OSError as error:
         raise UnwritableError(f"{error.filename or name}: {error.strerror}") from error
     raise UnwritableError("no controller for memory or pids is mounted")
 
 
-def _delegated(base: Path, name: str) -> Path:
-    """Makes a folder whose children may have limits: for that nothing may run in its parent itself."""
+def _create_delegated(base: Path, name: str) -> Path:
+    """Creates a cgroup whose children may have limits: no process may be in its parent for that."""
     folder = base / name
     folder.mkdir(exist_ok=True)
     try:
-        _control(base)
-    except OSError:  # busy, maybe only because we are in it
+        _enable_controllers(base)
+    except OSError:  # busy, maybe only because this process is in it
         (folder / _OWN).mkdir(exist_ok=True)
         _write(folder / _OWN / "cgroup.procs", os.getpid())
         try:
-            _control(base)
+            _enable_controllers(base)
         except OSError:
             _write(base / "cgroup.procs", os.getpid())
             raise
-    _control(folder)
+    _enable_controllers(folder)
     return folder
 
 
-def _control(folder: Path) -> None:
+def _enable_controllers(folder: Path) -> None:
     on = (folder / "cgroup.subtree_control").read_text().split()
     missing = [f"+{each}" for each in CONTROLLERS if each not in on]
     if missing:
@@ -206,6 +206,6 @@ def _pids(folder: Path) -> list[int]:
 
 
 def _write(path: Path, value: object) -> None:
-    """Writes to a file of the kernel's, which is there or can't be made."""
+    """Writes to a kernel file without creating it."""
     with path.open("r+") as file:
         file.write(str(value))

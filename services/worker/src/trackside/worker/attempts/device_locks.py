@@ -1,4 +1,4 @@
-"""Lock files of devices: held by a task's process itself, so that they outlive a worker that is killed."""
+"""Lock files of devices: held by the task process, so that they outlive a killed worker."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ RETRY_S = 0.02
 
 
 class DeviceLocks:
-    """A lock file per device, held by the task's process itself, so it outlives a worker that is killed.
+    """The lock files of one worker, one a device.
 
-    The folder is one worker's own: whoever else has a lock file open is what is left of an earlier task.
+    Their folder belongs to this worker alone: any other process that has one open is left of an earlier task.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,18 +26,18 @@ class DeviceLocks:
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, device_id: str) -> Path:
-        """Gives the lock file of a device."""
+        """Returns the lock file of a device."""
         return self._folder / f"{device_id}.lock"
 
     async def acquire(self, device_id: str, shared: bool = False) -> int:
-        """Waits until the device's last task is gone and gives a descriptor that holds the lock.
+        """Waits until the device's last task is gone; returns a descriptor that holds the lock.
 
-        A `shared` lock several tasks can have at once.
+        Several tasks can have a `shared` lock at once.
         """
         path = self.path(device_id)
         while (descriptor := try_lock(path, shared)) is None:
             killed = kill_holders(path)
-            log.warning("device held by what is left of an earlier task", device=device_id, killed=killed)
+            log.warning("device locked by processes of an earlier task", device=device_id, killed=killed)
             await asyncio.sleep(RETRY_S)
         return descriptor
 
@@ -47,7 +47,7 @@ class DeviceLocks:
 
 
 def try_lock(path: Path, shared: bool = False) -> int | None:
-    """DeviceLocks a file and gives the descriptor that holds the lock; None if another process has it."""
+    """Locks a file; returns the descriptor that holds the lock, None if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -60,7 +60,7 @@ def try_lock(path: Path, shared: bool = False) -> int | None:
 
 
 def kill_holders(path: Path) -> list[int]:
-    """Kills every other process that has the file open; gives their pids."""
+    """Kills all other processes that have a file open; returns their pids."""
     wanted, killed = str(path.resolve()), []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid() and _has_open(process, wanted):
@@ -71,7 +71,7 @@ def kill_holders(path: Path) -> list[int]:
 
 
 def _has_open(process: Path, wanted: str) -> bool:
-    with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         return any(_target(entry) == wanted for entry in (process / "fd").iterdir())
     return False
 
@@ -79,5 +79,5 @@ def _has_open(process: Path, wanted: str) -> bool:
 def _target(entry: Path) -> str:
     try:
         return os.readlink(entry)  # noqa: PTH115
-    except OSError:  # closed meanwhile: the others count all the same
+    except OSError:  # closed meanwhile: check the others
         return ""

@@ -1,4 +1,4 @@
-"""Whether a host has run out of memory: what the kernel counts when it kills for it.
+"""Detects that the host ran out of memory, by the kernel's counters of OOM kills.
 
 Sources: proc(5) for /proc/vmstat, the kernel's Documentation/admin-guide/cgroup-v2.rst for memory.events and
 cgroup-v1/memory.rst for memory.oom_control.
@@ -11,14 +11,14 @@ from pathlib import Path
 from trackside.worker.host.usage import ROOT, HostMemory, own_cgroups
 
 NEARLY_FULL = 0.03
-"""The part of a host's memory below which a process that dies is taken to have died of it."""
+"""Fraction of available host memory below which a killed process counts as killed for memory."""
 READINGS_KEPT = 10
-"""How many looks a kill is remembered for: a busy host takes seconds to tell that a process is gone."""
+"""How many readings are kept: a busy host takes seconds to report that a process is gone."""
 _COUNTER = "oom_kill"
 
 
 class MemoryPressure:
-    """Looks now and then, so that it can say whether a process was killed because memory ran out."""
+    """Keeps the last readings, to tell whether a process was killed because memory ran out."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
@@ -26,23 +26,23 @@ class MemoryPressure:
         self._free = deque([1.0], maxlen=READINGS_KEPT)
 
     def record(self, host: HostMemory) -> None:
-        """Takes note of how things are; to be called every second or so."""
+        """Adds a reading; to be called about every second."""
         self._counts.append(oom_kill_count(self._root))
         self._free.append(host.available_bytes / max(1, host.memory_bytes))
 
     def oom_killed(self) -> bool:
-        """Says whether the kernel has killed for memory, in the last seconds, where this process is."""
+        """Returns whether the kernel has killed in this process's cgroup since the oldest reading."""
         return oom_kill_count(self._root) > self._counts[0]
 
     def nearly_full(self) -> bool:
-        """Says whether the host was nearly full lately: then others kill, as systemd-oomd does."""
+        """Returns whether memory was nearly full lately: then daemons such as systemd-oomd kill, too."""
         return min(self._free) < NEARLY_FULL
 
 
 def oom_kill_count(root: Path = ROOT) -> int:
-    """Reads how often the kernel has killed for memory: in the cgroup of this process, which its tasks share.
+    """Returns how often the kernel has killed for memory in the cgroup of this process and its tasks.
 
-    Only where there is none that counts, it is the whole host: kills there are mostly somebody else's.
+    Without a cgroup that counts, it is that of the whole host, where most kills concern other processes.
     """
     for path in (*_own_counters(root), root / "proc/vmstat"):
         try:
@@ -55,7 +55,7 @@ def oom_kill_count(root: Path = ROOT) -> int:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Gives how many kills a file of the kernel's counts; None if it counts none."""
+    """Returns the number of OOM kills in the text of a kernel file; None if it has none."""
     for line in text.splitlines():
         key, _, value = line.partition(" ")
         if key == _COUNTER and value.strip().isdigit():
@@ -64,7 +64,7 @@ def parse_oom_kills(text: str) -> int | None:
 
 
 def _own_counters(root: Path) -> Iterator[Path]:
-    """Gives the files that count kills in the cgroup that this process is in, not in those below it."""
+    """Yields the files that count kills in this process's cgroup, without those below it."""
     for controller, folder in own_cgroups(root).items():
         if controller == "memory":
             yield folder / "memory.oom_control"

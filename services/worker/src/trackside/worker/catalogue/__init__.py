@@ -1,1 +1,1 @@
-"""The task types that a worker may run, and the schemas of their parameters."""
+"""The task types of a worker, and the schemas of their parameters."""

@@ -1,1 +1,1 @@
-"""What runs inside a task's process, and in the server that forks it."""
+"""What runs in task processes and in the forkserver."""

@@ -156,7 +156,7 @@ class _Forkserver:
         """Reports tasks of which no process is left; the exit of a leftover wakes this process again."""
         ending, self._ending = self._ending, []
         for left, message in ending:
-            if any(orphans.is_there(pid) for pid in left):
+            if any(orphans.is_running(pid) for pid in left):
                 self._ending.append((left, message))
             else:
                 self._send(message)

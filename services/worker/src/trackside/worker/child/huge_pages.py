@@ -1,11 +1,11 @@
-"""Puts a process's heap into huge pages, so that forking it is cheap.
+"""Moves a process's heap into huge pages, so that forking it is cheap.
 
-A fork copies an entry for each page of memory that the parent has written to, and the end of the child takes
-them down again: 75,000 entries with torch imported. In pages of 2 MiB there are 150. A page that a child
-writes to is copied alone, as before.
+A fork copies a table entry for each page of memory that the parent has written to, and the exit of the child
+removes them again: 75,000 entries with torch imported. With pages of 2 MiB there are 150. When a child writes
+to a page, only that page is copied, as before.
 
-Source: madvise(2), MADV_COLLAPSE, of Linux 6.1; it works whatever
-/sys/kernel/mm/transparent_hugepage/enabled says.
+Source: madvise(2), MADV_COLLAPSE, of Linux 6.1, which is independent of
+/sys/kernel/mm/transparent_hugepage/enabled.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ _LIBC.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def collapse() -> int:
-    """Moves what this process has written to into huge pages; gives their bytes.
+    """Moves the written memory of this process into huge pages; returns the bytes that were moved.
 
-    Where the kernel can't, on another system or with memory short, pages stay as they are.
+    Where the kernel doesn't support it or memory is short, pages stay as they are.
     """
     try:
         mappings = Path("/proc/self/maps").read_text("ascii", "replace").splitlines()
@@ -31,7 +31,7 @@ def collapse() -> int:
 
 
 def ranges(mappings: Iterable[str]) -> list[tuple[int, int]]:
-    """Gives the ranges of private anonymous memory in lines of /proc/PID/maps, cut to whole huge pages."""
+    """Returns the private anonymous ranges in lines of /proc/PID/maps, rounded inwards to huge pages."""
     found = []
     for mapping in mappings:
         addresses, permissions, _, _, _, *name = mapping.split()

@@ -1,9 +1,9 @@
-"""Processes that a task leaves behind: found wherever they hid, killed, and named.
+"""Orphans: processes that a task leaves running. They are found, killed and named.
 
-A task's first process and the forkserver above it adopt orphans: prctl(2), PR_SET_CHILD_SUBREAPER. So
-whatever a task has started stays below one of the two, in any session and with any environment. What a
-killed worker has left is found by its lock files, and by TRACKSIDE_WORKDIR in the environment, which no two
-placements share.
+The task process and the forkserver above it adopt orphans: prctl(2), PR_SET_CHILD_SUBREAPER. So each process
+that a task has started is a descendant of one of the two, in any session and with any environment. The
+leftovers of a killed worker are found by its lock files, and by TRACKSIDE_WORKDIR in their environment, which
+is unique to a placement.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from trackside.worker.redaction import printable, redact
 
 MAX_NAMED = 10
 GRACE_S = 0.1
-"""How long what is about to end, as the workers of a pool, may take to do so."""
+"""Seconds that ending processes, such as the workers of a pool, may take."""
 KILL_S = 2.0
-"""How long killed processes are waited for; longer takes only one that the kernel can't interrupt."""
+"""Seconds to wait for killed processes; only those that the kernel can't interrupt take longer."""
 MAX_COMMAND_CHARACTERS = 200
 MARK = "TRACKSIDE_WORKDIR"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -35,16 +35,16 @@ _SIGKILL_BIT = 1 << (signal.SIGKILL - 1)
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of what its descendants leave behind; raises OSError if it can't."""
+    """Makes this process the parent of orphaned descendants. Raises OSError."""
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def end_descendants() -> list[str]:
-    """Kills all processes below this one, waits until they are gone, and names at most 10 of them.
+    """Kills all descendants of this process, waits until they are gone, and returns the names of up to 10.
 
-    What ends by itself within GRACE_S isn't named, nor is what Python itself ends with a program: daemonic
-    processes of multiprocessing, such as those of a pool, and trackers of shared memory.
+    Not named are processes that end within GRACE_S, and those that Python ends at its exit: daemonic
+    processes of multiprocessing, such as those of a pool, and resource trackers.
     """
     if not descendants():
         return []
@@ -58,12 +58,12 @@ def end_descendants() -> list[str]:
 
 
 def descendants() -> list[int]:
-    """Lists all processes below this one that are there."""
+    """Returns the pids of all running descendants of this process."""
     return _below(())
 
 
 def reap() -> None:
-    """Asks of every child of this process that has ended how it has, so that none stays as a zombie."""
+    """Reaps all children of this process that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -77,39 +77,38 @@ def _end_pools() -> None:
 
 
 def kill_orphans(known: Collection[int]) -> tuple[list[int], list[str]]:
-    """Kills this process's children that aren't `known`, and all below them; gives their pids and names.
+    """Kills the children of this process that aren't `known`, with descendants; returns pids and names.
 
-    It doesn't wait until they are gone. What somebody has killed already isn't named.
+    It doesn't wait until they are gone. Those that have been killed already are not named.
     """
-    strays = _below(known)
-    found = named(pid for pid in strays if not _is_doomed(pid))
-    kill(strays)
-    return strays, found
+    found_pids = _below(known)
+    found = named(pid for pid in found_pids if not _is_killed(pid))
+    kill(found_pids)
+    return found_pids, found
 
 
 def kill_marked(workdirs: Collection[str], locks: Collection[str]) -> dict[str, list[str]]:
-    """Kills processes that an earlier worker left, and names them by the folder they were made for.
+    """Kills processes that an earlier worker left; returns their names by working directory or lock file.
 
-    They have the folder in their environment, or one of the lock files open; those that have only the lock
-    are named under it.
+    They have the directory in their environment, or one of the lock files open.
     """
     wanted = set(locks)
     found: dict[str, list[int]] = {}
     for pid in _pids():
-        if pid == os.getpid() or not is_there(pid):
+        if pid == os.getpid() or not is_running(pid):
             continue
         mark = _mark_of(pid)
         place = mark if mark in workdirs else next(iter(wanted & _open_files(pid)), None)
         if place is not None:
             found.setdefault(place, []).append(pid)
-    names = {place: named(pid for pid in pids if not _is_doomed(pid)) for place, pids in found.items()}
+    names = {place: named(pid for pid in pids if not _is_killed(pid)) for place, pids in found.items()}
     for pids in found.values():
         kill(pids)
     return names
 
 
 def children(pid: int) -> list[int]:
-    """Lists the children of a process; none if it is gone."""
+    """Returns the children of a process; none if it is gone."""
     try:
         lists = [(task / "children").read_text() for task in (_PROC / str(pid) / "task").iterdir()]
     except OSError:
@@ -118,7 +117,7 @@ def children(pid: int) -> list[int]:
 
 
 def _children_by_parent(pid: int) -> list[int]:
-    """Lists children where the kernel has no list of them, or a thread ended while it was read."""
+    """Returns children where the kernel has no list of them, or a thread ended while it was read."""
     return [each for each in _pids() if _parent(each) == pid]
 
 
@@ -131,24 +130,24 @@ def _parent(pid: int) -> int:
 
 
 def _below(spared: Collection[int]) -> list[int]:
-    """Lists all processes below this one that are there, but not children that are spared."""
-    waiting = [child for child in children(os.getpid()) if child not in spared]
+    """Returns the running descendants of this process, without the children in `spared` and theirs."""
+    unvisited = [child for child in children(os.getpid()) if child not in spared]
     found = []
-    while waiting:
-        pid = waiting.pop(0)
-        waiting += children(pid)
-        if is_there(pid):
+    while unvisited:
+        pid = unvisited.pop(0)
+        unvisited += children(pid)
+        if is_running(pid):
             found.append(pid)
     return found
 
 
-def is_there(pid: int) -> bool:
-    """Says whether a process runs; one that has ended and waits for its parent to ask doesn't."""
+def is_running(pid: int) -> bool:
+    """Returns whether a process runs; a zombie doesn't."""
     return _status(pid).get("State", "X")[0] not in "ZX"
 
 
-def _is_doomed(pid: int) -> bool:
-    """Says whether a process has been sent SIGKILL."""
+def _is_killed(pid: int) -> bool:
+    """Returns whether a process has been sent SIGKILL."""
     status = _status(pid)
     pending = int(status.get("SigPnd", "0"), 16) | int(status.get("ShdPnd", "0"), 16)
     return bool(pending & _SIGKILL_BIT)
@@ -177,7 +176,7 @@ def _mark_of(pid: int) -> str | None:
 
 def _open_files(pid: int) -> set[str]:
     found = set()
-    with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         for entry in (_PROC / str(pid) / "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                 found.add(os.readlink(entry))  # noqa: PTH115
@@ -185,7 +184,7 @@ def _open_files(pid: int) -> set[str]:
 
 
 def named(pids: Iterable[int]) -> list[str]:
-    """Gives pid and command line of processes, of at most 10."""
+    """Returns pid and command line of up to 10 processes."""
     names = [name for pid in pids if (name := _name(pid)) is not None]
     return names[:MAX_NAMED]
 
@@ -209,7 +208,7 @@ def _command(pid: int) -> str:
 
 
 def kill(pids: Iterable[int]) -> bool:
-    """Kills processes; says whether there were any."""
+    """Kills processes; returns whether there were any."""
     killed = False
     for pid in pids:
         killed = True
@@ -219,6 +218,6 @@ def kill(pids: Iterable[int]) -> bool:
 
 
 def _wait_while(condition: Callable[[], bool], limit_s: float) -> None:
-    until_s = monotonic_s() + limit_s
-    while condition() and monotonic_s() < until_s:
+    deadline_s = monotonic_s() + limit_s
+    while condition() and monotonic_s() < deadline_s:
         time.sleep(_POLL_S)

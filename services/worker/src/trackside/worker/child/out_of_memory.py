@@ -1,6 +1,6 @@
-"""What an exception means: that the host or a device ran out of memory, or the disk out of space. Pure.
+"""Classifies exceptions: the host or a device ran out of memory, or the disk is full. Pure.
 
-torch is never imported here: its classes are known by name.
+torch is never imported here: its classes are recognised by name.
 Sources: torch.OutOfMemoryError and the texts of c10 (CUDACachingAllocator, DefaultCPUAllocator, CUDABlas).
 """
 
@@ -24,7 +24,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def out_of_memory(error: BaseException) -> Resource | None:
-    """Says whether an exception, or one that led to it, is that memory ran out, and which; None if not."""
+    """Returns which memory ran out according to an exception or its causes; None if none did."""
     for each in chain(error):
         found = _of_one(each)
         if found is not None:
@@ -33,12 +33,12 @@ def out_of_memory(error: BaseException) -> Resource | None:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Says whether an exception, or one that led to it, is that a disk has no space, or none for us."""
+    """Returns whether an exception, or one of its causes, is a full disk or an exceeded quota."""
     return any(isinstance(each, OSError) and each.errno in _FULL for each in chain(error))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Gives an exception and those that led to it, the newest first: causes, contexts, members of groups."""
+    """Yields an exception and those that led to it: causes, contexts and members of groups."""
     waiting, seen = [error], set[int]()
     while waiting and len(seen) < MAX_CHAIN:
         each = waiting.pop(0)

@@ -1,7 +1,7 @@
-"""A process that dies with its parent: worker, forkserver and task are a chain of these.
+"""Ends a process with its parent: forkserver with worker, task process with forkserver.
 
-Source: prctl(2), PR_SET_PDEATHSIG. The signal comes when the parent's *thread* that forked ends, so the
-parent must fork in its main thread.
+Source: prctl(2), PR_SET_PDEATHSIG. The signal is sent when the *thread* of the parent that forked ends,
+so the parent must fork in its main thread.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with(parent_pid: int) -> None:
-    """Asks for SIGKILL when the parent ends; exits at once if it has ended already.
+    """Has the kernel kill this process when its parent ends; exits at once if it has ended already.
 
     Raises OSError if the kernel refuses.
     """

@@ -1,4 +1,4 @@
-"""What a task's process reports at its end: a result as plain JSON, an exception as an error's fields."""
+"""Serialises what a task process reports at its end: the result, or an exception."""
 
 import json
 import math
@@ -18,14 +18,14 @@ OWN_MODULE = "trackside.worker.child.phases"
 
 
 class UnreportableError(Exception):
-    """A result that can't be kept: not JSON, too deep or too large."""
+    """A result that can't be stored: not JSON, too deep or too large."""
 
 
 def to_plain_json(returned: Any) -> dict[str, Any]:
-    """Gives what `train` returned as plain JSON; what is no dict becomes an empty one (fedflow's rule).
+    """Returns the result of `train` as plain JSON; anything but a dict becomes an empty one (as in fedflow).
 
-    Numbers of numpy and torch become plain ones, those that aren't finite become null. Raises
-    UnreportableError for what JSON can't hold, for nesting over 32 and for more than 64 KiB.
+    Numbers of numpy and torch become plain numbers, those that aren't finite null. Raises UnreportableError
+    for what JSON can't represent, for nesting over 32 and for more than 64 KiB.
     """
     if not isinstance(returned, Mapping):
         if returned is not None:
@@ -73,7 +73,7 @@ def _key(key: Any, path: str) -> str:
 
 
 def error_fields(stage: str, error: BaseException) -> dict[str, str]:
-    """Gives an exception as the fields of a TaskError, its traceback cut to 64 KiB at the front."""
+    """Returns an exception as the fields of a TaskError, with the last 64 KiB of its traceback."""
     lines = traceback.format_exception(type(error), error, _of_the_task(error.__traceback__))
     message = f"the disk is full: {error}" if disk_is_full(error) else str(error)
     return {
@@ -85,7 +85,7 @@ def error_fields(stage: str, error: BaseException) -> dict[str, str]:
 
 
 def _of_the_task(trace: TracebackType | None) -> TracebackType | None:
-    """Leaves out the first frames, which are ours and say nothing to the task's author."""
+    """Returns a traceback without its first frames, which are those of the worker."""
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (OWN_MODULE, __name__):
         trace = trace.tb_next
     return trace

@@ -1,1 +1,1 @@
-"""The devices of the host, and what is used of them."""
+"""The devices of the host, and the usage of host and devices."""

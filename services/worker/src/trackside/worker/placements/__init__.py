@@ -1,1 +1,1 @@
-"""The placements that are here: admitted, begun, interrupted, given back, ended."""
+"""The placements of a worker: admission, fencing, begin, interrupt and end."""

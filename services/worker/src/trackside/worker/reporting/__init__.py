@@ -1,1 +1,1 @@
-"""What the worker writes: events, points, heartbeats, and the journal that outlives it."""
+"""What the worker writes: events, metric points and output to the log, and the journal to the disk."""

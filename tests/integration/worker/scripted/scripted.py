@@ -67,7 +67,7 @@ RAISES = {
 }
 
 
-class Stuck(io.StringIO):
+class OutputThatWaits(io.StringIO):
     """An output that is flushed when a gate opens: what holds a process that has said its end."""
 
     def __init__(self, gate: str) -> None:
@@ -79,11 +79,11 @@ class Stuck(io.StringIO):
         Path(self._gate).read_text()
 
 
-class Hungry(Task):
+class Scripted(Task):
     """Does as its parameters say."""
 
     def __init__(self) -> None:
-        self.asked = trial.parameters()
+        self.requested = trial.parameters()
         self.loaded: bytearray | None = None
 
     def load(self) -> None:
@@ -93,14 +93,14 @@ class Hungry(Task):
     def train(self, device: str) -> dict[str, Any]:
         assert self.loaded is not None
         before = resident_bytes()
-        scratch = bytearray(self.asked.get("keep", 0))
+        scratch = bytearray(self.requested.get("keep", 0))
         scratch[::4096] = b"x" * len(scratch[::4096])
-        pid = [os.getpid()] if self.asked.get("tell_pid") else []
-        for value in pid + self.asked.get("report", []):
+        pid = [os.getpid()] if self.requested.get("tell_pid") else []
+        for value in pid + self.requested.get("report", []):
             trial.report(value)
         self._turn("train")
-        if self.asked.get("linger"):
-            sys.stdout = Stuck(self.asked["gate"])
+        if self.requested.get("linger"):
+            sys.stdout = OutputThatWaits(self.requested["gate"])
         return {
             "device": device,
             "pid": os.getpid(),
@@ -109,15 +109,15 @@ class Hungry(Task):
         }
 
     def _turn(self, phase: str) -> None:
-        if "notes" in self.asked:
-            with Path(self.asked["notes"]).open("a") as notes:
+        if "notes" in self.requested:
+            with Path(self.requested["notes"]).open("a") as notes:
                 notes.write(f"{phase} {os.getpid()}\n")
-        turns = self.asked.get(phase, [])
+        turns = self.requested.get(phase, [])
         turn = turns.pop(0) if turns else "ok"
         for step in turn.split("_"):
             if step == "wait":
                 sys.stdout.write(f"waits in {phase}\n")
-                with Path(self.asked["gate"]).open() as gate:
+                with Path(self.requested["gate"]).open() as gate:
                     gate.readline()
             elif step != "ok":
                 RAISES[step]()

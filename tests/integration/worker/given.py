@@ -1,4 +1,4 @@
-"""Scripts that become tasks of a worker, for tests."""
+"""Given: scripts that become tasks of a worker."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.worker.harness import Rig, memory_log, running, settings_for
+from tests.integration.worker.harness import WorkerHarness, memory_log, running, settings_for
 from trackside.contracts.topics import Topics
 
 SAY = """
@@ -46,9 +46,9 @@ def task_of(folder: Path, script: str = "", task: str = f"{PYTHON}]", more: str 
 
 
 @asynccontextmanager
-async def started(folder: Path, catalogue: Path, **more: Any) -> AsyncIterator[Rig]:
+async def started(folder: Path, catalogue: Path, **more: Any) -> AsyncIterator[WorkerHarness]:
     """Runs a worker with a catalogue while the block runs."""
     topics = Topics("t.")
     settings = settings_for(folder / "worker", catalogue=catalogue, **more)
-    async with running(await memory_log(topics), topics, settings) as rig:
-        yield rig
+    async with running(await memory_log(topics), topics, settings) as harness:
+        yield harness
