@@ -1,7 +1,7 @@
 """A process with a worker over a log in memory, to be killed: `python -m ...killable_worker DIR JSON`.
 
-It sends the worker one task with the parameters given, and writes the pid that the task tells, or
-`withheld` once the task's ending is on disk and the log doesn't take it.
+It sends the worker one task with the parameters given, and prints the pid that the task reports, or
+`withheld` once the task's ending is on the disk and the log does not take it.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def main(
 ) -> None:
     """Runs until it is killed.
 
-    With the parameter `held`, another task `b` waits behind it; with `before`, another one is over.
+    With the parameter `held`, another task `b` waits for its device; with `before`, another task has ended.
     """
     held, before = parameters.pop("held", False), parameters.pop("before", False)
     topics, entries = Topics("t."), data_dir / "journal"

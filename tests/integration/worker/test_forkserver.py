@@ -78,7 +78,7 @@ async def test_a_signal_to_a_forkserver_that_takes_no_more_waits_until_it_does(
 async def test_what_a_process_was_not_sent_any_more_is_in_no_later_connections_way(
     forkserver: ForkserverClient,
 ) -> None:
-    """The loop went on to watch a descriptor that was closed, and failed for whoever got its number next."""
+    """The loop went on to watch a descriptor that was closed, and failed for the next user of its number."""
     process = await forkserver.acquire()
     os.kill(process.pid, signal.SIGSTOP)
     _, writer = await process.connected()

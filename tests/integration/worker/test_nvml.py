@@ -48,7 +48,7 @@ def places(nvml: Nvml) -> list[HostDevice]:
 
 
 def listed(variables: dict[str, str]) -> tuple[list[dict[str, object]], list[str]]:
-    """Gives the devices that a process finds, and the lines of its log."""
+    """Returns the devices that a process finds, and the lines of its log."""
     environment = {**os.environ, **variables}
     found = subprocess.run([sys.executable, "-c", LIST], env=environment, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
@@ -234,7 +234,7 @@ class Clock:
         self.now_s = 1_000.0
 
     def monotonic(self) -> float:
-        """Gives its time, s."""
+        """Returns its time, s."""
         return self.now_s
 
 

@@ -82,7 +82,7 @@ async def test_a_pool_of_processes_is_no_leftover_but_ends_too(tmp_path: Path) -
 async def test_a_program_dies_with_its_worker_and_what_it_left_is_named_by_the_successor(
     tmp_path: Path,
 ) -> None:
-    """FM-16: nobody was there to adopt it; its environment says whose it is."""
+    """FM-16: no process was left to adopt it; its environment says which task it belongs to."""
     marked = DAEMON.replace(", {})", ", dict(os.environ))")
     script = f"{marked}\nleft = daemon()\nsay(report=os.getpid())\nsay(report=left)\ntime.sleep(600)"
     catalogue, data_dir = task_of(tmp_path, script), tmp_path / "worker"

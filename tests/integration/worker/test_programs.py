@@ -63,7 +63,7 @@ os.write(fd, b'{"metric": "x", "value": "0.1"}\\n' + b"x" * 1_100_000 + b'\\n{"r
 
 
 def told(story: list[Message]) -> list[tuple[str, int, float | None]]:
-    """Gives the deciding values of a story."""
+    """Returns the values of the metric events."""
     return [(event.kind, event.step, event.value) for event in of(story, MetricReported)]
 
 

@@ -1,4 +1,4 @@
-"""Random mixes of tasks and commands on one worker: each placement gets exactly one last word (T19)."""
+"""Random mixes of tasks and commands on one worker: each placement gets exactly one final event (T19)."""
 
 import random
 from pathlib import Path
@@ -25,7 +25,7 @@ DEVICES = ["cpu-0", "gpu-0", "gpu-1"]
 
 
 def drawn(random_: random.Random, number: int) -> dict[str, Any]:
-    """Draws what a task shall do, and with what."""
+    """Draws what a task does, and its requirements."""
     several = random_.random() < 0.15
     devices = ["gpu-0", "gpu-1"] if several else [random_.choice(DEVICES)]
     steps = ["ok", "ok", "ok", "host", "device", "chained", "killed", "disk"]
@@ -80,15 +80,15 @@ async def test_t19_every_placement_of_a_mix_gets_one_last_word(
 
 
 async def final_events(harness: WorkerHarness, task_id: str) -> list[Message]:
-    """Waits for a placement's last word; gives all that were said by then."""
+    """Waits for the final event of a placement; returns all that came by then."""
     await harness.messages(
         harness.topics.events,
         stream_of(task_id),
         lambda all_: any(isinstance(each, FINAL_EVENTS) for each in all_),
     )
-    return [word for kind in FINAL_EVENTS for word in of(await harness.events_so_far(task_id), kind)]
+    return [event for kind in FINAL_EVENTS for event in of(await harness.events_so_far(task_id), kind)]
 
 
-def distinct(words: list[Message]) -> list[Message]:
+def distinct(events: list[Message]) -> list[Message]:
     """Leaves out answers that were given again."""
-    return [word for at, word in enumerate(words) if word not in words[:at]]
+    return [event for at, event in enumerate(events) if event not in events[:at]]

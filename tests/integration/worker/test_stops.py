@@ -92,7 +92,7 @@ async def test_fm_9_a_command_that_comes_late_is_passed_over(harness: WorkerHarn
 async def test_the_next_task_on_a_device_waits_until_the_process_of_the_last_is_gone(
     tmp_path: Path, wait: bool
 ) -> None:
-    """Though the log has the end of the last one: so nobody is refused who was placed upon that."""
+    """The log has the end of the previous task, so a task that was placed on it must not be refused."""
     topics = Topics("t.")
     gate = Gate(tmp_path / "gate")
     settings = scripted_settings(tmp_path / "worker", stop_grace_s=600)
@@ -124,7 +124,7 @@ class LogWithoutHeartbeats(MemoryLog):
 
 
 class Clock:
-    """A monotonic clock that stands still until it is moved on: a busy host makes nobody late."""
+    """A monotonic clock that stands still until it is moved on: a busy host delays nothing."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_000.0

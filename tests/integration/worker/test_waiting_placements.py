@@ -54,7 +54,7 @@ async def occupy_device(harness: WorkerHarness, gate: Gate, **more: Any) -> RunT
 async def send_waiting(
     harness: WorkerHarness, task_id: str = "b", requested: dict[str, Any] | None = None, **more: Any
 ) -> RunTask:
-    """Sends a task that shall wait for its device, and waits until the worker has it."""
+    """Sends a task that waits for its device, and waits until the worker has accepted it."""
     command = await harness.run(task_id, requested or {}, task_type="scripted", wait=True, **more)
     await harness.messages(
         harness.topics.heartbeats,
@@ -83,7 +83,7 @@ async def test_a_held_task_begins_when_the_device_is_free_and_is_accepted_only_t
 
 
 async def append_times(harness: WorkerHarness) -> dict[tuple[str, str], int]:
-    """Gives when each kind of event of each task came to the log."""
+    """Returns when the events were appended, in ms, by task and type."""
     found = {}
     places = {(harness.topics.events.name, each): 0 for each in range(harness.topics.events.partitions)}
     reader = harness.log.reader(places)

@@ -21,7 +21,7 @@ def reading(device_id: str, used_gib: float, percent: float | None) -> DeviceRea
 
 
 def lines(device_id: str) -> list[str]:
-    """Gives the series of a device that no other test has."""
+    """Returns the series of a device that no other test uses."""
     text = metrics.exposition().decode()
     return [line for line in text.splitlines() if f'device="{device_id}"' in line]
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trackside.worker.child.huge_pages import HUGE_PAGE_BYTES, ranges
+from trackside.worker.child.huge_pages import HUGE_PAGE_BYTES, huge_page_ranges
 
 MIB = 1_048_576
 COLLAPSE = """
@@ -29,11 +29,11 @@ def _mapping(begin: int, end: int, permissions: str = "rw-p", name: str = "") ->
 
 def test_a_range_is_cut_to_whole_huge_pages() -> None:
     mapping = _mapping(MIB, 2 * HUGE_PAGE_BYTES + MIB, name="[heap]")
-    assert ranges([mapping]) == [(HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES)]
+    assert huge_page_ranges([mapping]) == [(HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES)]
 
 
 def test_what_holds_no_whole_huge_page_is_left_alone() -> None:
-    assert ranges([_mapping(MIB, HUGE_PAGE_BYTES + MIB)]) == []
+    assert huge_page_ranges([_mapping(MIB, HUGE_PAGE_BYTES + MIB)]) == []
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_holds_no_whole_huge_page_is_left_alone() -> None:
     [("r--p", ""), ("rw-s", ""), ("rw-p", "/usr/lib/libtorch.so"), ("rw-p", "[stack]")],
 )
 def test_only_private_anonymous_memory_that_can_be_written_is_moved(permissions: str, name: str) -> None:
-    assert ranges([_mapping(0, 8 * HUGE_PAGE_BYTES, permissions, name)]) == []
+    assert huge_page_ranges([_mapping(0, 8 * HUGE_PAGE_BYTES, permissions, name)]) == []
 
 
 @pytest.mark.skipif(

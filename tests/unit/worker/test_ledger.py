@@ -27,19 +27,19 @@ def claim(
 
 def put(known: Ledger, key: str, wanted: Claim, stage: Stage = Stage.TRAINING) -> Allocation:
     allocation = Allocation(key, wanted, stage)
-    known.put(key, allocation)
+    known.add(key, allocation)
     return allocation
 
 
 def code_on_devices(known: Ledger, wanted: Claim) -> str | None:
-    refusal = known.on_devices(wanted, HAS_DEVICES)
+    refusal = known.check_devices(wanted, HAS_DEVICES)
     return refusal.code if refusal else None
 
 
 def test_a_cpu_slot_takes_one_task_at_a_time() -> None:
     known = ledger("cpu-0", "cpu-1")
     put(known, "a", claim("cpu-0"))
-    refusal = known.on_devices(claim("cpu-0"), HAS_DEVICES)
+    refusal = known.check_devices(claim("cpu-0"), HAS_DEVICES)
     assert refusal is not None and (refusal.code, "task a" in refusal.message) == ("device_busy", True)
     assert code_on_devices(known, claim("cpu-1")) is None
 
@@ -56,7 +56,7 @@ def test_t18_two_that_have_not_allocated_yet_do_not_fit_twice() -> None:
     known = ledger("gpu-0", memory_gib=64)
     put(known, "a", claim("gpu-0", host=40, cuda=10))  # reserved, and nothing of it used yet
     assert code_on_devices(known, claim("gpu-0", cuda=10)) == "out_of_memory"
-    assert known.on_host(claim("gpu-0", host=40), HAS_PROCESS) is not None
+    assert known.check_host(claim("gpu-0", host=40), HAS_PROCESS) is not None
 
 
 def test_t18_what_was_seen_counts_where_it_is_more_than_what_was_reserved() -> None:
@@ -65,17 +65,17 @@ def test_t18_what_was_seen_counts_where_it_is_more_than_what_was_reserved() -> N
     allocation.record_usage(60 * GIB, 14 * GIB)
     allocation.record_usage(2 * GIB, 2 * GIB)
     assert code_on_devices(known, claim("gpu-0", cuda=3)) == "out_of_memory"
-    assert known.on_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
+    assert known.check_host(claim("gpu-0", host=5), HAS_PROCESS) is not None
 
 
 def test_t18_foreign_processes_count() -> None:
     known = ledger("gpu-0", memory_gib=64)
-    known.foreign = {"gpu-0": 12 * GIB}
+    known.foreign_bytes_by_device = {"gpu-0": 12 * GIB}
     assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
     known.reserve_bytes, known.foreign_bytes = 4 * GIB, 3 * GIB
-    assert known.on_host(claim("gpu-0", host=64), HAS_PROCESS) is None
+    assert known.check_host(claim("gpu-0", host=64), HAS_PROCESS) is None
     known.foreign_bytes = 10 * GIB
-    assert known.on_host(claim("gpu-0", host=59), HAS_PROCESS) is not None
+    assert known.check_host(claim("gpu-0", host=59), HAS_PROCESS) is not None
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True)])
@@ -95,17 +95,17 @@ def test_several_devices_are_wanted_at_once() -> None:
 
 def test_who_asks_for_nothing_always_fits() -> None:
     known = ledger("gpu-0", memory_gib=1)
-    known.foreign, known.foreign_bytes = {"gpu-0": 20 * GIB}, 20 * GIB
+    known.foreign_bytes_by_device, known.foreign_bytes = {"gpu-0": 20 * GIB}, 20 * GIB
     assert code_on_devices(known, claim("gpu-0")) is None
-    assert known.on_host(claim("gpu-0"), HAS_PROCESS) is None
+    assert known.check_host(claim("gpu-0"), HAS_PROCESS) is None
 
 
 def test_only_so_many_tasks_have_a_process() -> None:
     known = ledger("cpu-0", "cpu-1", max_tasks=1)
     put(known, "a", claim("cpu-0"), Stage.LOADED)
-    refusal = known.on_host(claim("cpu-1"), HAS_PROCESS)
+    refusal = known.check_host(claim("cpu-1"), HAS_PROCESS)
     assert refusal is not None and refusal.code == "too_many_tasks"
-    assert known.on_host(claim("cpu-0"), HAS_PROCESS, excluded={"a"}) is None
+    assert known.check_host(claim("cpu-0"), HAS_PROCESS, excluded={"a"}) is None
 
 
 @pytest.mark.parametrize(
@@ -121,25 +121,27 @@ def test_only_so_many_tasks_have_a_process() -> None:
     ],
 )
 def test_what_can_never_be_is_said_at_once(wanted: Claim, code: str | None) -> None:
-    refusal = ledger("gpu-0", "cpu-0", memory_gib=64).impossible(wanted)
+    refusal = ledger("gpu-0", "cpu-0", memory_gib=64).check_capacity(wanted)
     assert (refusal.code if refusal else None) == code
 
 
 def test_a_device_that_has_failed_is_no_device() -> None:
     known = ledger("gpu-0")
     known.failed["gpu-0"] = "fell off the bus"
-    refusal = known.impossible(claim("gpu-0"))
+    refusal = known.check_capacity(claim("gpu-0"))
     assert refusal is not None and refusal.code == "unknown_device" and "fell off" in refusal.message
 
 
 def test_a_claim_that_grew_beyond_everything_is_cut_and_then_fits_alone() -> None:
     known = ledger("gpu-0", memory_gib=64)
-    known.foreign = {"gpu-0": GIB}
-    cut = known.cut(claim("gpu-0", host=100, cuda=24, raised=True))
+    known.foreign_bytes_by_device = {"gpu-0": GIB}
+    cut = known.limit_raised(claim("gpu-0", host=100, cuda=24, raised=True))
     assert (cut.memory_bytes, cut.cuda_memory_bytes) == (64 * GIB, 15 * GIB)
-    assert known.on_devices(cut, HAS_DEVICES) is None and known.on_host(cut, HAS_PROCESS) is None
+    assert known.check_devices(cut, HAS_DEVICES) is None and known.check_host(cut, HAS_PROCESS) is None
     put(known, "a", claim("gpu-0", host=1, cuda=1))
-    assert known.on_devices(cut, HAS_DEVICES) is not None and known.on_host(cut, HAS_PROCESS) is not None
+    assert (
+        known.check_devices(cut, HAS_DEVICES) is not None and known.check_host(cut, HAS_PROCESS) is not None
+    )
 
 
 wanted = st.builds(
@@ -158,9 +160,9 @@ def test_t18_whatever_comes_and_goes_nothing_is_given_twice(moves: list[Claim | 
     known = ledger("cpu-0", "cpu-1", "gpu-0", "gpu-1", memory_gib=64, max_tasks=5)
     for number, move in enumerate(moves):
         if isinstance(move, int):
-            known.drop(str(move))
+            known.remove(str(move))
             continue
-        room = known.on_devices(move, HAS_DEVICES) or known.on_host(move, HAS_PROCESS)
+        room = known.check_devices(move, HAS_DEVICES) or known.check_host(move, HAS_PROCESS)
         if room is None:
             put(known, str(number), move)
         has = list(known.allocations.values())

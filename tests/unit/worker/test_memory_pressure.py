@@ -47,7 +47,7 @@ def test_t6_a_kill_where_this_process_is_is_seen_for_some_looks(
 
 
 def test_t6_kills_elsewhere_on_the_host_are_not_ours(tmp_path: Path) -> None:
-    """Whoever was killed by anybody was said to have run out of memory, for ten seconds after each."""
+    """Once, every killed process counted as out of memory for ten seconds after a kill on the host."""
     local, below = (f"sys/fs/cgroup/box/memory.events{end}" for end in (".local", ""))
     pressure = MemoryPressure(host(tmp_path, 3, {local: 0, below: 0}))
     host(tmp_path, 4, {local: 0, below: 1})

@@ -9,7 +9,7 @@ import pytest
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
-from trackside.worker.redaction import REDACTED, cut, printable, redact
+from trackside.worker.redaction import REDACTED, keep_end, printable, redact
 
 FINISHED = {"end": "finished", "result": {"x": 1}, "load_time_ms": 1, "train_time_ms": 2, "reports": []}
 FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": ""}}
@@ -149,5 +149,5 @@ def test_secrets_are_hidden(secret: str) -> None:
 def test_ordinary_lines_are_left_alone() -> None:
     line = "epoch 3: loss=0.12 tokens/s 1200 at " + str(Path("a") / "b")
     assert redact(line) == line
-    assert cut(line, 1_000) == line
+    assert keep_end(line, 1_000) == line
     assert printable("naïve") == "naïve"

@@ -1,4 +1,4 @@
-"""What a program says line by line, and what its failure is called."""
+"""The lines of a program's metrics, and the endings of failed programs."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from trackside.worker.child.program_lines import (
 
 
 @pytest.mark.parametrize(
-    ("line", "word"),
+    ("line", "parsed"),
     [
         (b'{"metric": "loss", "value": 0.1, "step": 3}', MetricLine("loss", 0.1, 3)),
         (b'{"metric": "loss", "value": 1, "epoch": 7}\r', MetricLine("loss", 1.0, None)),
@@ -35,8 +35,8 @@ from trackside.worker.child.program_lines import (
         (b"  \r", None),
     ],
 )
-def test_a_line_says_one_thing(line: bytes, word: ProgramLine | None) -> None:
-    assert read_line(line) == word
+def test_a_line_says_one_thing(line: bytes, parsed: ProgramLine | None) -> None:
+    assert read_line(line) == parsed
 
 
 @pytest.mark.parametrize(

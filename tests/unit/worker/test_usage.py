@@ -15,9 +15,9 @@ from trackside.worker.host.usage import (
     cpu_percent,
     foreign_bytes,
     foreign_on_host,
+    highest_usage,
     host_cpu_percent,
     parse_stat,
-    peak,
     read_cpu,
     read_host,
     read_sessions,
@@ -163,8 +163,8 @@ def test_a_task_has_the_device_memory_of_all_its_processes() -> None:
 
 def test_a_peak_is_the_most_of_each_quantity() -> None:
     first, second = Usage(5, {"a": 1, "b": 9}, 10.0), Usage(4, {"b": 3, "c": 2}, 20.0)
-    assert peak(first, second) == Usage(5, {"a": 1, "b": 9, "c": 2}, 20.0)
-    assert peak(None, first) == first
+    assert highest_usage(first, second) == Usage(5, {"a": 1, "b": 9, "c": 2}, 20.0)
+    assert highest_usage(None, first) == first
 
 
 def test_t18_what_others_have_is_theirs_and_the_drivers() -> None:

@@ -17,7 +17,7 @@ MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
 
 
 class RecordingForkserver(ForkserverClient):
-    """Has forked nothing, and remembers whom it shall kill."""
+    """Forks nothing, and records the signals that it was told to send."""
 
     def __init__(self) -> None:
         super().__init__([], {})
@@ -70,7 +70,7 @@ async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_t
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
     assert host.warm.matching(("a", "GPU-1"), ("gpu-0",)) is None
     assert found[0] is not None
-    assert host.warm.take(found[0]) is parked[1]
+    assert host.warm.remove_for_task(found[0]) is parked[1]
     assert sorted(host.ledger.allocations) == ["warm-1", "warm-3"]
     for each in parked:
         each.close()
@@ -79,10 +79,10 @@ async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_t
 async def test_what_waits_counts_only_for_who_counts_it(host: HostWithPool) -> None:
     process = host.add(1, "gpu-0")
     wanted = Claim(("gpu-0",), memory_bytes=95, cuda_memory_bytes=9)
-    assert host.ledger.on_host(wanted, HAS_PROCESS) is None
-    assert host.ledger.on_devices(wanted, HAS_DEVICES) is None
-    assert host.ledger.on_host(wanted, HAS_PROCESS | IDLE) is not None
-    assert host.ledger.on_devices(wanted, HAS_DEVICES | IDLE) is not None
+    assert host.ledger.check_host(wanted, HAS_PROCESS) is None
+    assert host.ledger.check_devices(wanted, HAS_DEVICES) is None
+    assert host.ledger.check_host(wanted, HAS_PROCESS | IDLE) is not None
+    assert host.ledger.check_devices(wanted, HAS_DEVICES | IDLE) is not None
     assert host.warm.memory_bytes == 10
     process.close()
 

@@ -24,7 +24,7 @@ class OwnError(RuntimeError):
 
 
 def exhaust_host() -> None:
-    """Asks for a pebibyte, which nobody has."""
+    """Allocates a pebibyte, which fails on any host."""
     bytearray(2**50)
 
 
@@ -124,6 +124,6 @@ class Scripted(Task):
 
 
 def resident_bytes() -> int:
-    """Gives what this process has in memory."""
+    """Returns the resident bytes of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

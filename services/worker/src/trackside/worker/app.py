@@ -196,7 +196,7 @@ class WorkerRunner:
         group: asyncio.TaskGroup,
     ) -> tuple[Incarnation, HostSampler]:
         settings = self._settings
-        reserve_bytes, memory_bytes = host_shares(settings.host_reserve)
+        reserve_bytes, memory_bytes = split_host_memory(settings.host_reserve)
         ledger = Ledger(
             devices={host_device.id: host_device.device for host_device in host_devices},
             memory_bytes=memory_bytes,
@@ -288,7 +288,7 @@ async def _wait_for_first(*events: asyncio.Event) -> None:
     await asyncio.gather(*waits, return_exceptions=True)
 
 
-def host_shares(reserve_bytes: int) -> tuple[int, int]:
+def split_host_memory(reserve_bytes: int) -> tuple[int, int]:
     """Returns the bytes of host memory for others and for tasks: at least half is for tasks."""
     total = read_host().memory_bytes
     reserved = min(reserve_bytes, total // 2)

@@ -172,7 +172,7 @@ class Incarnation:
             action = self._check_parameters(command)
         if action is CommandAction.RUN:
             task_type = self._catalogue.tasks[command.task_type]
-            action = self.placements.take(command, task_type, envelope) or CommandAction.RUN
+            action = self.placements.accept(command, task_type, envelope) or CommandAction.RUN
         if isinstance(action, Refusal):
             metrics.counter("trackside.worker.refused.tasks").labels(code=action.code).inc()
             entry = journal_entry_of(command, envelope)

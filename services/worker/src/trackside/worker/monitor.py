@@ -57,7 +57,9 @@ class HostMonitor:
         self._pressure.record(snapshot.host)
         ledger = self._placements.ledger
         ledger.foreign_bytes = snapshot.foreign_bytes
-        ledger.foreign = {each: found.foreign_bytes for each, found in snapshot.devices.items()}
+        ledger.foreign_bytes_by_device = {
+            each: found.foreign_bytes for each, found in snapshot.devices.items()
+        }
         self._samples = {key: samples for key, samples in self._samples.items() if key in snapshot.tasks}
         for key, use in snapshot.tasks.items():
             placement = self._placements.active.get(key)

@@ -16,7 +16,7 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\\0")
 
 
-def cut(text: str, limit_bytes: int) -> str:
+def keep_end(text: str, limit_bytes: int) -> str:
     """Returns the end of a text, at most `limit_bytes` of UTF-8; one that is cut begins with `[cut]`."""
     octets = text.encode()
     if len(octets) <= limit_bytes:

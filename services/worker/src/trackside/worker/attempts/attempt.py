@@ -100,7 +100,7 @@ class AttemptRun:
             self._ended.set_result(ending)
 
     def train(self) -> None:
-        """Gives the process its devices, if it began without them or was interrupted."""
+        """Sends the process TRAIN with its devices, after it began without them or was interrupted."""
         self._giving_devices = asyncio.get_running_loop().create_task(self._give_devices())
 
     def send_parameters(self, request: int, parameters: Json | None, problem: str) -> None:

@@ -189,13 +189,13 @@ def read_catalogue(path: Path) -> TaskCatalogue:
         raise CatalogueError(f"{path}: not YAML: {error}") from error
     if not isinstance(found, dict):
         raise CatalogueError(f"{path}: $: expected a mapping with the key 'tasks'")
-    tasks = installed()
+    tasks = installed_task_types()
     parsed = _parsed(path, found)
     tasks.update({name: _task(path, name, task) for name, task in parsed.tasks.items()})
     return TaskCatalogue(tasks, tuple(parsed.preload))
 
 
-def installed() -> dict[str, TaskType]:
+def installed_task_types() -> dict[str, TaskType]:
     """Returns the task types that installed packages define in the entry-point group `trackside.tasks`."""
     return {
         point.name: TaskType(point.name, point.value)
@@ -226,7 +226,7 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
         entry=task.entry or "",
         path=folder,
         environment=tuple(task.environment),
-        program=tuple(_located(where, folder, at, item) for at, item in enumerate(task.program or [])),
+        program=tuple(_absolute_item(where, folder, at, item) for at, item in enumerate(task.program or [])),
         parameters=task.parameters,
         max_memory_bytes=task.max_memory,
         max_cuda_memory_bytes=task.max_cuda_memory,
@@ -236,7 +236,7 @@ def _task(path: Path, name: str, task: _Task) -> TaskType:
     )
 
 
-def _located(where: str, folder: str, at: int, item: str) -> str:
+def _absolute_item(where: str, folder: str, at: int, item: str) -> str:
     """Returns an item of a program; a path (`./`, `../`, or any slash in the first item) becomes absolute."""
     is_path = item.startswith(("./", "../")) or (at == 0 and "/" in item)
     if not is_path or Path(item).is_absolute():

@@ -27,10 +27,10 @@ def collapse() -> int:
         mappings = Path("/proc/self/maps").read_text("ascii", "replace").splitlines()
     except OSError:
         return 0
-    return sum(end - begin for begin, end in ranges(mappings) if _collapsed(begin, end))
+    return sum(end - begin for begin, end in huge_page_ranges(mappings) if _collapsed(begin, end))
 
 
-def ranges(mappings: Iterable[str]) -> list[tuple[int, int]]:
+def huge_page_ranges(mappings: Iterable[str]) -> list[tuple[int, int]]:
     """Returns the private anonymous ranges in lines of /proc/PID/maps, rounded inwards to huge pages."""
     found = []
     for mapping in mappings:

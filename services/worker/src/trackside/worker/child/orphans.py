@@ -52,7 +52,7 @@ def end_descendants() -> list[str]:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a DataLoader's handler raises when its workers end
     _end_pools()
     _wait_while(lambda: bool(descendants()), GRACE_S)
-    found = named(descendants())
+    found = names_of(descendants())
     _wait_while(lambda: kill(descendants()), KILL_S)
     return found
 
@@ -82,7 +82,7 @@ def kill_orphans(known: Collection[int]) -> tuple[list[int], list[str]]:
     It doesn't wait until they are gone. Those that have been killed already are not named.
     """
     found_pids = _below(known)
-    found = named(pid for pid in found_pids if not _is_killed(pid))
+    found = names_of(pid for pid in found_pids if not _is_killed(pid))
     kill(found_pids)
     return found_pids, found
 
@@ -101,7 +101,7 @@ def kill_marked(workdirs: Collection[str], locks: Collection[str]) -> dict[str, 
         place = mark if mark in workdirs else next(iter(wanted & _open_files(pid)), None)
         if place is not None:
             found.setdefault(place, []).append(pid)
-    names = {place: named(pid for pid in pids if not _is_killed(pid)) for place, pids in found.items()}
+    names = {place: names_of(pid for pid in pids if not _is_killed(pid)) for place, pids in found.items()}
     for pids in found.values():
         kill(pids)
     return names
@@ -183,7 +183,7 @@ def _open_files(pid: int) -> set[str]:
     return found
 
 
-def named(pids: Iterable[int]) -> list[str]:
+def names_of(pids: Iterable[int]) -> list[str]:
     """Returns pid and command line of up to 10 processes."""
     names = [name for pid in pids if (name := _name(pid)) is not None]
     return names[:MAX_NAMED]

@@ -25,7 +25,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def out_of_memory(error: BaseException) -> Resource | None:
     """Returns which memory ran out according to an exception or its causes; None if none did."""
-    for each in chain(error):
+    for each in exception_chain(error):
         found = _of_one(each)
         if found is not None:
             return found
@@ -34,21 +34,21 @@ def out_of_memory(error: BaseException) -> Resource | None:
 
 def disk_is_full(error: BaseException) -> bool:
     """Returns whether an exception, or one of its causes, is a full disk or an exceeded quota."""
-    return any(isinstance(each, OSError) and each.errno in _FULL for each in chain(error))
+    return any(isinstance(each, OSError) and each.errno in _FULL for each in exception_chain(error))
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
+def exception_chain(error: BaseException) -> Iterator[BaseException]:
     """Yields an exception and those that led to it: causes, contexts and members of groups."""
-    waiting, seen = [error], set[int]()
-    while waiting and len(seen) < MAX_CHAIN:
-        each = waiting.pop(0)
+    pending, seen = [error], set[int]()
+    while pending and len(seen) < MAX_CHAIN:
+        each = pending.pop(0)
         if id(each) in seen:
             continue
         seen.add(id(each))
         yield each
         if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
-        waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
+            pending += each.exceptions
+        pending += [other for other in (each.__cause__, each.__context__) if other is not None]
 
 
 def _of_one(error: BaseException) -> Resource | None:

@@ -18,7 +18,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
-from trackside.worker.child.out_of_memory import chain, out_of_memory
+from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
 from trackside.worker.child.program import ProgramTask, ending_of
 from trackside.worker.child.serialise import error_fields, to_plain_json
@@ -139,7 +139,7 @@ class _Attempt:
             if found is None or self._interrupts_left == 0:
                 raise _Failure("TRAIN", error) from error
             interrupt = TrainingInterrupted(found, error_fields("TRAIN", error), **self._memory.peaks())
-            for each in chain(error):  # the frames of the exceptions refer to what the training had
+            for each in exception_chain(error):  # the frames of the exceptions refer to what the training had
                 traceback.clear_frames(each.__traceback__)
                 each.__traceback__ = None
         else:

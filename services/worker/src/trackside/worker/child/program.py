@@ -35,7 +35,7 @@ from trackside.worker.child.program_lines import (
     read_line,
 )
 from trackside.worker.process_messages import Assignment
-from trackside.worker.redaction import cut, printable, redact
+from trackside.worker.redaction import keep_end, printable, redact
 
 PARAMETERS_FILE = "parameters.json"
 LAST_LINES = 20
@@ -255,8 +255,8 @@ class _ProgramListener:
         """Returns the last lines of the program's standard error, to follow a sentence."""
         text = self._last.decode("utf-8", "replace").rstrip()
         lines = [line.rpartition("\r")[2] for line in text.splitlines()[-LAST_LINES:]]
-        words = redact(printable("\n".join(lines)))
-        return f"; its last words:\n{cut(words, MAX_MESSAGE_BYTES - 200)}" if words else ""
+        last = redact(printable("\n".join(lines)))
+        return f"; its last words:\n{keep_end(last, MAX_MESSAGE_BYTES - 200)}" if last else ""
 
     def _copy_stderr(self, octets: bytes) -> None:
         self._last = (self._last + octets)[-KEPT_BYTES:]

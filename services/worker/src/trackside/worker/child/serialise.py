@@ -10,7 +10,7 @@ from typing import Any
 
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.worker.child.out_of_memory import disk_is_full
-from trackside.worker.redaction import cut, printable, redact
+from trackside.worker.redaction import keep_end, printable, redact
 
 MAX_DEPTH = 32
 MAX_MESSAGE_CHARACTERS = 4_096
@@ -80,7 +80,7 @@ def error_fields(stage: str, error: BaseException) -> dict[str, str]:
         "stage": stage,
         "type": type(error).__qualname__,
         "message": redact(printable(message))[:MAX_MESSAGE_CHARACTERS],
-        "traceback": cut(redact(printable("".join(lines))), MAX_RESULT_BYTES),
+        "traceback": keep_end(redact(printable("".join(lines))), MAX_RESULT_BYTES),
     }
 
 

@@ -21,8 +21,8 @@ from trackside.worker.host.usage import (
     cpu_percent,
     foreign_bytes,
     foreign_on_host,
+    highest_usage,
     host_cpu_percent,
-    peak,
     read_cpu,
     read_host,
     read_sessions,
@@ -115,9 +115,9 @@ def task_uses(
         earlier = before.sessions.get(task.pid) if before is not None else None
         percent = cpu_percent(earlier, session, now.at_s - before.at_s) if before is not None else 0.0
         usage = usage_of(session, percent, readings)
-        most = peak(peaks.get(task.key), usage)
+        most = highest_usage(peaks.get(task.key), usage)
         highest = Usage(session.peak_bytes, most.cuda_memory_bytes_by_device, most.cpu_percent)
-        uses[task.key] = TaskUse(usage, peak(most, highest))
+        uses[task.key] = TaskUse(usage, highest_usage(most, highest))
     return uses
 
 

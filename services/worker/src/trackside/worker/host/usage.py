@@ -167,13 +167,15 @@ def parse_stat(text: str) -> ProcessStat | None:
 
 def _session_usage(stats: list[ProcessStat], root: Path) -> SessionUsage:
     memory = [_memory(stat, len(stats) > 1, root) for stat in stats]
-    peak = sum(memory)
+    peak_bytes = sum(memory)
     if len(stats) == 1:
-        peak = max(peak, _numbers(root / f"proc/{stats[0].pid}/status", scale=_KIB).get("VmHWM", 0))
+        peak_bytes = max(
+            peak_bytes, _numbers(root / f"proc/{stats[0].pid}/status", scale=_KIB).get("VmHWM", 0)
+        )
     return SessionUsage(
         pids=frozenset(stat.pid for stat in stats),
         memory_bytes=sum(memory),
-        peak_bytes=peak,
+        peak_bytes=peak_bytes,
         cpu_s=sum(stat.cpu_s for stat in stats),
     )
 
@@ -204,7 +206,7 @@ def usage_of(group: SessionUsage, percent: float, readings: Mapping[str, GpuRead
     return Usage(group.memory_bytes, on_devices, percent)
 
 
-def peak(before: Usage | None, now: Usage) -> Usage:
+def highest_usage(before: Usage | None, now: Usage) -> Usage:
     """Returns the maximum of each quantity."""
     if before is None:
         return now

@@ -19,25 +19,25 @@ class AdmissionControl:
 
     def can_train(self, placement: LocalPlacement) -> bool:
         """Returns whether a placement may train now; if only warm processes are in the way, they end."""
-        claim = self._ledger.cut(placement.claim)
+        claim = self._ledger.limit_raised(placement.claim)
         current = placement.allocation
-        on_devices = self._ledger.on_devices(claim, HAS_DEVICES, {placement.key}) is None
+        on_devices = self._ledger.check_devices(claim, HAS_DEVICES, {placement.key}) is None
         has_memory = current.stage is Stage.LOADED and claim.memory_bytes <= current.claim.memory_bytes
         if not on_devices or not (has_memory or self._on_host(claim, placement.key)):
             return False
-        return self._fits_beside_warm(placement, claim, claim.device_ids, has_memory)
+        return self._fits_with_warm(placement, claim, claim.device_ids, has_memory)
 
     def can_load(self, placement: LocalPlacement) -> bool:
         """Returns whether a placement may load now, without its devices; warm processes end for it too."""
-        return self._on_host(placement.claim, placement.key) and self._fits_beside_warm(
+        return self._on_host(placement.claim, placement.key) and self._fits_with_warm(
             placement, placement.claim, (), False
         )
 
     def fits_alone(self, placement: LocalPlacement) -> bool:
         """Returns whether a placement could train if nothing else were on the host."""
-        claim = self._ledger.cut(placement.claim)
-        on_devices = self._ledger.on_devices(claim, HAS_DEVICES, {placement.key})
-        return on_devices is None and self._ledger.on_host(claim, ()) is None
+        claim = self._ledger.limit_raised(placement.claim)
+        on_devices = self._ledger.check_devices(claim, HAS_DEVICES, {placement.key})
+        return on_devices is None and self._ledger.check_host(claim, ()) is None
 
     def assign_warm_process(self, placement: LocalPlacement) -> None:
         """Assigns a matching warm process, and its memory, to a placement that begins."""
@@ -46,7 +46,7 @@ class AdmissionControl:
             placement.allocation.record_usage(
                 matching.allocation.memory_bytes, matching.allocation.cuda_memory_bytes
             )
-            placement.process = self._warm.take(matching)
+            placement.process = self._warm.remove_for_task(matching)
 
     def kind(self, placement: LocalPlacement) -> ProcessKind:
         """Returns the kind of warm process that can run this placement."""
@@ -54,9 +54,9 @@ class AdmissionControl:
         return placement.task_type.name, cuda_visible_devices(host_devices)
 
     def _on_host(self, claim: Claim, *excluded: str) -> bool:
-        return self._ledger.on_host(claim, HAS_PROCESS, excluded) is None
+        return self._ledger.check_host(claim, HAS_PROCESS, excluded) is None
 
-    def _fits_beside_warm(
+    def _fits_with_warm(
         self, placement: LocalPlacement, claim: Claim, device_ids: tuple[str, ...], has_memory: bool
     ) -> bool:
         """Returns whether a claim fits next to the warm processes; if not, ends some of them."""
@@ -66,8 +66,8 @@ class AdmissionControl:
             claim = replace(claim, memory_bytes=max(claim.memory_bytes, matching.allocation.memory_bytes))
         wanted = replace(claim, device_ids=device_ids)
         stages = HAS_PROCESS | IDLE
-        on_devices = self._ledger.on_devices(wanted, HAS_DEVICES | IDLE, excluded) is None
-        on_host = has_memory or self._ledger.on_host(wanted, stages, excluded) is None
+        on_devices = self._ledger.check_devices(wanted, HAS_DEVICES | IDLE, excluded) is None
+        on_host = has_memory or self._ledger.check_host(wanted, stages, excluded) is None
         if on_devices and on_host:
             return True
         others = self._warm.make_room(device_ids if not on_devices else (), excluded[1])

@@ -42,9 +42,9 @@ from trackside.worker.placements.local_placement import (
     Begin,
     GiveBack,
     LocalPlacement,
+    check_type_limits,
     claim_of,
     journal_entry_of,
-    over_ceiling,
 )
 from trackside.worker.placements.warm_processes import WarmProcessPool
 from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
@@ -117,13 +117,13 @@ class PlacementController:
         of_it = (placement for placement in self.active.values() if placement.entry.task_id == task_id)
         return next((placement for placement in of_it if placement.entry.token == token), None)
 
-    def take(self, command: RunTask, task_type: TaskType, envelope: Envelope) -> Refusal | None:
+    def accept(self, command: RunTask, task_type: TaskType, envelope: Envelope) -> Refusal | None:
         """Accepts a placement, or returns why it is refused."""
         claim = claim_of(command, command.reserved)
-        refusal = self.ledger.impossible(claim) or over_ceiling(claim, task_type)
+        refusal = self.ledger.check_capacity(claim) or check_type_limits(claim, task_type)
         if refusal is None and not command.wait:
-            on_devices = self.ledger.on_devices(claim, AHEAD_ON_DEVICES)
-            refusal = on_devices or self.ledger.on_host(claim, AHEAD_ON_HOST)
+            on_devices = self.ledger.check_devices(claim, AHEAD_ON_DEVICES)
+            refusal = on_devices or self.ledger.check_host(claim, AHEAD_ON_HOST)
         if refusal is not None:
             return refusal
         entry = journal_entry_of(command, envelope, claim.device_ids, held=command.wait)
@@ -146,7 +146,7 @@ class PlacementController:
         older = [each for each in self.active.values() if each.entry.task_id == command.task_id]
         self._fencing.record_accepted(command.task_id, entry.token)
         self.active[placement.key] = placement
-        self.ledger.put(placement.key, allocation)
+        self.ledger.add(placement.key, allocation)
         for each in older:
             each.stop(AttemptEnd.LOST)
         self.spawn(self._carry_out(placement))
@@ -203,7 +203,7 @@ class PlacementController:
     def _begin(self, placement: LocalPlacement) -> None:
         self._admission.assign_warm_process(placement)
         allocation = placement.allocation
-        allocation.claim, allocation.stage = self.ledger.cut(placement.claim), Stage.TRAINING
+        allocation.claim, allocation.stage = self.ledger.limit_raised(placement.claim), Stage.TRAINING
         placement.blocked_s = None
         if placement.run is not None:
             placement.run.train()
@@ -285,7 +285,7 @@ class PlacementController:
             )
             if placement.requested_end is not None:
                 run.stop(*placement.requested_end)
-            self._count()
+            self._update_gauge()
             process = self._group.create_task(
                 run.run_to_end(trains or placement.allocation.stage is Stage.TRAINING)
             )
@@ -297,7 +297,7 @@ class PlacementController:
             placement.follow_end(ending["end"])
             reported = ending.get("peak_memory_bytes", 0), ending.get("peak_cuda_memory_bytes", 0)
             self._end(entry, placement.reporter, ending | self._record_peaks(placement, *reported))
-            self._count()
+            self._update_gauge()
             await process
             placement.reporter.flush()  # output after the end: later the worker may have left
         self.active.pop(placement.key, None)
@@ -325,11 +325,11 @@ class PlacementController:
         most = peaks["peak_memory_bytes" if resource == "host" else "peak_cuda_memory_bytes"]
         placement.interrupts += 1
         grown = claim_of(placement.command, raised(placement.reserved, resource, most))
-        cut = self.ledger.cut(grown)
+        limited = self.ledger.limit_raised(grown)
         placement.reserved = placement.reserved.model_copy(
             update={
-                "memory_bytes": cut.memory_bytes,
-                "cuda_memory_bytes": cut.cuda_memory_bytes,
+                "memory_bytes": limited.memory_bytes,
+                "cuda_memory_bytes": limited.cuda_memory_bytes,
                 "estimated_by": "raised",
             }
         )
@@ -338,7 +338,7 @@ class PlacementController:
         placement.allocation.stage = Stage.LOADED
         # New placements must leave room for the raised device memory; its host memory stays as it was.
         placement.allocation.claim = replace(
-            placement.allocation.claim, cuda_memory_bytes=cut.cuda_memory_bytes
+            placement.allocation.claim, cuda_memory_bytes=limited.cuda_memory_bytes
         )
         self.advance()
 
@@ -356,28 +356,28 @@ class PlacementController:
 
     def _process_gone(self, placement: LocalPlacement) -> None:
         """Frees the allocation of a placement as soon as its process is gone."""
-        self.ledger.drop(placement.key)
+        self.ledger.remove(placement.key)
         placement.allocation.stage = Stage.ENDING
         self.advance()
 
     def _process_free(self, placement: LocalPlacement, process: TaskProcess, free: ProcessFree) -> None:
         """Frees the allocation of a placement as soon as its process waits for another task."""
-        self.ledger.drop(placement.key)
+        self.ledger.remove(placement.key)
         placement.allocation.stage = Stage.ENDING
         self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, free)
         self.advance()
 
     def _remove(self, placement: LocalPlacement) -> None:
-        self.ledger.drop(placement.key)
+        self.ledger.remove(placement.key)
         del self.active[placement.key]
         self._fencing.record_finished(placement.entry.task_id, placement.entry.token)
         self.advance()
 
-    def _count(self) -> None:
-        having = sum(
+    def _update_gauge(self) -> None:
+        running = sum(
             placement.allocation.stage in (Stage.LOADED, Stage.TRAINING) for placement in self.active.values()
         )
-        metrics.gauge("trackside.worker.running.tasks").set(having)
+        metrics.gauge("trackside.worker.running.tasks").set(running)
 
     def _return(self, entry: JournalEntry, reporter: Reporter) -> None:
         returned = reporter.returned(partial(self._on_end_appended, entry))

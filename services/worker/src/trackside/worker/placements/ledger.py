@@ -91,26 +91,26 @@ class Ledger:
     """Host memory that is reserved for others, and not part of `memory_bytes`."""
     foreign_bytes: int = 0
     """Host memory that others use now."""
-    foreign: Mapping[str, int] = field(default_factory=dict)
+    foreign_bytes_by_device: Mapping[str, int] = field(default_factory=dict)
     """Bytes that others use now, by device."""
     failed: dict[str, str] = field(default_factory=dict)
     """Reasons of failed devices, by device."""
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
+    _by_device: dict[str, dict[str, Allocation]] = field(default_factory=dict)
 
-    def put(self, key: str, allocation: Allocation) -> None:
+    def add(self, key: str, allocation: Allocation) -> None:
         """Adds an allocation; its devices must not change later."""
         self.allocations[key] = allocation
         for device_id in allocation.claim.device_ids:
-            self._on.setdefault(device_id, {})[key] = allocation
+            self._by_device.setdefault(device_id, {})[key] = allocation
 
-    def drop(self, key: str) -> None:
+    def remove(self, key: str) -> None:
         """Removes an allocation."""
         allocation = self.allocations.pop(key, None)
         for device_id in allocation.claim.device_ids if allocation is not None else ():
-            del self._on[device_id][key]
+            del self._by_device[device_id][key]
 
-    def cut(self, claim: Claim) -> Claim:
+    def limit_raised(self, claim: Claim) -> Claim:
         """Lowers a raised claim to what processes of others leave free: then the task runs alone."""
         if not claim.raised:
             return claim
@@ -119,13 +119,13 @@ class Ledger:
             memory = max(0, min(memory, self._for_us()))
         for device_id in claim.device_ids:
             if device_id in self.devices and self._is_gpu(device_id):
-                left = self.devices[device_id].memory_bytes - self.foreign.get(device_id, 0)
+                left = self.devices[device_id].memory_bytes - self.foreign_bytes_by_device.get(device_id, 0)
                 cuda = max(0, min(cuda, left))
         return replace(claim, memory_bytes=memory, cuda_memory_bytes=cuda)
 
-    def impossible(self, claim: Claim) -> Refusal | None:
+    def check_capacity(self, claim: Claim) -> Refusal | None:
         """Returns why a claim can't be met even on an empty host; None if it can."""
-        claim = self.cut(claim)
+        claim = self.limit_raised(claim)
         if not claim.device_ids or len(set(claim.device_ids)) < len(claim.device_ids):
             return Refusal("unknown_device", "a task needs one device or more, each of them once")
         for device_id in claim.device_ids:
@@ -139,30 +139,32 @@ class Ledger:
                 return _shortage(device_id, claim.cuda_memory_bytes, total)
         return _shortage("the host", claim.memory_bytes, self.memory_bytes) if self.memory_bytes else None
 
-    def on_devices(
+    def check_devices(
         self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
     ) -> Refusal | None:
         """Returns why a claim doesn't fit on its devices next to those in these stages; None if it does."""
         for device_id in claim.device_ids:
-            present = self._on.get(device_id, {})
+            present = self._by_device.get(device_id, {})
             others = [each for key, each in present.items() if key not in excluded and each.stage in stages]
-            refusal = self._on_device(device_id, claim, others)
+            refusal = self._check_device(device_id, claim, others)
             if refusal is not None:
                 return refusal
         return None
 
-    def _on_device(self, device_id: str, claim: Claim, others: list[Allocation]) -> Refusal | None:
+    def _check_device(self, device_id: str, claim: Claim, others: list[Allocation]) -> Refusal | None:
         exclusive = claim.whole_device or not self._is_gpu(device_id)
         blocking = [each for each in others if exclusive or each.claim.whole_device]
         if blocking:
             return Refusal("device_busy", f"{device_id} runs task {blocking[0].task_id}")
         if not self._is_gpu(device_id):
             return None
-        taken = sum(each.cuda_memory_bytes for each in others) + self.foreign.get(device_id, 0)
+        taken = sum(each.cuda_memory_bytes for each in others) + self.foreign_bytes_by_device.get(
+            device_id, 0
+        )
         left = self.devices[device_id].memory_bytes - taken
         return _shortage(device_id, claim.cuda_memory_bytes, left)
 
-    def on_host(
+    def check_host(
         self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
     ) -> Refusal | None:
         """Returns why a claim doesn't fit on the host next to those in these stages; None if it does."""

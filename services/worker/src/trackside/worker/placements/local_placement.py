@@ -134,7 +134,7 @@ def claim_of(command: RunTask, reserved: Reservation) -> Claim:
     )
 
 
-def over_ceiling(claim: Claim, task_type: TaskType) -> Refusal | None:
+def check_type_limits(claim: Claim, task_type: TaskType) -> Refusal | None:
     """Returns a refusal if a placement requests more than the catalogue allows its type, else None."""
     limits = (
         ("memory", claim.memory_bytes, task_type.max_memory_bytes),

@@ -46,7 +46,7 @@ class WarmProcessPool:
         allocation = Allocation("", Claim(device_ids), Stage.IDLE)
         allocation.record_usage(free.memory_bytes, free.cuda_memory_bytes)
         self._processes[key] = WarmProcess(key, kind, process, allocation)
-        self._ledger.put(key, allocation)
+        self._ledger.add(key, allocation)
         process.exited.add_done_callback(self._on_exit)
 
     def matching(self, kind: ProcessKind, device_ids: tuple[str, ...]) -> WarmProcess | None:
@@ -56,7 +56,7 @@ class WarmProcessPool:
             iter(fit), None
         )
 
-    def take(self, warm_process: WarmProcess) -> TaskProcess:
+    def remove_for_task(self, warm_process: WarmProcess) -> TaskProcess:
         """Removes a process and returns it, to be used by a task."""
         warm_process.process.exited.remove_done_callback(self._on_exit)
         self._remove(warm_process.key)
@@ -117,7 +117,7 @@ class WarmProcessPool:
 
     def _remove(self, key: str) -> None:
         del self._processes[key]
-        self._ledger.drop(key)
+        self._ledger.remove(key)
 
 
 def _is_idle(warm_process: WarmProcess) -> bool:
