@@ -1,11 +1,13 @@
 """What the commands of `trackside replay` draw: timelines that fit a terminal, changes, rates."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.cli.commands.replay.show import change_lines, show_past
-from trackside.cli.commands.replay.why import drawn
+from trackside.cli.commands.replay.why import drawn, note_on
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of, rate
 from trackside.contracts.searches import SearchStopRequested
@@ -34,6 +36,17 @@ async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_lea
     assert sum("●" in line for line in lines) == 7
     void = next(line for line in lines if "✗" in line)
     assert void.split("✗")[1].split()[1:3] == ["MetricReported", "[overtaken:"]
+
+
+async def test_guessed_causes_are_said_to_be_guessed() -> None:
+    log = await empty()
+    await tell(log, STREAM, long_search(1))
+    found = await why(await find(log, TOPICS, STREAM), "0")
+    assert note_on(found) == "this log names no causes: they were inferred from the state"
+    named = replace(found.own[1], cause=f"{STREAM}@2", guessed=False)
+    some = note_on(replace(found, own=[found.own[0], named]))
+    assert some == "the first events of this log name no causes: these were inferred from the state"
+    assert note_on(replace(found, causes=[], own=[named], then=[])) == ""
 
 
 async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,20 @@ async def test_under_another_name_everything_but_the_names_is_the_same(
     )
 
 
+async def test_under_another_name_causes_in_the_stream_are_renamed_too(
+    elsewhere: MemoryLog, tmp_path: Path
+) -> None:
+    log, told = await empty(), search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    for record, cause in zip(told.records[-2:], (f"{STREAM}@2", "other@2"), strict=True):
+        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    await tell(log, STREAM, told)
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    await imported(elsewhere, tmp_path / "f", "last-year")
+    found = await why(await find(elsewhere, ELSEWHERE, "last-year"), "0")
+    assert [(step.cause, step.follows) for step in found.own] == [("last-year@2", 2), ("other@2", -1)]
+
+
 def named(task: str) -> str:
     return task.partition(".")[2]
 

@@ -17,9 +17,11 @@ from tests.unit.domain.given import (
 )
 from tests.unit.projections.histories import small
 from tests.unit.replay.given import TOPICS, empty, tell
+from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Why, why
@@ -42,6 +44,11 @@ async def asked_of(told: Told, subject: str) -> Why:
     log = await empty()
     await tell(log, STREAM, told)
     return await asked(log, STREAM, subject)
+
+
+def name(record: Record, cause: str) -> None:
+    """Writes a cause into the envelope of a record."""
+    record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
 
 
 def names(steps: list[Step]) -> list[str]:
@@ -151,8 +158,8 @@ async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_r
     told.tell(suggested(0), submitted(0))
     told.tell(assigned())
     told.tell(begun())
-    for record, cause in zip(told.records[-2:], ("m-0", "somewhere-else"), strict=True):
-        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    for record, cause in zip(told.records[-2:], (f"{STREAM}@0", "somewhere-else"), strict=True):
+        name(record, cause)
     found = await asked_of(told, "0")
     by_name = {step.what: step for step in found.own}
     assert by_name["TaskAssigned"].follows == 0
@@ -160,17 +167,78 @@ async def test_a_cause_that_an_event_names_itself_counts_before_what_its_guard_r
     assert by_name["TaskAccepted"].outside == "message somewhere-else"
 
 
+<<<<<<< HEAD
 async def test_a_cause_is_found_by_its_stream_and_offset() -> None:
+=======
+async def test_the_causes_of_a_log_that_names_none_are_guessed_and_that_is_said(log: MemoryLog) -> None:
+    found = await asked(log, "one", "1")
+    assert all(step.guessed and not step.cause for step in found.own)
+    assert found.guessed == "all"
+    assert found.as_json()["guessed"] == "all"
+    assert found.as_json()["own"][0] | {"cause": None, "guessed": True} == found.as_json()["own"][0]
+
+
+async def test_a_log_that_names_causes_is_never_guessed_about() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    told.tell(assigned())
+    told.tell(begun())
+    told.tell(report(1, 0.5))
+    for record, cause in zip(told.records[1:], (0, 0, 2, 2, 4, 4, 5, None), strict=True):
+        name(record, "" if cause is None else cause_of(STREAM, cause))
+    found = await asked_of(told, "0")
+    assert found.guessed == "none"
+    assert [(step.offset, step.follows) for step in found.own] == [
+        (3, 2),
+        (4, 2),
+        (5, 4),
+        (6, 4),
+        (7, 5),
+        (8, -1),
+    ]
+    assert [step.offset for step in found.causes] == [0, 2]
+    assert not any(step.guessed for step in (*found.causes, *found.own))
+    assert found.own[3].outcome is Outcome.DUPLICATE
+
+
+async def test_only_what_comes_before_the_first_named_cause_is_guessed() -> None:
+    told = search_running(max_trials=1, concurrency=1)
+    told.tell(suggested(0), submitted(0))
+    told.tell(assigned())
+    name(told.records[-1], cause_of(STREAM, 4))
+    told.tell(begun())
+    found = await asked_of(told, "0")
+    assert [(step.follows, step.guessed) for step in found.own] == [
+        (2, True),
+        (3, True),
+        (4, False),
+        (-1, False),
+    ]
+    assert found.guessed == "some"
+
+
+async def test_causes_in_another_stream_or_not_in_the_log_are_shown_as_they_are() -> None:
+>>>>>>> 2c1386f (Let replay why read the causes that the log names, and guess only for logs that name none)
     told = search_running(max_trials=1, concurrency=1)
     told.tell(suggested(0), submitted(0))
     told.tell(assigned())
     told.tell(begun())
+<<<<<<< HEAD
     for record, cause in zip(told.records[-2:], (f"{STREAM}@1", "another@1"), strict=True):
         record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
     found = await asked_of(told, "0")
     by_name = {step.what: step for step in found.own}
     assert (by_name["TaskAssigned"].follows, by_name["TaskAssigned"].outside) == (1, "")
     assert (by_name["TaskAccepted"].follows, by_name["TaskAccepted"].outside) == (-1, "event another@1")
+=======
+    for record, cause in zip(told.records[-3:], ("other@4", f"{STREAM}@900", "no@offset"), strict=True):
+        name(record, cause)
+    found = await asked_of(told, "0")
+    outside = ["event 4 of other", f"event 900 of {STREAM}", "message no@offset"]
+    assert [step.outside for step in found.own[-3:]] == outside
+    assert [step.cause for step in found.own[-3:]] == ["other@4", f"{STREAM}@900", "no@offset"]
+>>>>>>> 2c1386f (Let replay why read the causes that the log names, and guess only for logs that name none)
 
 
 async def test_an_unknown_subject_is_told_what_there_is(log: MemoryLog) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from trackside.contracts.batches import BatchEnded
 from trackside.contracts.searches import SearchEnded
@@ -43,10 +43,18 @@ class Why:
     own: Sequence[Step]
     then: Sequence[Step]
 
+    @property
+    def guessed(self) -> Literal["all", "some", "none"]:
+        """Which of the causes were inferred from the state, since the log names none."""
+        steps = [*self.causes, *self.own, *self.then]
+        if not any(step.guessed for step in steps):
+            return "none"
+        return "some" if any(step.cause for step in steps) else "all"
+
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs, whole."""
+        """Returns it for programs, whole."""
         parts = {"causes": self.causes, "own": self.own, "then": self.then}
-        return {"subject": self.subject.name} | {
+        return {"subject": self.subject.name, "guessed": self.guessed} | {
             name: [step.as_json() for step in steps] for name, steps in parts.items()
         }
 
@@ -108,7 +116,14 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
             causes[at] = places[at]
             at = places[at].follows
     last = counted[-1].offset if counted else -1
-    then = [step for step in steps if step.follows >= 0 and step.follows == last and step.offset not in mine]
+    then = [
+        step
+        for step in steps
+        if step.follows >= 0
+        and step.follows == last
+        and step.offset not in mine
+        and step.outcome is Outcome.APPLIED
+    ]
     if subject.command and counted:
         ends = [step for step in steps if step.what in _ROOT_ENDS and step.outcome is Outcome.APPLIED]
         then = [step for step in ends if step.offset > last]

@@ -266,7 +266,12 @@ class Renaming:
         return Line(line.offset, line.time_ms, self.new.encode(), headers, self._value(line.value))
 
     def _header(self, name: str, octets: bytes | None) -> bytes | None:
-        if octets is None or name.lower() not in ("ce_partitionkey", "ce_correlationid", "ce_subject"):
+        if octets is None:
+            return None
+        if name.lower() == "ce_causationid":
+            stream, at, offset = octets.rpartition(b"@")
+            return self.new.encode() + at + offset if stream == self.old.encode() else octets
+        if name.lower() not in ("ce_partitionkey", "ce_correlationid", "ce_subject"):
             return octets
         return self._named(octets.decode("utf-8", "replace")).encode()
 

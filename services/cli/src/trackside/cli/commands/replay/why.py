@@ -38,9 +38,22 @@ async def _why(stream_id: str, subject: str, as_json: bool) -> None:
         screen.emit({"stream": stream_id} | found.as_json())
         return
     screen.say(f"{stream_id}: {found.subject.name}")
+    if note := note_on(found):
+        screen.say(note)
     output = screen.console()
     for line in drawn(found):
         output.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def note_on(found: Why) -> str:
+    """Returns a line that says which causes are guesses, empty if the log names all."""
+    match found.guessed:
+        case "all":
+            return "this log names no causes: they were inferred from the state"
+        case "some":
+            return "the first events of this log name no causes: these were inferred from the state"
+        case "none":
+            return ""
 
 
 def drawn(found: Why) -> Iterator[Text]:
