@@ -15,6 +15,7 @@ from trackside.dispatcher.service import Dispatcher
 from trackside.domain import task_events
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
+from trackside.eventlog import reactor
 from trackside.eventlog.reactor import Facts, Reactor
 from trackside.scheduler import decide, service
 from trackside.scheduler.device_commands import PendingCommand, pending_commands
@@ -132,6 +133,11 @@ def a_worker_forgets_its_journal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "lost_attempts", lambda *_: ())
 
 
+def a_service_names_a_wrong_cause(patch: pytest.MonkeyPatch) -> None:
+    """What the reactor writes as the cause of a decision is not what the decision rests on."""
+    patch.setattr(reactor, "cause_of", lambda stream, offset: f"{stream}@{offset + 1_000}")
+
+
 MUTANTS: Collection[Mutate] = (
     any_suggestion_counts,
     any_end_of_a_trial_counts,
@@ -141,6 +147,7 @@ MUTANTS: Collection[Mutate] = (
     a_worker_obeys_every_command,
     an_unknown_append_is_taken_for_lost,
     a_worker_forgets_its_journal,
+    a_service_names_a_wrong_cause,
 )
 
 

@@ -17,6 +17,7 @@ from trackside.contracts.tasks import AttemptEnded, TaskStatus
 from trackside.domain import command, retries, stream, task_events
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import cause_of
 from trackside.domain.task import Attempt, Task, TaskState
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -211,6 +212,12 @@ def _tear_a_decision(cluster: Cluster) -> None:
     del cluster.records[at]
 
 
+def _name_a_later_cause(cluster: Cluster) -> None:
+    for record in cluster.records:
+        cause = cause_of(record.envelope.stream, record.offset + 1)
+        record.envelope = Envelope({**record.envelope.headers, "ce_causationid": cause.encode()})
+
+
 def _send_too_much(cluster: Cluster) -> None:
     last = cluster.sent[-1]
     cluster.sent.append(last.model_copy(update={"placement": last.placement + 1}))
@@ -252,6 +259,7 @@ MUTANTS = (
     Mutant("a command is never answered", _expects("INV-1"), omitted=_expects("answers")),
     Mutant("a published record is passed over", _expects("INV-8"), omitted=_expects("intake")),
     Mutant("the log has only a part of a decision", _expects("INV-9"), corrupt=_tear_a_decision),
+    Mutant("an event names a later one as its cause", _expects("INV-18"), corrupt=_name_a_later_cause),
     Mutant("a device is told to run what nobody assigned", _expects("INV-5"), corrupt=_send_too_much),
     Mutant("a device is told to run what another one has", _expects("INV-5"), corrupt=_send_elsewhere),
 )

@@ -33,6 +33,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "INV-13": Invariant("snapshots are what the log folds to", "snapshots"),
     "INV-14": Invariant("nothing looks like a secret", "records"),
     "INV-15": Invariant("read models equal a rebuild", "rows"),
+    "INV-18": Invariant("a named cause is an applied event that lies before its event", "causes"),
 }
 """INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
 

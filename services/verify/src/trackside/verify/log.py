@@ -1,4 +1,4 @@
-"""Verifies a log from its topics alone: INV-1 to INV-15, without those that need Postgres.
+"""Verifies a log from its topics alone: INV-1 to INV-18, without those that need Postgres.
 
 The ends of topics that lead to events (commands, commands to devices) are fetched first, then those of the
 events, then that of the fleet: so whatever an event that was read depends on was read too.
@@ -85,7 +85,7 @@ async def verify_topics(
     outcome and offset. Of one stream alone, overlaps with other streams on a device aren't found. `decoded`
     decodes an entry of Trackside. Raises as `verify` does.
     """
-    reading = _LogPass(log, topics, stream, Verifier(fold), on_progress, on_record, decoded)
+    reading = _LogPass(log, topics, stream, Verifier(fold, whole=not stream), on_progress, on_record, decoded)
     await reading.run()
     verifier, report = reading.verifier, reading.report
     report.findings = verifier.finish(now_ms())

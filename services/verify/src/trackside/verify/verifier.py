@@ -17,6 +17,7 @@ from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
 from trackside.verify.checks.batches import ENDS, STARTS, RootChecks, RootHistory
+from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
 from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
@@ -43,17 +44,20 @@ class StreamHistory:
 class Verifier:
     """Takes the records of the fleet topic, then those of the events topic, and collects findings.
 
-    Records come in order within a partition, in any order between partitions.
+    Records come in order within a partition, in any order between partitions. `whole` is false if it takes
+    the events of one stream only: what other streams have can't be checked then.
     """
 
-    def __init__(self, fold: Fold | None = None) -> None:
+    def __init__(self, fold: Fold | None = None, *, whole: bool = True) -> None:
         self.findings = Findings()
         self.incarnations = IncarnationChecks(self.findings)
         self.resources = ResourceChecks(self.findings)
         self.commands = CommandChecks(self.findings)
         self.device_commands = DeviceCommandChecks(self.findings)
         self.histories: dict[str, StreamHistory] = {}
+        self._whole = whole
         self._fold = fold or Streams(AGGREGATES).fold
+        self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
         self._roots = RootChecks(self.findings)
@@ -73,6 +77,9 @@ class Verifier:
     def finish(self, now_ms: int) -> list[Finding]:
         """Adds what only the whole log shows, and returns all findings; `now_ms` is the clock of the log."""
         self._decisions.finish()
+        self.incarnations.finish()
+        if self._whole:
+            self._causes.finish(self.incarnations.newest)
         self.device_commands.finish()
         self.commands.finish({name: history.commands for name, history in self.histories.items()}, now_ms)
         self.check_until(float("inf"))
@@ -83,6 +90,7 @@ class Verifier:
         self.findings.checked["INV-7"] += 1
         self.findings.checked["INV-10"] += 1
         check_role(self.findings, record)
+        self._causes.take(record)
         history = self.histories.get(stream.stream_id)
         if history is None:
             history = self.histories[stream.stream_id] = StreamHistory()

@@ -7,6 +7,7 @@ from trackside.contracts.message import Event, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
+from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.findings import Findings
 
 LATE_EVENTS_MS = 10_000
@@ -43,6 +44,11 @@ class IncarnationChecks:
     by_name: dict[str, IncarnationHistory] = field(default_factory=dict)
     newest: dict[str, str] = field(default_factory=dict)
     _fleet: Fleet = field(default_factory=Fleet)
+    _causes: CauseChecks = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Makes the checks of causes in the fleet topic."""
+        self._causes = CauseChecks(self.findings)
 
     def take(self, record: Record) -> None:
         """Checks one record of the fleet topic, in order; what the fold ignores is ignored here."""
@@ -51,10 +57,15 @@ class IncarnationChecks:
         event = record.message
         self.findings.checked["INV-7"] += 1
         check_role(self.findings, record)
+        self._causes.take(record)
         if isinstance(event, WorkerJoined):
             self._joined(event, record)
         elif isinstance(event, WorkerLeft | WorkerLost):
             self._ended(event, record)
+
+    def finish(self) -> None:
+        """Reports the causes of streams that are not there."""
+        self._causes.finish()
 
     def check_assigned(self, worker_id: str, name: str, seen: int, record: Record) -> None:
         """Checks an assignment that was decided on the fleet as it was before offset `seen`."""

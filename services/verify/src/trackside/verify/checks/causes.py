@@ -1,0 +1,51 @@
+"""INV-18: the cause that an event names is an applied event that lies before it. An event may name none."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from trackside.contracts.message import Record
+from trackside.domain.proposal import parse_cause
+from trackside.verify.findings import Findings, RecordPosition, position_of
+
+
+@dataclass(slots=True)
+class CauseChecks:
+    """Checks the applied events of one topic, in the order of each stream."""
+
+    findings: Findings
+    _applied: dict[str, "array[int]"] = field(default_factory=dict)
+    _elsewhere: list[tuple[str, RecordPosition]] = field(default_factory=list)
+
+    def take(self, record: Record) -> None:
+        """Checks the cause of one applied event."""
+        stream, cause = record.envelope.stream, record.envelope.causation_id
+        applied = self._applied.get(stream)
+        if applied is None:
+            applied = self._applied[stream] = array("Q")
+        if cause:
+            self.findings.checked["INV-18"] += 1
+            self._check(stream, cause, applied, record)
+        applied.append(record.offset)
+
+    def finish(self, others: Container[str] = ()) -> None:
+        """Reports causes in streams that neither this topic has nor `others`."""
+        for stream, place in self._elsewhere:
+            if stream not in self._applied and stream not in others:
+                message = f"its cause is an event of stream {stream}, which is not there"
+                self.findings.add("INV-18", place, message)
+
+    def _check(self, stream: str, cause: str, applied: "array[int]", record: Record) -> None:
+        found = parse_cause(cause)
+        if found is None:
+            self.findings.add("INV-18", record, f"its cause {cause!r} names no event")
+        elif found[0] != stream:
+            self._elsewhere.append((found[0], position_of(record)))
+        elif found[1] >= record.offset:
+            self.findings.add("INV-18", record, f"its cause, offset {found[1]}, is not before it")
+        else:
+            at = bisect_left(applied, found[1])
+            if at == len(applied) or applied[at] != found[1]:
+                message = f"its cause, offset {found[1]}, is no applied event of its stream"
+                self.findings.add("INV-18", record, message)
