@@ -65,7 +65,7 @@ def test_an_event_that_was_not_applied_causes_nothing() -> None:
     for record in [*records[:3], copy, *late]:
         verifier.take(record)
     findings = [finding.message for finding in verifier.finish(0) if finding.invariant == "INV-18"]
-    assert findings == ["its cause, offset 3, is no applied event of its stream"]
+    assert findings == ["its cause, offset 3, is not an applied event of its stream"]
 
 
 def test_of_one_stream_alone_causes_in_others_are_not_checked() -> None:

@@ -47,5 +47,5 @@ class CauseChecks:
         else:
             at = bisect_left(applied, found[1])
             if at == len(applied) or applied[at] != found[1]:
-                message = f"its cause, offset {found[1]}, is no applied event of its stream"
+                message = f"its cause, offset {found[1]}, is not an applied event of its stream"
                 self.findings.add("INV-18", record, message)
