@@ -13,7 +13,7 @@ from tests.house.source import ROOT, shown
 INSTEAD = {
     r"amid": "during",
     r"anew": "again",
-    r"behind (?:the |its )?(?:offset|end|start|record|event|log|command|colon|arrow)\b": "after",
+    r"behind (?:the |its )?(?:offset|start|record|event|log|command|colon|arrow)\b": "after",
     r"beside": "next to, with, in addition to, compared with",
     r"besides": "also",
     r"(?:its|their|the \w+'s|\w+s'|whose|own|no|last) word": "value, message, decision",

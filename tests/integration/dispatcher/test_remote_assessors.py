@@ -74,7 +74,7 @@ async def test_a_process_that_errs_is_an_event_each_time_and_then_the_policy_hol
     await process.answer({"request_id": asked[0].request_id, "hopeless": [3]})
     nonsense = await process.event(AssessmentFailed)
     assert (nonsense.code, nonsense.failure, nonsense.rows) == ("assessor_nonsense", 1, 1)
-    assert "called trial 3 hopeless, which it was not asked about" in nonsense.message
+    assert "would stop trial 3, which it was not asked about" in nonsense.message
     asked.append(await process.request())
     assert asked[1].model_copy(update={"request_id": asked[0].request_id}) == asked[0]
     assert asked[1].request_id != asked[0].request_id

@@ -122,7 +122,7 @@ def test_an_error_names_the_line() -> None:
         (b"\xff\xfe", "not UTF-8"),
         (b"", "expected a mapping"),
         (b"- 1", "expected a mapping"),
-        (b"kind: search\nkind: search\n", "'kind' is there twice"),
+        (b"kind: search\nkind: search\n", "'kind' is repeated"),
         (b"a: &x [1]\nb: *x\n", "aliases"),
         (b"a: .nan", "not a finite number"),
         (b"a: !!python/object:os.system {}", "not supported"),
@@ -214,7 +214,7 @@ def test_a_file_of_one_task_is_a_batch_of_one_group() -> None:
         (TASK.replace("task_type: digits", ""), "$.task_type", 2, "missing"),
         (TASK.replace("queue:", "que:"), "$.que", 5, "did you mean 'queue'"),
         (TASK.replace("60", "0"), "$.run_timeout_s", 9, "greater than 0"),
-        (TASK.replace("2GB", "2 elephants"), "$.estimate_memory", 7, "no amount of memory"),
+        (TASK.replace("2GB", "2 elephants"), "$.estimate_memory", 7, "not an amount of memory"),
         (TASK + "groups: []", "$.groups", 10, "unknown field"),
     ],
 )

@@ -134,7 +134,7 @@ def test_an_assessor_is_read_as_it_is_typed(text: str, expected: dict[str, Any])
     [
         ("medium", "assessor.name: unknown assessor 'medium'"),
         ("median:warmup=5", "assessor.options.warmup: unknown option"),
-        ("median:n_warmup_steps", "'n_warmup_steps' of 'median:n_warmup_steps' is no option"),
+        ("median:n_warmup_steps", "'n_warmup_steps' of 'median:n_warmup_steps' is not an option"),
     ],
 )
 def test_an_assessor_that_is_none_is_said_with_what_is_expected(text: str, said: str) -> None:

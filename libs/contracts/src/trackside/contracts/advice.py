@@ -125,7 +125,7 @@ class AnswerSuggestion(Command):
 
 
 class AssessmentRequested(Event):
-    """Asks an assessor that is a process of its own which of a search's running trials are hopeless.
+    """Asks an assessor in a separate process which running trials of a search to stop.
 
     `rows` counts what was reported, begun anew and ended in the search by then: it says which question this
     is, and the same question is asked again after a crash. `running` are the trials that run, those whose
@@ -150,7 +150,7 @@ class AssessmentRequested(Event):
 
 
 class AnswerAssessment(Command):
-    """Answers a request for an assessment: with the running trials that are hopeless, or `failed`."""
+    """Answers a request for an assessment: with the running trials to stop, or `failed`."""
 
     request_id: str = Field(min_length=1, max_length=1_000)
     hopeless: list[int] | None = Field(default=None, max_length=10_000)

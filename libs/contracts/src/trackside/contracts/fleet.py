@@ -43,7 +43,7 @@ class WorkerJoined(Event):
 
 
 class WorkerLeft(Event):
-    """A worker has stopped as it was told to."""
+    """A worker has stopped on request."""
 
     written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
@@ -60,7 +60,7 @@ class WorkerLost(Event):
 
 
 class DeviceUnhealthy(Event):
-    """A device has failed or vanished: nothing is placed on it until its worker joins anew."""
+    """A device has failed or vanished: nothing is placed on it until its worker joins again."""
 
     written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str

@@ -180,7 +180,7 @@ def _parsed(value: bytes | None) -> tuple[Json, Problem | None]:
         where = f"line {error.lineno} column {error.colno}: {error.msg}"
         raise UndecodableError("not_json", where) from error
     except ValueError:
-        return {}, Problem(code="out_of_range", message="a whole number has too many digits")
+        return {}, Problem(code="out_of_range", message="an integer has too many digits")
     if not isinstance(parsed, dict):
         raise UndecodableError("not_object", f"expected a JSON object, got {type(parsed).__name__}")
     return parsed, None
@@ -191,7 +191,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     for name, value in pairs:
         if name in found:
             shown = "a key that can't be shown" if _unfit_text(name, MAX_KEY) else f"key {name!r}"
-            raise _DuplicateKeyError(f"{shown} is there twice")
+            raise _DuplicateKeyError(f"{shown} is repeated")
         found[name] = value
     return found
 

@@ -21,7 +21,7 @@ def bytes_of(text: str) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or (found[3] and not found[2]):
         hint = "; a small b would be bits" if text.rstrip().endswith("b") else ""
-        raise ValueError(f"{text[:100]!r} is no amount of memory: expected {MEMORY_RULE}{hint}")
+        raise ValueError(f"{text[:100]!r} is not an amount of memory: expected {MEMORY_RULE}{hint}")
     amount = Decimal(found[1]) * (1024 if found[3] else 1000) ** _POWERS[(found[2] or "").upper()]
     return int(amount.to_integral_value(rounding="ROUND_CEILING"))
 

@@ -180,19 +180,19 @@ class RequestTrials(Command):
 
 
 class UpdateSearchSpace(Command):
-    """Gives a search another space, from the next suggestion on; trials that were suggested go on."""
+    """Changes the space of a search, from the next suggestion on; trials already suggested continue."""
 
     space: Space = Field(min_length=1, max_length=1_000)
 
 
 class ImportTrials(Command):
-    """Tells a search's tuner results from elsewhere; parameters that the search has already are left out."""
+    """Gives a search's tuner results from other sources; parameter sets that it already has are skipped."""
 
     trials: list[PastTrial] = Field(min_length=1, max_length=10_000)
 
 
 class AddTrial(Command):
-    """Asks for a trial with these parameters, which needn't be of the space, as the next one.
+    """Requests a trial with these parameters as the next one; they may be outside of the space.
 
     With `tell_tuner` the tuner learns from its result; else it only won't suggest the same again.
     """
@@ -230,11 +230,11 @@ class PauseSearch(Command):
 
 
 class ResumeSearch(Command):
-    """Asks a paused search to go on."""
+    """Asks a paused search to continue."""
 
 
 class StopTrial(Command):
-    """Asks a search to end one trial; the search goes on."""
+    """Asks a search to end one trial; the search continues."""
 
     trial: int = Field(ge=0, le=1_000_000)
 
@@ -318,7 +318,7 @@ class SearchSpaceUpdated(Event):
 
 
 class TrialsImported(Event):
-    """Results from elsewhere, which the tuner is told before the trials whose slots open later."""
+    """Results from other sources, which the tuner receives before the trials whose slots open later."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
@@ -360,7 +360,7 @@ class SearchPaused(Event):
 
 
 class SearchResumed(Event):
-    """A search goes on."""
+    """A search continues."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
@@ -383,7 +383,7 @@ class SearchStopRequested(Event):
 
 
 class SearchFailed(Event):
-    """A search can't go on: its tuner failed for good. Running trials are ended."""
+    """A search cannot continue: its tuner failed too often. Running trials are ended."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     code: str

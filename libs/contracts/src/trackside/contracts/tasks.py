@@ -81,7 +81,7 @@ class TaskSubmitted(Event):
 
 
 class TaskStopRequested(Event):
-    """A task shall end: it is cancelled at once if it waits, else its worker is told.
+    """A task must end: a queued one is cancelled at once, for a running one its worker is asked to stop it.
 
     Void if before `due_ms`, where a time limit is the reason.
     """
@@ -94,7 +94,7 @@ class TaskStopRequested(Event):
 
 
 class TaskHeld(Event):
-    """A task shall not run now: it isn't placed, and gives back the devices it has. `hold` counts from 1."""
+    """A task must not run now: it is not placed, and returns the devices it has. `hold` counts from 1."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
@@ -150,7 +150,7 @@ class TaskUnschedulable(Event):
 
 
 class TaskPreemptionRequested(Event):
-    """A running placement shall make room for a task of higher priority; it will run again later."""
+    """A running placement must make room for a task of higher priority; it will run again later."""
 
     written_by: ClassVar[frozenset[str]] = SCHEDULER
     task_id: str
@@ -160,7 +160,7 @@ class TaskPreemptionRequested(Event):
 
 
 class TaskRecallRequested(Event):
-    """A placement that waits behind another one shall be given back, if it hasn't begun."""
+    """A placement that waits for a busy device is recalled, if it has not started."""
 
     written_by: ClassVar[frozenset[str]] = SCHEDULER
     task_id: str
@@ -263,7 +263,7 @@ class ParametersWithheld(Event):
 
 
 class ParametersTaken(Event):
-    """A task's process has the answer to a request, and goes on."""
+    """A task's process has received the answer to a request, and continues."""
 
     written_by: ClassVar[frozenset[str]] = WORKER
     task_id: str

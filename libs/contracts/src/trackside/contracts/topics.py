@@ -57,7 +57,7 @@ class Topics:
             "compression.type": "uncompressed",
             "max.message.bytes": str(MAX_COMMAND_BYTES),
         }
-        return self._topic("commands", 4, "stream id", "commands from anyone", 7 * DAY_MS, config)
+        return self._topic("commands", 4, "stream id", "commands from any client", 7 * DAY_MS, config)
 
     @cached_property
     def events(self) -> Topic:
@@ -118,7 +118,7 @@ class Topics:
     @cached_property
     def imports(self) -> Topic:
         """Streams of other installations, with the places and times they had there; no service reads it."""
-        what = "streams that were imported, to look into"
+        what = "imported streams, for `trackside replay`"
         return self._topic("imports", self.event_partitions, "stream id", what, -1, _APPEND_TIME)
 
     def device(self, worker_id: str, device_id: str) -> Topic:

@@ -330,7 +330,7 @@ class KafkaReader:
                 raise OffsetGoneError(f"{tp.topic}-{tp.partition} starts at {start}, need {positions[tp]}")
         # A record may have arrived since the last read; a stuck reader lacks one of the last check.
         if any(positions[tp] < end for tp, end in self._last_ends.items()):
-            log.warning("reader stuck behind the end of the log; rebuilt")
+            log.warning("reader stuck before the end of the log; rebuilt")
             await self._rebuild()
         self._last_ends = ends
 

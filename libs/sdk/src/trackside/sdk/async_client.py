@@ -121,7 +121,7 @@ class AsyncClient:
             source = publication.source
             raise UnansweredError(
                 f"command {publication.command_id} is in the log ({source.topic}-{source.partition} "
-                f"offset {source.offset}), but nobody answered it within {timeout_s:g} s; "
+                f"offset {source.offset}), but it was not answered within {timeout_s:g} s; "
                 "is a dispatcher running?"
             ) from error
         raise AssertionError("a log has no end")

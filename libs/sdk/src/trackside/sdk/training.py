@@ -86,7 +86,7 @@ class Training:
             if _is_whole(path):
                 self._restore(path)
                 return len(self.history)
-            log.warning("%s is damaged and passed over", path)
+            log.warning("%s is damaged and skipped", path)
         return 0
 
     def record(self, metrics: Mapping[str, float]) -> None:

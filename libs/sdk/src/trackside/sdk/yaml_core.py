@@ -109,7 +109,7 @@ def _mapping(node: yaml.MappingNode, path: str, lines: dict[str, int]) -> dict[s
         if not isinstance(key_node, yaml.ScalarNode) or not isinstance(key, str):
             raise YamlError("a key must be a plain text", line)
         if key in found:
-            raise YamlError(f"key {key!r} is there twice", line)
+            raise YamlError(f"key {key!r} is repeated", line)
         lines[f"{path}.{key}"] = line
         found[key] = _value(inner, f"{path}.{key}", lines)
     return found
@@ -125,7 +125,7 @@ def _scalar(tag: str, text: str, line: int) -> Any:
             return text.lower() == "true"
         case "int":
             if len(text) > 40:
-                raise YamlError("a whole number has too many digits", line)
+                raise YamlError("an integer has too many digits", line)
             return int(text)
         case "float":
             number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))

@@ -130,7 +130,7 @@ def parse_assessor(text: str) -> dict[str, Any]:
     for part in _parts(rest):
         option, equals, value = part.partition("=")
         if not equals:
-            raise BadScenarioError(f"{part!r} of {text!r} is no option: expected NAME:option=value,...")
+            raise BadScenarioError(f"{part!r} of {text!r} is not an option: expected NAME:option=value,...")
         try:
             options[option.strip()] = json.loads(value)
         except ValueError:
@@ -156,7 +156,7 @@ def _parts(text: str) -> list[str]:
 def parse_placement_order(text: str) -> PlacementOrder:
     """Reads the name of a order; raises BadScenarioError."""
     if text not in PLACEMENT_ORDERS:
-        raise BadScenarioError(f"{text!r} is no order of placement: expected {', '.join(PLACEMENT_ORDERS)}")
+        raise BadScenarioError(f"{text!r} is not a placement order: expected {', '.join(PLACEMENT_ORDERS)}")
     return text
 
 

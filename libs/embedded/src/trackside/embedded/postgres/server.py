@@ -117,7 +117,7 @@ def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
     _remove_orphans()
     if inside.exists() and not is_reachable:
         raise StackError(
-            f"{who.name}, the user that Postgres runs as, can't enter {folder} any more. Let everybody "
+            f"{who.name}, the user that Postgres runs as, can't enter {folder} any more. Let all users "
             "enter it and the folders above it again (chmod o+x), or remove it: the next start makes its "
             "rows again from the log"
         )

@@ -242,4 +242,4 @@ def _jsonable(value: object) -> object:
         return value.isoformat()
     if isinstance(value, set | frozenset):
         return sorted(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -87,7 +87,7 @@ class RemoteAssessors:
             raise AdviceFailed(f"{who} failed: {answer.message or 'it gives no reason'}")
         for trial in answer.hopeless:
             if trial not in restarts:
-                raise InvalidAdvice(f"{who} called trial {trial} hopeless, which it was not asked about")
+                raise InvalidAdvice(f"{who} would stop trial {trial}, which it was not asked about")
         return AssessmentResult([(trial, restarts[trial]) for trial in sorted(set(answer.hopeless))], [])
 
     def forget(self, search_id: str) -> None:

@@ -154,7 +154,7 @@ def _integer_encoder(low: int, high: int) -> Callable[[Any], int]:
 
     def encode_value(value: Any) -> int:
         if check(value) != int(value):
-            raise ValueError(f"{value!r} is not a whole number")
+            raise ValueError(f"{value!r} is not an integer")
         return int(value)
 
     return encode_value
@@ -201,7 +201,7 @@ def _bell(parameter: Mapping[str, Any], *, logarithmic: bool) -> Axis:
     def encode_value(value: Any) -> float:
         value = _number_encoder(-math.inf, math.inf)(value)
         if not math.isfinite(value) or (logarithmic and (value < 0 or (value == 0 and step is None))):
-            raise ValueError(f"{value!r} is no finite number{' above 0' if logarithmic else ''}")
+            raise ValueError(f"{value!r} is not a finite number{' above 0' if logarithmic else ''}")
         if logarithmic:
             value = math.log(value) if value > 0 else -math.inf
         return min(max(curve.cdf(value), TAIL), 1 - TAIL)

@@ -32,7 +32,7 @@ class Integer:
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"a whole number from {self.least} to {self.most}"
+        return f"an integer from {self.least} to {self.most}"
 
 
 @dataclass(frozen=True)

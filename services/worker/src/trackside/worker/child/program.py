@@ -185,7 +185,7 @@ def _check_runnable(name: str, environment: Mapping[str, str]) -> None:
         raise UnstartableError(f"{name} can't be run: there is no such file")
     if not path.is_file() or not os.access(path, os.X_OK):
         raise UnstartableError(
-            f"{name} can't be run: it is no executable file; chmod +x it, or name its interpreter first"
+            f"{name} can't be run: it is not an executable file; chmod +x it, or name its interpreter first"
         )
 
 

@@ -139,5 +139,5 @@ def _step(fields: dict[str, Any]) -> int | None:
     if step is None:
         return None
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= MAX_STEP:
-        raise UnreadableLineError("step: expected a whole number from 0 on")
+        raise UnreadableLineError("step: expected an integer from 0 on")
     return step

@@ -47,7 +47,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         return printable(value)
     if isinstance(value, int):
         if abs(value) >= 2**63:
-            raise UnreportableError(f"{path}: whole numbers end at 2^63")
+            raise UnreportableError(f"{path}: integers end at 2^63")
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _not_finite(value, path)
