@@ -16,7 +16,7 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.eventlog.record_writer import RecordWriter
-from trackside.sdk.publication import outgoing
+from trackside.sdk.publication import command_record
 
 FIRST = 20
 """Answers that are not counted: connections, caches and code are cold."""
@@ -24,7 +24,7 @@ FIRST = 20
 
 async def publish(log: Log, command: Command, stream_id: str, command_id: str) -> None:
     """Publishes a command as any client does."""
-    record = outgoing(command, stream_id, command_id, "trackside/sdk/bench", "")
+    record = command_record(command, stream_id, command_id, "trackside/sdk/bench", "")
     commands = TOPICS.commands
     await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
 

@@ -26,7 +26,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
 from trackside.eventlog.settings import StackSettings
-from trackside.sdk.publication import outgoing
+from trackside.sdk.publication import command_record
 
 STREAM, DATABASE, PREFIX = "digits-0000", "bench_recovery", "bench-recovery."
 LIMIT_S = 120.0
@@ -48,7 +48,7 @@ async def measured(bootstrap: str, dsn: str, trials: int) -> Findings:
     )
     async with KafkaLog(bootstrap, client_id="bench") as log:
         await history.join(log, settings.topics)
-        start = outgoing(wanted, STREAM, new_id(), "trackside/sdk/bench", "")
+        start = command_record(wanted, STREAM, new_id(), "trackside/sdk/bench", "")
         await log.publish(settings.topics.commands.name, 0, start)  # where the search says that it came from
         events = await history.write_unended(log, settings.topics, STREAM, trials, wanted)
         return await _measured(log, settings, trials, events)
@@ -115,7 +115,7 @@ class _Places:
     async def ping(self) -> str:
         """Publishes a command that is only to be answered, and gives its id."""
         command_id, topic = new_id(), self._settings.topics.commands
-        record = outgoing(Ping(), STREAM, command_id, "trackside/sdk/bench", "")
+        record = command_record(Ping(), STREAM, command_id, "trackside/sdk/bench", "")
         await self._log.publish(topic.name, partition_of(STREAM, topic.partitions), record)
         return command_id
 

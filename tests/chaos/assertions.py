@@ -19,7 +19,7 @@ from trackside.eventlog.log import Log
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.projections.reads import open_read_models
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.sdk.publication import Publication
+from trackside.sdk.publication import PublishedCommand
 from trackside.verify.log import verify
 
 RETRIED = frozenset({AttemptEnd.LOST, AttemptEnd.FAILED})
@@ -73,7 +73,7 @@ def processes_in(folder: Path) -> list[int]:
     return found
 
 
-def each_publication_was_answered(history: History, published: list[Publication]) -> None:
+def each_publication_was_answered(history: History, published: list[PublishedCommand]) -> None:
     """Every acknowledged command is in its stream, and has one answer."""
     received = Counter(event.source for event in history.applied(CommandReceived))
     refused = Counter(event.source for event in history.applied(CommandRefused))

@@ -24,7 +24,7 @@ from trackside.embedded.stack import Stack
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
 from trackside.sdk import Client
-from trackside.sdk.publication import Publication
+from trackside.sdk.publication import PublishedCommand
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _MODIFIED = 0x02  # IN_MODIFY
@@ -81,7 +81,7 @@ class ChaosHarness:
     released: int = 0
     fault_log: list[str] = field(default_factory=list)
     began_s: float = field(default_factory=monotonic_s)
-    published: list[asyncio.Task[Publication]] = field(default_factory=list)
+    published: list[asyncio.Task[PublishedCommand]] = field(default_factory=list)
     kills: dict[str, int] = field(default_factory=dict)
 
     def note(self, what: str) -> None:

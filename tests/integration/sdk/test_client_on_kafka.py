@@ -19,13 +19,13 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Publication
+from trackside.sdk.publication import Accepted, PublishedCommand
 
 START = StartSearch(task_type="t", max_trials=2, space={"x": Choice(type="choice", values=[1])})
 DISPATCHER = RecordWriter("dispatcher", "1")
 
 
-async def answered(log: KafkaLog, topics: Topics, publication: Publication) -> None:
+async def answered(log: KafkaLog, topics: Topics, publication: PublishedCommand) -> None:
     """Answers a publication as a dispatcher does, and starts its search."""
     received = CommandReceived(
         command_id=publication.command_id,
@@ -109,7 +109,7 @@ async def test_a_broker_that_is_not_there_is_named_with_the_command() -> None:
 def test_the_blocking_form_follows_a_stream(stack: Servers, topic_prefix: str) -> None:
     topics = Topics(prefix=topic_prefix)
 
-    async def play(publication: Publication) -> None:
+    async def play(publication: PublishedCommand) -> None:
         async with KafkaLog(stack.kafka_bootstrap, client_id="test") as log:
             await answered(log, topics, publication)
             await ended(log, topics, publication.stream_id)

@@ -4,9 +4,9 @@ import pytest
 
 from trackside.cli.commands.publish import PublishResult, as_object, as_row, exit_code, parse_commands, why
 from trackside.cli.runtime.failures import BadUsage
-from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 
-PUBLISHED = Publication("trackside.commands", 2, 17, "c1", "s1")
+PUBLISHED = PublishedCommand("trackside.commands", 2, 17, "c1", "s1")
 REFUSED = Refused("c1", 5, "unknown_tuner", "$.tuner.name", "no tuner 'tpee'")
 
 

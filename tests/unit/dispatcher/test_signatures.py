@@ -32,7 +32,7 @@ from trackside.dispatcher.intake.signatures import (
 )
 from trackside.domain.streams import Streams
 from trackside.eventlog.log import Entry, Outgoing, RecordHeaders
-from trackside.sdk.publication import outgoing
+from trackside.sdk.publication import command_record
 from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
 TOPIC = Topics().commands.name
@@ -50,7 +50,7 @@ def signatures(policy: SignaturePolicy = "require") -> SignatureVerifier:
 
 def plain(structured: bool = False) -> Outgoing:
     if structured:
-        return outgoing({"type": STOP, "data": {"reason": "enough"}}, "s-1", "c-1", "test", "")
+        return command_record({"type": STOP, "data": {"reason": "enough"}}, "s-1", "c-1", "test", "")
     headers: RecordHeaders = [("ce_id", b"c-1"), ("ce_type", STOP.encode()), ("ce_source", b"test")]
     return Outgoing(b"s-1", b'{"reason": "enough"}', headers)
 

@@ -8,7 +8,7 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
-from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 
 TOPICS = Topics()
 
@@ -20,7 +20,9 @@ async def log() -> MemoryLog:
     return memory
 
 
-async def answer(log: MemoryLog, publication: Publication, code: str = "", role: str = "dispatcher") -> None:
+async def answer(
+    log: MemoryLog, publication: PublishedCommand, code: str = "", role: str = "dispatcher"
+) -> None:
     said = {"command_id": publication.command_id, "source": publication.source}
     refused = CommandRefused(**said, code=code, path="$", message="no")
     event = refused if code else CommandAccepted(**said)

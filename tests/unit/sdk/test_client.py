@@ -26,7 +26,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk import Client
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 
 TOPICS = Topics()
 DISPATCHER = RecordWriter("dispatcher", "1")
@@ -56,7 +56,7 @@ async def record(log: MemoryLog, stream: str, messages: Sequence[Message]) -> in
     return (await log.append(topic.name, partition, DISPATCHER.decision(stream, messages))).offset
 
 
-def received(publication: Publication) -> CommandReceived:
+def received(publication: PublishedCommand) -> CommandReceived:
     return CommandReceived(
         command_id=publication.command_id,
         command_type=START.wire_type(),
@@ -68,11 +68,11 @@ def received(publication: Publication) -> CommandReceived:
     )
 
 
-def accepted(publication: Publication) -> CommandAccepted:
+def accepted(publication: PublishedCommand) -> CommandAccepted:
     return CommandAccepted(command_id=publication.command_id, source=publication.source)
 
 
-def started(publication: Publication) -> SearchStarted:
+def started(publication: PublishedCommand) -> SearchStarted:
     return SearchStarted(command_id=publication.command_id, search=START, seed=1)
 
 
@@ -209,7 +209,7 @@ def test_the_blocking_form_does_the_same() -> None:
     client.close()
 
 
-def _stop_requested(publication: Publication) -> Event:
+def _stop_requested(publication: PublishedCommand) -> Event:
     return SearchStopRequested(command_id=publication.command_id, reason="enough")
 
 

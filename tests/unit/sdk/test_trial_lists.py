@@ -12,7 +12,7 @@ from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.searches import SearchSpec, TrialStatus
 from trackside.domain.stream import Stream
 from trackside.sdk.errors import SpecError, UnsendableError
-from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
+from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 
 SCALARS = (
     st.none()
@@ -41,7 +41,7 @@ def test_d38_what_is_exported_is_read_back_as_it_was(
     """D38: as JSON and as CSV; a parameter may have any name and any value of a space."""
     wanted = [{"parameters": parameters, "value": value} for parameters, value in trials]
     folder = tmp_path_factory.getbasetemp()
-    for name, text in (("t.json", as_json(rows_of(trials))), ("t.csv", as_csv(rows_of(trials)))):
+    for name, text in (("t.json", to_json(rows_of(trials))), ("t.csv", to_csv(rows_of(trials)))):
         if not trials and name == "t.csv":
             continue  # there is no parameter to name a column after
         (folder / name).write_text(text, "utf-8")
@@ -113,11 +113,11 @@ def test_d38_only_trials_that_succeeded_with_a_value_are_exported_unless_all_are
         ),
         Trial(5, {"x": 1.0}, 0, 0),
     )
-    rows = exported(stream)
+    rows = export_rows(stream)
     assert [(row["trial"], row["value"]) for row in rows] == [(0, 0.25), (4, 1.0)]
     assert [(row["source"], row["space_version"]) for row in rows] == [("algorithm", 1), ("customized", 2)]
-    assert [row["status"] for row in exported(stream, every=True)][-2:] == ["SUCCEEDED", "WAITING"]
-    head, _, last = as_csv(rows).splitlines()
+    assert [row["status"] for row in export_rows(stream, every=True)][-2:] == ["SUCCEEDED", "WAITING"]
+    head, _, last = to_csv(rows).splitlines()
     assert head == "trial,status,value,task_id,source,space_version,parameters.x"
     assert last == "4,SUCCEEDED,1.0,s.4,customized,2,0.9"
 
@@ -125,26 +125,26 @@ def test_d38_only_trials_that_succeeded_with_a_value_are_exported_unless_all_are
 def test_trials_of_several_objectives_are_exported_with_the_values_of_all(tmp_path: Path) -> None:
     objectives = [{"name": "accuracy"}, {"name": "latency", "direction": "minimize"}]
     first = Trial(0, {"x": 0.5}, 0, 0, status=TrialStatus.SUCCEEDED, value=0.25, values=[0.25, "inf"])
-    rows = exported(searched(objectives, first))
+    rows = export_rows(searched(objectives, first))
     assert rows[0]["values"] == {"accuracy": 0.25, "latency": "inf"}
-    assert as_csv(rows).splitlines() == [
+    assert to_csv(rows).splitlines() == [
         "trial,status,value,task_id,source,space_version,values.accuracy,values.latency,parameters.x",
         "0,SUCCEEDED,0.25,s.0,algorithm,1,0.25,inf,0.5",
     ]
-    (tmp_path / "t.csv").write_text(as_csv(rows))
+    (tmp_path / "t.csv").write_text(to_csv(rows))
     assert read_trials(tmp_path / "t.csv") == [{"parameters": {"x": 0.5}, "value": 0.25}]
 
 
 @pytest.mark.thorough
 def test_a_long_list_becomes_as_many_commands_as_it_needs() -> None:
     trials = [{"parameters": {"x": at, "text": "t" * 80}, "value": at} for at in range(25_000)]
-    commands = imports(trials)
+    commands = import_commands(trials)
     assert [past.value for command in commands for past in command.trials] == list(range(25_000))
     assert len(commands) > 3
     assert max(len(json.dumps(command.model_dump(mode="json"))) for command in commands) < 2**20
-    assert imports([]) == []
+    assert import_commands([]) == []
 
 
 def test_a_trial_that_is_none_is_named() -> None:
     with pytest.raises(UnsendableError, match=r"\$\.trials\[1\]\.parameters"):
-        imports([{"parameters": {"x": 1}, "value": 1}, {"parameters": [], "value": 1}])
+        import_commands([{"parameters": {"x": 1}, "value": 1}, {"parameters": [], "value": 1}])

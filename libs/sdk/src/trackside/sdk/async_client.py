@@ -26,7 +26,15 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Pong, Publication, Refused, answered, outgoing, within_limit
+from trackside.sdk.publication import (
+    Accepted,
+    Pong,
+    PublishedCommand,
+    Refused,
+    answer_to,
+    check_size,
+    command_record,
+)
 from trackside.sdk.signing import Signer
 
 PUBLISH_S = 15.0
@@ -34,7 +42,7 @@ ANSWER_S = 30.0
 RETRY_S = 0.25
 WAIT_S = 1.0
 
-Got = TypeVar("Got")
+T = TypeVar("T")
 _ANSWERS = frozenset({CommandAccepted.wire_type(), CommandRefused.wire_type()})
 
 
@@ -68,7 +76,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Lets go of connections."""
+        """Closes the connections."""
         if self._log is not None:
             await self._log.close()
 
@@ -79,21 +87,21 @@ class AsyncClient:
         command_id: str | None = None,
         traceparent: str | None = None,
         timeout_s: float = PUBLISH_S,
-    ) -> Publication:
-        """Publishes a command to a stream and waits until it is safe in the log.
+    ) -> PublishedCommand:
+        """Publishes a command to a stream and waits until the log has acknowledged it.
 
-        A mapping is sent as a structured CloudEvent with `type` and `data`, for the platform to judge.
-        Raises UnsendableError for what could never be accepted, UnreachableError if the log is silent.
+        A mapping is sent as a structured CloudEvent with `type` and `data`, which the platform validates.
+        Raises UnsendableError for a command that can't be accepted, UnreachableError without a response.
         """
         command_id = command_id or new_id()
-        record = outgoing(command, stream_id, command_id, self._source, traceparent or "")
+        record = command_record(command, stream_id, command_id, self._source, traceparent or "")
         if self._signer is not None:
-            record = within_limit(self._signer.signed(record, self._topics.commands.name))
+            record = check_size(self._signer.signed(record, self._topics.commands.name))
         what = f"command {command_id} was not confirmed; publish it again under this id, it will count once"
-        ends = await self._patiently(lambda log: log.ends(self._topics.events.name), timeout_s, what)
-        appended = await self._patiently(lambda log: self._append(log, stream_id, record), timeout_s, what)
+        ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
+        appended = await self._with_retries(lambda log: self._append(log, stream_id, record), timeout_s, what)
         commands = self._topics.commands
-        return Publication(
+        return PublishedCommand(
             topic=commands.name,
             partition=partition_of(stream_id, commands.partitions),
             offset=appended.offset,
@@ -103,18 +111,18 @@ class AsyncClient:
             time_ms=appended.append_time_ms,
         )
 
-    async def answer(self, publication: Publication, timeout_s: float = ANSWER_S) -> Accepted | Refused:
-        """Waits for the answer to one publication; raises UnansweredError after `timeout_s`."""
-        place = (
+    async def answer(self, publication: PublishedCommand, timeout_s: float = ANSWER_S) -> Accepted | Refused:
+        """Waits for the answer to a published command; raises UnansweredError after `timeout_s` seconds."""
+        topic_partition = (
             self._topics.events.name,
             partition_of(publication.stream_id, self._topics.event_partitions),
         )
         try:
             async with asyncio.timeout(timeout_s):
-                async with aclosing(self._entries({place: publication.events_from})) as entries:
+                async with aclosing(self._entries({topic_partition: publication.events_from})) as entries:
                     async for entry in entries:
                         record = _of_stream(entry, publication.stream_id)
-                        found = None if record is None else answered(publication, record)
+                        found = None if record is None else answer_to(publication, record)
                         if found is not None:
                             return found
         except TimeoutError as error:
@@ -132,16 +140,16 @@ class AsyncClient:
         """Submits tasks in groups, waits until they are accepted, and returns the id of the batch.
 
         A mapping has the fields of SubmitTasks. Follow the batch with `wait` or `follow`. Raises
-        UnsendableError for what can't be right, RefusedError for what the platform doesn't have, and what
-        `publish` and `answer` raise.
+        UnsendableError for an invalid batch, RefusedError if the platform refuses it, and what `publish` and
+        `answer` raise.
         """
         wanted = batch if isinstance(batch, SubmitTasks) else _read(batch)
         return (await self.send(wanted, batch_id or new_id("tasks"), timeout_s)).stream_id
 
     async def send(
         self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = ANSWER_S
-    ) -> Publication:
-        """Publishes a command, such as PauseSearch() or UpdateSearch(concurrency=8), until it is accepted.
+    ) -> PublishedCommand:
+        """Publishes a command, such as PauseSearch() or UpdateSearch(concurrency=8), and awaits its answer.
 
         Raises RefusedError if it is refused, and what `publish` and `answer` raise.
         """
@@ -150,7 +158,7 @@ class AsyncClient:
         return publication
 
     async def ping(self, stream_id: str = "ping", timeout_s: float = ANSWER_S) -> Pong:
-        """Asks the dispatcher of a stream for an answer and says what it took; raises as `send` does."""
+        """Measures how long the dispatcher of a stream takes to answer; raises what `send` raises."""
         began_s = monotonic_s()
         publication = await self.publish(Ping(), stream_id)
         published_s = monotonic_s()
@@ -162,7 +170,7 @@ class AsyncClient:
         return Pong(answer.source, published_ms, answer.time_ms - publication.time_ms, whole_ms)
 
     async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
-        """Returns what a stream is, from its first events; None for one that is nothing yet."""
+        """Returns the kind of a stream, from its first events; None if it has none yet."""
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
                 if isinstance(record.message, SearchStarted):
@@ -172,14 +180,16 @@ class AsyncClient:
         return None
 
     async def answers(
-        self, publications: Sequence[Publication], timeout_s: float = ANSWER_S
-    ) -> AsyncGenerator[tuple[Publication, Accepted | Refused], None]:
-        """Returns the answers to publications as they come; ends with the last, or `timeout_s` after one."""
+        self, publications: Sequence[PublishedCommand], timeout_s: float = ANSWER_S
+    ) -> AsyncGenerator[tuple[PublishedCommand, Accepted | Refused], None]:
+        """Yields answers to published commands as they arrive, until none comes for `timeout_s` seconds."""
         waiting = {publication.source: publication for publication in publications}
         topic, starts = self._topics.events, dict[tuple[str, int], int]()
         for publication in publications:
-            place = (topic.name, partition_of(publication.stream_id, self._topics.event_partitions))
-            starts[place] = min(publication.events_from, starts.get(place, publication.events_from))
+            topic_partition = (topic.name, partition_of(publication.stream_id, self._topics.event_partitions))
+            starts[topic_partition] = min(
+                publication.events_from, starts.get(topic_partition, publication.events_from)
+            )
         deadline = monotonic_s() + timeout_s
 
         def over() -> bool:
@@ -197,18 +207,20 @@ class AsyncClient:
     async def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> AsyncGenerator[Record, None]:
-        """Returns the records of a stream in log order from an offset on; with `follow` also those to come.
+        """Yields the records of a stream in log order from an offset on; with `follow` also those to come.
 
         Raises UnknownMessageError for a record that only a newer release understands.
         """
         topic = self._topics.events.name
-        ends = await self._patiently(lambda log: log.ends(topic), PUBLISH_S, f"events of {stream_id}")
-        place = (topic, partition_of(stream_id, len(ends)))
-        starts = await self._patiently(lambda log: log.beginnings(topic), PUBLISH_S, f"events of {stream_id}")
-        start, end = max(from_offset, starts[place[1]]), ends[place[1]]
+        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, f"events of {stream_id}")
+        topic_partition = (topic, partition_of(stream_id, len(ends)))
+        starts = await self._with_retries(
+            lambda log: log.beginnings(topic), PUBLISH_S, f"events of {stream_id}"
+        )
+        start, end = max(from_offset, starts[topic_partition[1]]), ends[topic_partition[1]]
         if not follow and start >= end:
             return
-        async with aclosing(self._entries({place: start})) as entries:
+        async with aclosing(self._entries({topic_partition: start})) as entries:
             async for entry in entries:
                 if not follow and entry.offset >= end:
                     return
@@ -219,9 +231,9 @@ class AsyncClient:
                     return
 
     async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
-        """Returns each event that counts, with the state it led to, until the stream's root is over.
+        """Yields each event that was applied, with the resulting state, until the stream is closed.
 
-        The state is one object that goes on changing.
+        The state is one object, which is changed in topic_partition.
         """
         streams = Streams(AGGREGATES)
         async with aclosing(self.events(stream_id, follow=True)) as records:
@@ -233,7 +245,7 @@ class AsyncClient:
                         return
 
     async def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until the root of a stream is over and returns its state; raises TimeoutError."""
+        """Waits until a stream is closed and returns its state; raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             async with aclosing(self.follow(stream_id)) as changes:
                 async for _, stream in changes:
@@ -242,7 +254,7 @@ class AsyncClient:
         raise AssertionError("a log has no end")
 
     async def state(self, stream_id: str) -> Stream | None:
-        """Returns the state of a stream as the log has it now, or None if there is no such stream."""
+        """Returns the current state of a stream, or None if there is no such stream."""
         streams = Streams(AGGREGATES)
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
@@ -250,10 +262,10 @@ class AsyncClient:
         return streams.by_id.get(stream_id)
 
     async def fleet(self) -> fleet.Fleet:
-        """Returns the workers and devices as the log has them now."""
+        """Returns the current workers and devices."""
         folded, topic = fleet.Fleet(), self._topics.fleet.name
-        ends = await self._patiently(lambda log: log.ends(topic), PUBLISH_S, "the fleet")
-        starts = await self._patiently(lambda log: log.beginnings(topic), PUBLISH_S, "the fleet")
+        ends = await self._with_retries(lambda log: log.ends(topic), PUBLISH_S, "the fleet")
+        starts = await self._with_retries(lambda log: log.beginnings(topic), PUBLISH_S, "the fleet")
         if starts[0] >= ends[0]:
             return folded
         async with aclosing(self._entries({(topic, 0): starts[0]})) as entries:
@@ -266,23 +278,23 @@ class AsyncClient:
 
     async def _append(self, log: Log, stream_id: str, record: Outgoing) -> Appended:
         commands = self._topics.commands
-        place = (commands.name, partition_of(stream_id, commands.partitions))
+        topic_partition = (commands.name, partition_of(stream_id, commands.partitions))
         try:
-            # alone in its batch: the broker's limit is on batches, and several commands might be over it
-            return await log.append(*place, [record])
+            # in a batch of its own: the broker limits the size of batches, which several commands may exceed
+            return await log.append(*topic_partition, [record])
         except TooLargeError as error:
             raise UnsendableError(Problem(code="too_large", message=str(error))) from error
 
-    async def _patiently(self, ask: Callable[[Log], Awaitable[Got]], timeout_s: float, what: str) -> Got:
-        """Asks the log until it answers; a command asked twice still counts once."""
+    async def _with_retries(self, request: Callable[[Log], Awaitable[T]], timeout_s: float, what: str) -> T:
+        """Repeats a request until the log responds; repeated commands have the effect of one."""
         deadline = monotonic_s() + timeout_s
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - monotonic_s())):
-                    return await ask(self._connected())
+                    return await request(self._connected())
             except (TransientError, TimeoutError) as error:
                 if monotonic_s() + RETRY_S >= deadline:
-                    reason = str(error) or "no answer"
+                    reason = str(error) or "no response"
                     raise UnreachableError(
                         f"no Kafka at {self._bootstrap} within {timeout_s:g} s ({reason}): {what}"
                     ) from error
@@ -290,7 +302,7 @@ class AsyncClient:
 
     def _connected(self) -> Log:
         if self._log is None:
-            # imported late: task processes import this package too, and never speak to Kafka themselves
+            # imported late: task processes import this package too, and never connect to Kafka
             from trackside.eventlog.kafka import KafkaLog
 
             self._log = KafkaLog(self._bootstrap, client_id="trackside-sdk")
@@ -308,7 +320,7 @@ class AsyncClient:
             await reader.close()
 
 
-def _raise_refused(publication: Publication, answer: Accepted | Refused) -> None:
+def _raise_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
     if isinstance(answer, Refused):
         problem = Problem(code=answer.code, path=answer.path, message=answer.message)
         raise RefusedError(publication.stream_id, problem)
@@ -323,9 +335,9 @@ def _read(fields: Mapping[str, object]) -> SubmitTasks:
 
 
 def _answer(
-    entry: Entry, waiting: Mapping[Source, Publication]
-) -> tuple[Publication, Accepted | Refused] | None:
-    """Returns an entry as the answer to one of these publications, if it is that."""
+    entry: Entry, waiting: Mapping[Source, PublishedCommand]
+) -> tuple[PublishedCommand, Accepted | Refused] | None:
+    """Returns the answer in an entry with its command, if it answers one of these commands."""
     if CODEC.envelope(entry.headers).type not in _ANSWERS:
         return None
     record = _record(entry)
@@ -333,12 +345,12 @@ def _answer(
     if not isinstance(message, CommandAccepted | CommandRefused) or message.source not in waiting:
         return None
     publication = waiting[message.source]
-    found = answered(publication, record)
+    found = answer_to(publication, record)
     return None if found is None else (publication, found)
 
 
 def _of_stream(entry: Entry, stream_id: str) -> Record | None:
-    """Decodes an entry if it belongs to the stream; the others are passed over by their headers alone."""
+    """Decodes an entry if it belongs to the stream; others are skipped by their headers."""
     envelope = CODEC.envelope(entry.headers)
     if envelope.stream != stream_id:
         return None

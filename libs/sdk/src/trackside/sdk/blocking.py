@@ -1,4 +1,4 @@
-"""The client for code without an event loop: the same calls, run by a loop in a thread of its own."""
+"""The client for code without an event loop: the same calls, run by an event loop in a thread."""
 
 import asyncio
 import threading
@@ -11,9 +11,9 @@ from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.sdk.async_client import AsyncClient
-from trackside.sdk.publication import Accepted, Pong, Publication, Refused
+from trackside.sdk.publication import Accepted, Pong, PublishedCommand, Refused
 
-Got = TypeVar("Got")
+T = TypeVar("T")
 
 
 class BlockingClient:
@@ -34,7 +34,7 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Lets go of connections and ends the thread; may be called again."""
+        """Closes the connections and ends the thread; may be called again."""
         if self._loop.is_closed():
             return
         self._run(self._client.close())
@@ -48,12 +48,12 @@ class BlockingClient:
         stream_id: str,
         command_id: str | None = None,
         traceparent: str | None = None,
-    ) -> Publication:
+    ) -> PublishedCommand:
         """Publishes a command, as Client.publish does."""
         return self._run(self._client.publish(command, stream_id, command_id, traceparent))
 
-    def answer(self, publication: Publication, timeout_s: float = 30.0) -> Accepted | Refused:
-        """Waits for the answer to one publication, as Client.answer does."""
+    def answer(self, publication: PublishedCommand, timeout_s: float = 30.0) -> Accepted | Refused:
+        """Waits for the answer to a published command, as Client.answer does."""
         return self._run(self._client.answer(publication, timeout_s))
 
     def submit_tasks(
@@ -64,22 +64,22 @@ class BlockingClient:
 
     def send(
         self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = 30.0
-    ) -> Publication:
-        """Publishes a command until it is accepted, as Client.send does."""
+    ) -> PublishedCommand:
+        """Publishes a command and waits until it is accepted, as Client.send does."""
         return self._run(self._client.send(command, stream_id, timeout_s))
 
     def ping(self, stream_id: str = "ping", timeout_s: float = 30.0) -> Pong:
-        """Asks for an answer and says what it took, as Client.ping does."""
+        """Measures how long an answer takes, as Client.ping does."""
         return self._run(self._client.ping(stream_id, timeout_s))
 
     def events(
         self, stream_id: str, follow: bool = False, from_offset: int = 0
     ) -> Generator[Record, None, None]:
-        """Returns the records of a stream, as Client.events does; close it before the client."""
+        """Yields the records of a stream, as Client.events does; close it before the client."""
         return self._iterate(self._client.events(stream_id, follow, from_offset))
 
     def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until the root of a stream is over, as Client.wait does."""
+        """Waits until a stream is closed, as Client.wait does."""
         return self._run(self._client.wait(stream_id, timeout_s))
 
     def state(self, stream_id: str) -> Stream | None:
@@ -100,7 +100,7 @@ class BlockingClient:
         finally:
             self._run(records.aclose())
 
-    def _run(self, work: Coroutine[Any, Any, Got]) -> Got:
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

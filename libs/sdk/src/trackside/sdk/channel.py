@@ -1,4 +1,4 @@
-"""Where a trial's values go: to its worker, to a descriptor, or to the screen when there is no worker."""
+"""Channels of a trial: to its worker, to a file descriptor, or to standard output when there is no worker."""
 
 import json
 import math
@@ -11,26 +11,26 @@ from typing import Any, Protocol
 
 
 class Channel(Protocol):
-    """Takes what a trial says."""
+    """Receives the reports of a trial, and provides its parameters."""
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters of this trial."""
         ...
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
-        """Takes a value that decides, and the others that were said with it; their names may say which."""
+        """Receives an intermediate value of the objective, and others reported with it, by name."""
         ...
 
     def final(self, value: float | None, others: Mapping[str, float]) -> None:
-        """Takes the value that the trial is judged by in the end, and those said with it."""
+        """Receives the final value of the trial, and others reported with it."""
         ...
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
-        """Takes values to look at."""
+        """Receives metrics that don't decide anything."""
         ...
 
     def should_stop(self) -> bool:
-        """Returns whether the trial was asked to end."""
+        """Returns whether the trial was requested to stop."""
         ...
 
     def next_parameters(self) -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ class Channel(Protocol):
 
 
 class ScreenChannel:
-    """Prints what a trial says; parameters are the JSON object in TRACKSIDE_PARAMETERS, or none."""
+    """Prints the reports of a trial; its parameters are the JSON object in TRACKSIDE_PARAMETERS, or none."""
 
     def parameters(self) -> dict[str, Any]:
         """Returns the parameters of TRACKSIDE_PARAMETERS; raises ValueError if that is no JSON object."""
@@ -50,20 +50,20 @@ class ScreenChannel:
         return found
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
-        """Prints a value that decides."""
+        """Prints an intermediate value."""
         sys.stdout.write(f"report step={step}{_shown(value, others)}\n")
 
     def final(self, value: float | None, others: Mapping[str, float]) -> None:
-        """Prints the value at the end."""
+        """Prints the final value."""
         sys.stdout.write(f"result{_shown(value, others)}\n")
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
-        """Prints values to look at."""
+        """Prints metrics."""
         named = " ".join(f"{tag}={value:g}" for tag, value in values.items())
         sys.stdout.write(f"log step={step} {named}\n")
 
     def should_stop(self) -> bool:
-        """Never: nobody is there to ask for it."""
+        """Returns False: there is no worker to request it."""
         return False
 
     def next_parameters(self) -> None:
@@ -71,25 +71,25 @@ class ScreenChannel:
 
 
 class StopRequest:
-    """Notices SIGTERM. Who calls `seen` gets the grace time; who never does ends at once."""
+    """Handles SIGTERM from the first call of `seen` on: a task that calls it gets the grace time to end."""
 
     def __init__(self) -> None:
         self._seen: threading.Event | None = None
 
     def seen(self) -> bool:
-        """Returns whether SIGTERM came; the first call must come from the main thread."""
+        """Returns whether SIGTERM was received; the first call must be made in the main thread."""
         if self._seen is None:
             seen = self._seen = threading.Event()
             signal.signal(signal.SIGTERM, lambda *_: seen.set())
         return self._seen.is_set()
 
 
-def wire(value: float) -> float | str:
-    """Writes a number for JSON: itself if it is finite, else `nan`, `inf` or `-inf`."""
+def json_number(value: float) -> float | str:
+    """Returns a number for JSON: itself if it is finite, else `nan`, `inf` or `-inf`."""
     return value if math.isfinite(value) else str(value)
 
 
 def _shown(value: float | None, others: Mapping[str, float]) -> str:
-    """Writes the numbers of a report for a person."""
+    """Returns the numbers of a report as text."""
     plain = "" if value is None else f" value={value:g}"
     return plain + "".join(f" {name}={other:g}" for name, other in others.items())

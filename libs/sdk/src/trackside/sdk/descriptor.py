@@ -1,6 +1,6 @@
-"""What a trial says when it is a program of its own that a worker runs: lines of JSON on a descriptor.
+"""The channel of a trial that is a program run by a worker: lines of JSON on a file descriptor.
 
-The worker gives TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
+The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
 `{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
 `{"next": true}` asks for another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, wire
+from trackside.sdk.channel import Channel, ScreenChannel, StopRequest, json_number
 
 DESCRIPTOR = "TRACKSIDE_METRICS_FD"
 ANSWERS = "TRACKSIDE_ANSWERS_FD"
@@ -23,18 +23,18 @@ PARAMETERS_FILE = "TRACKSIDE_PARAMETERS_FILE"
 
 
 def channel_of(environment: Mapping[str, str]) -> Channel:
-    """Returns the channel that a process's environment names, or the screen."""
+    """Returns the channel that the environment of a process names, else that of standard output."""
     descriptor = environment.get(DESCRIPTOR, "")
     path = environment.get(PARAMETERS_FILE, "")
     if path and descriptor.isdecimal() and _is_pipe(int(descriptor)):
         answers = environment.get(ANSWERS, "")
-        hears = int(answers) if answers.isdecimal() and _is_pipe(int(answers)) else None
-        return DescriptorChannel(int(descriptor), Path(path), hears)
+        answers_from = int(answers) if answers.isdecimal() and _is_pipe(int(answers)) else None
+        return DescriptorChannel(int(descriptor), Path(path), answers_from)
     return ScreenChannel()
 
 
 def _is_pipe(descriptor: int) -> bool:
-    """Returns whether the descriptor is there: a program's own subprocess may not have been given it."""
+    """Returns whether the descriptor is an open pipe: a subprocess of the program may not inherit it."""
     try:
         return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
     except OSError:
@@ -42,7 +42,7 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 class DescriptorChannel:
-    """Writes what a trial says on a descriptor, a line at a time and at once."""
+    """Writes the reports of a trial to a descriptor, one line at a time, unbuffered."""
 
     def __init__(self, descriptor: int, parameters: Path, answers: int | None = None) -> None:
         self._descriptor = descriptor
@@ -56,24 +56,24 @@ class DescriptorChannel:
         return found
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
-        """Writes a value that decides, and those said with it."""
+        """Writes an intermediate value, and those reported with it."""
         self._write({"report": _named(value, others), "step": step})
 
     def final(self, value: float | None, others: Mapping[str, float]) -> None:
-        """Writes the value at the end; only the first one counts."""
+        """Writes the final value; only the first one counts."""
         self._write({"final": _named(value, others)})
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes values to look at."""
+        """Writes metrics."""
         for tag, value in values.items():
-            self._write({"metric": tag, "value": wire(value), "step": step})
+            self._write({"metric": tag, "value": json_number(value), "step": step})
 
     def should_stop(self) -> bool:
-        """Returns whether SIGTERM came; see StopRequest."""
+        """Returns whether SIGTERM was received; see StopRequest."""
         return self._stop.seen()
 
     def next_parameters(self) -> dict[str, Any] | None:
-        """Asks for another trial's parameters; raises ValueError for such as the task's type won't take."""
+        """Requests another trial's parameters; raises ValueError if the task type doesn't accept them."""
         if self._answers is None:
             return None
         self._write({"next": True})
@@ -85,14 +85,14 @@ class DescriptorChannel:
             raise ValueError(answer["problem"])
         return answer.get("parameters")
 
-    def _write(self, said: Mapping[str, Any]) -> None:
-        line = json.dumps(said, allow_nan=False).encode() + b"\n"
-        while line:  # up to 4 KiB go at once, so that lines of several processes don't mix
+    def _write(self, message: Mapping[str, Any]) -> None:
+        line = json.dumps(message, allow_nan=False).encode() + b"\n"
+        while line:  # up to 4 KiB are written atomically, so that lines of several processes don't mix
             line = line[os.write(self._descriptor, line) :]
 
 
 def _named(value: float | None, others: Mapping[str, float]) -> float | str | dict[str, float | str]:
     if value is not None and not others:
-        return wire(value)
-    plain = {} if value is None else {"default": wire(value)}
-    return plain | {name: wire(other) for name, other in others.items()}
+        return json_number(value)
+    plain = {} if value is None else {"default": json_number(value)}
+    return plain | {name: json_number(other) for name, other in others.items()}

@@ -1,4 +1,4 @@
-"""A command on its way: encoded, checked against the limits, placed, answered."""
+"""Commands as records, checked against the limits; where they were published, and their answers."""
 
 import json
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from trackside.eventlog.log import Outgoing
 from trackside.sdk.errors import UnsendableError
 
 RECORD_OVERHEAD_BYTES = 128
-"""Room for what Kafka puts around a record: the batch's header, lengths, and deltas."""
+"""Reserved for what Kafka adds to a record: the header of its batch, lengths and deltas."""
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """Where a command was published; its answer can't be before `events_from` in its stream's partition.
+class PublishedCommand:
+    """A command in the log; its answer is at `events_from` or later in the partition of its stream.
 
-    `time_ms` is the log's time for it.
+    `time_ms` is its append time.
     """
 
     topic: str
@@ -35,15 +35,15 @@ class Publication:
 
     @property
     def source(self) -> Source:
-        """The place that the answer names."""
+        """The position in the log, which the answer refers to."""
         return Source(topic=self.topic, partition=self.partition, offset=self.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The command was accepted; `offset` is its answer's in the stream's partition.
+    """The command was accepted; `offset` is that of the answer in the partition of the stream.
 
-    `time_ms` is the log's time for the answer, `source` who gave it.
+    `time_ms` is the append time of the answer, `source` the service that answered.
     """
 
     command_id: str
@@ -54,10 +54,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The answer to a Ping: who gave it, and what it took, in ms.
+    """The answer to a Ping: the service that answered, and how long it took, in ms.
 
-    `published_ms` until the log had the command, `answered_ms` from there to the answer by the log's own
-    clock, `whole_ms` until the answer was here.
+    `published_ms` until the log had acknowledged the command, `answered_ms` from there to the answer by the
+    clock of the log, `whole_ms` until the answer was received.
     """
 
     source: str
@@ -68,7 +68,7 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The command was refused: a code to act on, the place in its body, and a sentence for a person."""
+    """The command was refused: a code for programs, the path in its body, and a message for people."""
 
     command_id: str
     offset: int
@@ -77,10 +77,10 @@ class Refused:
     message: str
 
 
-def answered(publication: Publication, record: Record) -> Accepted | Refused | None:
-    """Returns the answer to a publication if this record is it.
+def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refused | None:
+    """Returns the answer to a published command if this record is it.
 
-    The first answer in the log with the publication's place is the one that counts for every reader.
+    Only the first answer in the log that refers to the command's position counts, for every reader.
     """
     message = record.message
     if not isinstance(message, CommandAccepted | CommandRefused) or record.envelope.role != "dispatcher":
@@ -92,35 +92,35 @@ def answered(publication: Publication, record: Record) -> Accepted | Refused | N
     return Refused(message.command_id, record.offset, message.code, message.path, message.message)
 
 
-def outgoing(
+def command_record(
     command: Command | Mapping[str, object], stream_id: str, command_id: str, source: str, traceparent: str
 ) -> Outgoing:
     """Returns the record of a command, or raises UnsendableError.
 
-    A mapping is a CloudEvent in structured form: its attributes are kept, missing ones are filled in.
+    A mapping is a structured CloudEvent: its attributes are kept, missing ones are added.
     """
-    _identified("$partitionkey", stream_id)
-    _identified("$id", command_id)
+    _check_identifier("$partitionkey", stream_id)
+    _check_identifier("$id", command_id)
     time = rfc3339(now_ms())
     if isinstance(command, Command):
         draft = Draft(command, command_id, source, stream_id, time, traceparent=traceparent)
-        return within_limit(Outgoing(*encode(draft)))
+        return check_size(Outgoing(*encode(draft)))
     own = {"specversion": "1.0", "source": source, "time": time}
     attributes = {**own, **command, "id": command_id, "partitionkey": stream_id}
     headers = [("content-type", b"application/cloudevents+json")]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))
-    return within_limit(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
+    return check_size(Outgoing(stream_id.encode(), json.dumps(attributes).encode(), headers))
 
 
-def _identified(path: str, text: str) -> None:
+def _check_identifier(path: str, text: str) -> None:
     if not is_identifier(text):
         message = f"{text!r} is not an identifier: expected {IDENTIFIER_RULE}"
         raise UnsendableError(Problem(code="bad_identifier", path=path, message=message))
 
 
-def within_limit(record: Outgoing) -> Outgoing:
-    """Returns a record that the commands topic takes, or raises UnsendableError."""
+def check_size(record: Outgoing) -> Outgoing:
+    """Returns the record if it is within the limit of the commands topic; else raises UnsendableError."""
     headers = sum(len(name) + len(octets or b"") + 4 for name, octets in record.headers)
     size = len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD_BYTES
     if size > MAX_COMMAND_BYTES:

@@ -1,4 +1,4 @@
-"""A search, defined, run, changed and looked at from Python."""
+"""A search, defined, run, changed and inspected from Python."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from trackside.contracts.tasks import Figure
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.sdk import places, specs, trial_lists
+from trackside.sdk import discovery, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
 from trackside.sdk.durations import put_seconds
@@ -47,12 +47,12 @@ class SearchFailedError(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
-    """A trial as the log has it: its state as `trackside show` names it, its value None if it has none.
+    """A trial as recorded in the log: its status as `trackside show` has it, its value or None.
 
-    `values` are those of its search's objectives by their names, None where it has none; a number that isn't
-    finite is its name, such as "nan". `source` says who suggested it (algorithm, fallback, customized),
-    `space_version` of which space it is. `reports` are (step, value); `duration_s` counts from the suggestion
-    to the end, None before that.
+    `values` holds a value for each objective of the search, by name, or None; a number that isn't finite is
+    its name, such as "nan". `source` is the origin of its parameters (algorithm, fallback, customized),
+    `space_version` the version of their space. `reports` are (step, value); `duration_s` is the time from the
+    suggestion to the end, None before that.
     """
 
     number: int
@@ -70,9 +70,9 @@ class TrialView:
 class Search:
     """A search over the parameters of a task: a name of the worker's catalogue, or the class itself.
 
-    `fields` are further fields of a search, as a spec file has them: objectives, concurrency, limits, seed,
-    resources, and also `past` and `first`; durations may be texts such as "2h". The platform is found as the
-    command line finds it, or is that of `connect`. Every call blocks; use Client for code with an event loop.
+    `fields` are further fields of a search, as in a spec file: objectives, concurrency, limits, seed,
+    resources, and also `past` and `first`; durations may be texts such as "2h". The platform is found as by
+    the command line, unless `connect` is given. All calls block; use Client in code with an event loop.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Search:
         connect: Connect | None = None,
         **fields: Any,
     ) -> None:
-        task_type = task if isinstance(task, str) else places.task_type_of(task)
-        policies = {"tuner": places.options(tuner), "assessor": places.options(assessor)}
+        task_type = task if isinstance(task, str) else discovery.task_type_of(task)
+        policies = {"tuner": discovery.policy(tuner), "assessor": discovery.policy(assessor)}
         body = {"task_type": task_type, "space": dict(space), "max_trials": max_trials, **policies, **fields}
         self.command: StartSearch | None = _read(StartSearch, body)
         self.id = search_id or new_id(task_type)
@@ -96,25 +96,25 @@ class Search:
 
     @classmethod
     def open(cls, search_id: str, connect: Connect | None = None) -> "Search":
-        """Returns a search that somebody has submitted."""
+        """Returns a search that was submitted before."""
         found = cls.__new__(cls)
         found.command, found.id, found._connect = None, search_id, connect or _connected
         return found
 
     def submit(self, timeout_s: float = 30.0) -> str:
-        """Submits it, waits for the answer and returns its id; raises what Client.send raises."""
+        """Submits the search, waits for the answer and returns its id; raises what Client.send raises."""
         if self.command is None:
             raise ClientError(f"search {self.id} was opened, so it has been submitted")
         self._send(self.command, timeout_s)
         return self.id
 
     def run(self, timeout_s: float | None = None) -> TrialView | None:
-        """Submits it, waits for its end and returns the best trial, None if none has a value."""
+        """Submits the search, waits for its end and returns the best trial, None if none has a value."""
         self.submit()
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> TrialView | None:
-        """Waits for its end and returns the best trial; raises TimeoutError, or SearchFailedError."""
+        """Waits for the end and returns the best trial; raises TimeoutError or SearchFailedError."""
         with self._connect() as client:
             stream = client.wait(self.id, timeout_s)
         search = search_of(stream)
@@ -123,7 +123,7 @@ class Search:
         return _best(stream)
 
     def watch(self) -> Iterator[TrialView]:
-        """Returns each trial when it ends, from the first on, until the search is over."""
+        """Yields each trial when it ends, from the first on, until the search is over."""
         streams = Streams(AGGREGATES)
         with self._connect() as client, closing(client.events(self.id, follow=True)) as records:
             for record in records:
@@ -134,13 +134,13 @@ class Search:
                     return
 
     def status(self) -> SearchStatus:
-        """Returns its state now."""
+        """Returns the current status."""
         search = search_of(self.state())
         assert search is not None
         return search.status
 
     def trials(self) -> list[TrialView]:
-        """Returns its trials, also those that have not ended."""
+        """Returns the trials, also those that have not ended."""
         stream = self.state()
         search = search_of(stream)
         assert search is not None
@@ -151,7 +151,7 @@ class Search:
         return _best(self.state())
 
     def front(self) -> list[TrialView]:
-        """Returns the trials so far that no other beats in all objectives; without several the best one."""
+        """Returns the Pareto front so far; with a single objective, the best trial."""
         stream = self.state()
         search = search_of(stream)
         assert search is not None
@@ -159,7 +159,7 @@ class Search:
         return [_view(stream, number) for number in search.front or best]
 
     def state(self) -> Stream:
-        """Returns all that the log says of it now; raises ClientError if it isn't there."""
+        """Returns the current state of the search; raises ClientError if there is no such search."""
         with self._connect() as client:
             found = client.state(self.id)
         if found is None or search_of(found) is None:
@@ -167,26 +167,26 @@ class Search:
         return found
 
     def export_trials(self, path: Path | None = None, *, every: bool = False) -> list[Json]:
-        """Returns the trials that succeeded, or all, and writes them to a file, .csv or else JSON."""
-        rows = trial_lists.exported(self.state(), every)
+        """Returns the trials that succeeded, or all; also writes them to a file: .csv as CSV, else JSON."""
+        rows = trial_lists.export_rows(self.state(), every)
         if path is not None:
             is_csv = path.suffix.lower() == ".csv"
-            path.write_text(trial_lists.as_csv(rows) if is_csv else trial_lists.as_json(rows), "utf-8")
+            path.write_text(trial_lists.to_csv(rows) if is_csv else trial_lists.to_json(rows), "utf-8")
         return rows
 
     def import_trials(self, trials: Path | Sequence[Mapping[str, Any]]) -> int:
-        """Tells the tuner results from elsewhere, of a file or a list; returns how many were sent."""
+        """Sends results of other trials, from a file or a list, to the tuner; returns their number."""
         found = trial_lists.read_trials(trials) if isinstance(trials, Path) else trials
-        for command in trial_lists.imports([trial_lists.past_trial(dict(past)) for past in found]):
+        for command in trial_lists.import_commands([trial_lists.past_trial(dict(past)) for past in found]):
             self._send(command)
         return len(found)
 
     def pause(self, *, give_back: bool = False, reason: str = "") -> None:
-        """Begins no trials until it is resumed; with `give_back` running ones give their devices back."""
+        """Begins no trials until it is resumed; with `give_back` running ones release their devices."""
         self._send(PauseSearch(running="return" if give_back else "finish", reason=reason))
 
     def resume(self) -> None:
-        """Lets it go on after a pause."""
+        """Continues after a pause."""
         self._send(ResumeSearch())
 
     def update(self, **limits: Any) -> None:
@@ -194,11 +194,11 @@ class Search:
         self._send(_read(UpdateSearch, limits))
 
     def update_space(self, space: Mapping[str, Any]) -> None:
-        """Returns it another space, from the next suggestion on."""
+        """Replaces the space, from the next suggestion on."""
         self._send(_read(UpdateSearchSpace, {"space": dict(space)}))
 
     def request_trials(self, count: int) -> None:
-        """Begins so many trials more, once, beyond the concurrency."""
+        """Begins `count` further trials once, beyond the concurrency."""
         self._send(_read(RequestTrials, {"count": count}))
 
     def add_trial(self, parameters: Mapping[str, Any], *, tell_tuner: bool = False) -> None:
@@ -210,11 +210,11 @@ class Search:
         self._send(_read(StopTrial, {"trial": number}))
 
     def stop(self, reason: str = "") -> None:
-        """Suggests nothing more and ends what runs."""
+        """Ends the search: running trials are stopped, no more are suggested."""
         self._send(StopSearch(reason=reason))
 
     def ping(self, timeout_s: float = 30.0) -> Pong:
-        """Asks its dispatcher for an answer, and says what that took."""
+        """Measures how long the dispatcher of the search takes to answer."""
         with self._connect() as client:
             return client.ping(self.id, timeout_s)
 
@@ -224,12 +224,16 @@ class Search:
 
 
 def _connected() -> BlockingClient:
-    return Client.blocking(places.bootstrap(), places.prefix())
+    return Client.blocking(discovery.bootstrap(), discovery.prefix())
 
 
 def _read(kind: type[Command], body: Json) -> Any:
     body = copy.deepcopy(body)
-    timed = specs.timed("search", body) if kind is StartSearch else put_seconds("$", body, kind.model_fields)
+    timed = (
+        specs.convert_durations("search", body)
+        if kind is StartSearch
+        else put_seconds("$", body, kind.model_fields)
+    )
     found = timed or command_of(kind.wire_type(), body, (kind,))
     if isinstance(found, Problem):
         raise UnsendableError(found)

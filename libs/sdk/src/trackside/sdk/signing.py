@@ -1,4 +1,4 @@
-"""Signs commands with a key of one's own, so that a dispatcher that asks for it knows who speaks."""
+"""Signs commands with a private key, so that a dispatcher can verify their publisher."""
 
 import base64
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ from trackside.eventlog.log import Outgoing
 
 
 class BadKeyError(Exception):
-    """The file holds no key to sign with; the message names it and the rule."""
+    """The file has no key to sign with; the message names the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key and the id under which the dispatcher has its public one."""
+    """A private key, and the id of its public key in the dispatcher's keys."""
 
     key_id: str
     private: Ed25519PrivateKey
 
     def signed(self, record: Outgoing, topic: str) -> Outgoing:
-        """Returns the record with its signature for a topic of commands in two headers."""
+        """Returns the record with its signature for a topic of commands, and the key id, as headers."""
         headers = {name.lower(): octets for name, octets in record.headers if octets is not None}
         value = record.value or b""
         arrival = read_command(headers, record.key, value)

@@ -1,7 +1,7 @@
-"""Spec files: what a person writes in YAML, read into the command that it means.
+"""Spec files: YAML that users write, parsed into commands.
 
 A file is one mapping with a `kind`: search, tasks or task; the rest are the fields of the command.
-Errors name file, line and path. Fields that hold seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
+Errors name file, line and path. Fields in seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
 TASK = "task"
 KINDS: Mapping[str, type[Command]] = {"search": StartSearch, "tasks": SubmitTasks, TASK: SubmitTasks}
-"""What a file may be: a search, tasks in groups, or one task, whose fields stand at the top of the file."""
+"""The kinds of files: a search, tasks in groups, or one task, whose fields are at the top level."""
 _OF_GROUP = ("device", "estimate_memory", "estimate_cuda_memory")
 _OF_BATCH = ("queue",)
 _NESTED: Mapping[str, type[BaseModel]] = {
@@ -32,12 +32,12 @@ _NESTED: Mapping[str, type[BaseModel]] = {
     "retry": RetryPolicy,
     "resources": Resources,
 }
-Place = tuple[str, object, list[str]]
-"""A path, the value there, and the names that it may have."""
+SpecNode = tuple[str, object, list[str]]
+"""A path, the value there, and the names of its fields."""
 
 
 def read_spec(path: Path) -> Command:
-    """Reads a spec file into the command that it means; raises SpecError."""
+    """Reads a spec file and returns its command; raises SpecError."""
     try:
         octets = path.read_bytes()
     except OSError as error:
@@ -49,7 +49,7 @@ def read_spec(path: Path) -> Command:
 
 
 def parse_spec(octets: bytes, file: str) -> Command:
-    """Reads the bytes of a spec file; `file` is what errors call it. Raises SpecError."""
+    """Parses the bytes of a spec file; `file` is its name in errors. Raises SpecError."""
     if len(octets) > MAX_COMMAND_BYTES:
         message = f"{len(octets):,} bytes, the limit is {MAX_COMMAND_BYTES:,}"
         raise SpecError(file, 0, Problem(code="too_large", message=message))
@@ -63,7 +63,7 @@ def parse_spec(octets: bytes, file: str) -> Command:
     body: Json = dict(document.value)
     name = _kind(body, file, document)
     kind = KINDS[name]
-    found: Problem | Command | None = _misspelt(name, body) or timed(name, body)
+    found: Problem | Command | None = _misspelt(name, body) or convert_durations(name, body)
     if found is None:
         found = command_of(kind.wire_type(), _wrapped(body) if name == TASK else body)
     if isinstance(found, Problem):
@@ -86,7 +86,7 @@ def _kind(body: Json, file: str, document: Document) -> str:
 
 
 def _wrapped(body: Json) -> Json:
-    """Puts the fields of one task where they stand in a batch: in its only group, its only task."""
+    """Moves the fields of one task to where they are in a batch: the only task of the only group."""
     task = {name: value for name, value in body.items() if name in TaskSpec.model_fields}
     group = {name: value for name, value in body.items() if name in _OF_GROUP}
     batch = {name: value for name, value in body.items() if name in (*_OF_BATCH, "name")}
@@ -94,14 +94,14 @@ def _wrapped(body: Json) -> Json:
 
 
 def _unwrapped(problem: Problem) -> Problem:
-    """Names the place of a problem as it is in the file of one task."""
+    """Returns a problem with its path as it is in the file of one task."""
     path = problem.path.replace("$.groups[0].tasks[0]", "$").replace("$.groups[0]", "$")
     return problem.model_copy(update={"path": path})
 
 
 def _misspelt(kind: str, body: Json) -> Problem | None:
-    """Names the first unknown field; it is told before a missing one, which it was often meant to be."""
-    for path, value, known in _places(kind, body):
+    """Returns the first unknown field as a problem: before a missing one, which it often was meant to be."""
+    for path, value, known in _nodes(kind, body):
         for name in value if isinstance(value, dict) else ():
             if name not in known:
                 message = f"unknown field {name!r}; expected: {', '.join(known)}{nearest(name, known)}"
@@ -109,17 +109,17 @@ def _misspelt(kind: str, body: Json) -> Problem | None:
     return None
 
 
-def timed(kind: str, body: Json) -> Problem | None:
-    """Puts seconds in the place of durations in the fields of a kind of file; names a bad one."""
-    for path, value, known in _places(kind, body):
+def convert_durations(kind: str, body: Json) -> Problem | None:
+    """Replaces durations by seconds in the fields of a kind of file; returns a problem for an invalid one."""
+    for path, value, known in _nodes(kind, body):
         problem = put_seconds(path, value, known) if isinstance(value, dict) else None
         if problem is not None:
             return problem
     return None
 
 
-def _places(kind: str, body: Json) -> Iterator[Place]:
-    """Returns every place of a file that has names of ours."""
+def _nodes(kind: str, body: Json) -> Iterator[SpecNode]:
+    """Yields every mapping of a file whose field names are known."""
     if kind == TASK:
         yield "$", body, sorted({*TaskSpec.model_fields, *_OF_GROUP, *_OF_BATCH})
     else:
@@ -132,12 +132,12 @@ def _places(kind: str, body: Json) -> Iterator[Place]:
             yield f"$.space.{name}", parameter, sorted(model.model_fields)
     for path, group in _listed("$.groups", body.get("groups")):
         yield path, group, sorted(GroupSpec.model_fields)
-        for place, task in _listed(f"{path}.tasks", group.get("tasks")):
-            yield place, task, sorted(TaskSpec.model_fields)
-            yield from _nested(place, task)
+        for inner, task in _listed(f"{path}.tasks", group.get("tasks")):
+            yield inner, task, sorted(TaskSpec.model_fields)
+            yield from _nested(inner, task)
 
 
-def _nested(path: str, value: Json) -> Iterator[Place]:
+def _nested(path: str, value: Json) -> Iterator[SpecNode]:
     for name, model in _NESTED.items():
         inner = value.get(name)
         yield f"{path}.{name}", inner, sorted(model.model_fields)
@@ -153,7 +153,7 @@ def _listed(path: str, value: object) -> Iterator[tuple[str, Json]]:
 
 
 def _hinted(problem: Problem, body: Json) -> Problem:
-    """Adds the names of the types to a parameter of the space that has none of them."""
+    """Adds the names of the types to the problem of a parameter with an unknown type."""
     _, *parts = problem.path.split(".")
     if problem.code != "unknown_value" or len(parts) != 2 or parts[0] != "space":
         return problem

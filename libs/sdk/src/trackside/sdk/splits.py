@@ -1,4 +1,4 @@
-"""Splits a dataset among the parties of a federated run, unevenly as data in the world is.
+"""Splits a dataset among the parties of a federated run, unevenly as real data is.
 
 Pure functions: labels in, a list of indices for each part out. Every index is in exactly one part, in rising
 order, and the same seed gives the same split.
@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 DRAWS = 200
-"""How often `dirichlet_uneven` draws again until no part is too small."""
+"""How often `dirichlet_uneven` draws until no part is too small."""
 
 Parts = list[list[int]]
 
@@ -21,7 +21,7 @@ def dirichlet(labels: Iterable[Any], parts: int, *, alpha: float, seed: int, min
 
     A part's mix is drawn from Dirichlet(alpha * p), p being the mix of the whole: a small `alpha` gives each
     part few labels, a large one nearly the mix of the whole. A label that is used up is drawn no more, so
-    the last parts get what is left. Raises ValueError if parts would have fewer than `min_size` indices.
+    the last parts get what is left. Raises ValueError if a part would have fewer than `min_size` indices.
 
     Source: Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification", 2019, arXiv:1909.06335.
@@ -45,7 +45,7 @@ def dirichlet_uneven(
     """Returns parts of different sizes: each label is shared out in proportions drawn from Dirichlet(alpha).
 
     Draws again until every part has `min_size` indices. Raises ValueError if there are too few of them, or
-    if 200 draws gave none that was good enough: `alpha` is too small for so many parts then.
+    if 200 draws produced none: then `alpha` is too small for so many parts.
 
     Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", 2019,
     arXiv:1905.12022, section 4.
@@ -70,9 +70,9 @@ def dirichlet_uneven(
 def by_label(
     labels: Iterable[Any], parts: int, *, shards_per_part: int = 2, seed: int, min_size: int = 1
 ) -> Parts:
-    """Returns each part `shards_per_part` shards of the indices sorted by label, so that it has few labels.
+    """Returns parts of `shards_per_part` shards of the indices sorted by label, so that each has few labels.
 
-    Shards are of equal size (one more or less) and dealt at random. Raises ValueError if parts would have
+    Shards are of equal size (one more or less) and dealt at random. Raises ValueError if a part would have
     fewer than `min_size` indices, or if there are fewer indices than shards.
 
     Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
@@ -106,7 +106,7 @@ def _check_alpha(alpha: float) -> None:
 
 
 def _check_sizes(piles: Sequence[Sequence[int]], parts: int, min_size: int) -> int:
-    """Returns how many indices there are; raises ValueError if no split of them could do."""
+    """Returns the number of indices; raises ValueError if no split of them is possible."""
     if parts < 1:
         raise ValueError(f"parts: expected 1 or more, got {parts}")
     if min_size < 0:
@@ -157,7 +157,7 @@ def _taken(piles: Parts, weights: Sequence[float], size: int, draw: random.Rando
             pile = piles[draw.choices(left, cum_weights=ends)[0]]
             taken.append(pile.pop())
             if not pile:
-                break  # the odds are made up anew only when a label is used up
+                break  # the weights are computed again only when a label is used up
     return sorted(taken)
 
 

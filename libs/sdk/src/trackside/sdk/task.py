@@ -6,8 +6,8 @@ from typing import Any
 class Task:
     """One kind of work that a worker can run; make a subclass and name it in the worker's catalogue.
 
-    A new object in a process of its own is made for each attempt, without arguments. What it shall do
-    differently each time it asks `trackside.sdk.trial` for.
+    A new object in a process of its own is made for each attempt, without arguments. Its parameters
+    come from `trackside.sdk.trial`.
     """
 
     def load(self) -> None:

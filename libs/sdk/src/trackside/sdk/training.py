@@ -1,7 +1,7 @@
-"""Keeps what a training leaves behind: its history, its curves, checkpoints to go on from, the trained state.
+"""Saves the history, curves, checkpoints and trained state of a training.
 
 Files hold plain states and no code: each loads with `torch.load(path, weights_only=True)`. Each is written
-whole or not at all.
+atomically.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from trackside.sdk import trial
-from trackside.sdk.channel import wire
+from trackside.sdk.channel import json_number
 
 log = logging.getLogger("trackside.sdk.training")
 
@@ -29,14 +29,14 @@ _PANEL_INCHES = (6.0, 2.2)
 
 
 class Stateful(Protocol):
-    """What has a state to keep: a torch module, optimizer, scheduler or scaler."""
+    """An object with a state to save: a torch module, optimizer, scheduler or scaler."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns its state as tensors, numbers, texts, lists and dicts."""
         ...
 
     def load_state_dict(self, state: dict[str, Any], /) -> Any:
-        """Takes a state that `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
         ...
 
 
@@ -51,8 +51,8 @@ class Training:
 
     There are then history.json, history.png (where matplotlib is installed), model.pt, optimizer.pt and
     checkpoint-000010.pt, one more every `checkpoint_every` epochs. `objective` names the metric that tuner
-    and assessor judge by; `others` are things with a state that must go on too, such as a scheduler. To be
-    found by a later attempt, the folder must outlive this one: a task's own folder doesn't.
+    and assessor use; `others` are further objects with a state to restore, such as a scheduler. For a later
+    attempt to resume, the folder must outlive this one: a task's own folder doesn't.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Training:
         self.history: list[dict[str, float]] = []
 
     def resume(self) -> int:
-        """Puts everything back as the last whole checkpoint has it; returns the number of epochs done, or 0.
+        """Restores the last undamaged checkpoint; returns the number of epochs done, or 0.
 
-        A checkpoint that is damaged is passed over with a warning. Raises what `load_state_dict` raises for
+        A damaged checkpoint is skipped with a warning. Raises what `load_state_dict` raises for
         a model that is not the one of the checkpoint.
         """
         for path in sorted(self._checkpoints(), reverse=True, key=_epochs_of):
@@ -90,9 +90,9 @@ class Training:
         return 0
 
     def record(self, metrics: Mapping[str, float]) -> None:
-        """Takes the metrics of an epoch that is over, reports them, and writes a checkpoint if one is due.
+        """Records and reports the metrics of a finished epoch, and writes a checkpoint if one is due.
 
-        With an objective it is reported as the value that decides, the rest as values to look at. Raises
+        The objective, if set, is reported as the value of the trial, the rest as metrics. Raises
         ValueError if the objective is missing, OSError if the disk is full.
         """
         if self._objective and self._objective not in metrics:
@@ -108,10 +108,10 @@ class Training:
             self.checkpoint()
 
     def checkpoint(self) -> Path:
-        """Writes a checkpoint of this moment and returns its path.
+        """Writes a checkpoint of the current state and returns its path.
 
-        Raises OSError if the disk is full: the checkpoint before is whole then. Raises TypeError, naming the
-        place, for a state that isn't plain.
+        Raises OSError if the disk is full: the checkpoint before is undamaged then. Raises TypeError, naming
+        the place, for a state that isn't plain.
         """
         state = {
             "history": self.history,
@@ -155,7 +155,7 @@ class Training:
 
     def _write_history(self) -> None:
         rows = [
-            {"epoch": epoch} | {name: wire(value) for name, value in metrics.items()}
+            {"epoch": epoch} | {name: json_number(value) for name, value in metrics.items()}
             for epoch, metrics in enumerate(self.history)
         ]
         text = json.dumps(rows, allow_nan=False).replace("}, {", "},\n {") + "\n"
@@ -185,9 +185,9 @@ class Training:
 
 
 def replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a file whole or not at all: beside its place, to the disk, then into its place.
+    """Writes a file atomically: to a temporary file, which then replaces it.
 
-    Raises OSError; what stood there before is untouched then, and nothing else is left.
+    Raises OSError; the old file is unchanged then, and no other file is left.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -237,7 +237,7 @@ def _epochs_of(path: Path) -> int:
 
 
 def _is_whole(path: Path) -> bool:
-    """Reads a checkpoint through, every checksum of it: torch itself would not notice a changed byte."""
+    """Verifies the checksums of a checkpoint: torch itself wouldn't detect a changed byte."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
@@ -246,7 +246,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _number(value: Any) -> float:
-    """Reads a number, also one of torch: `float` of a loss that has a gradient would warn."""
+    """Returns a number as a float, also of torch: `float` of a loss with a gradient would warn."""
     return float(value.item() if hasattr(value, "item") else value)
 
 
@@ -276,7 +276,7 @@ def _set_random_state(state: Mapping[str, Any]) -> None:
 
 
 def _check_plain(value: Any, place: str) -> None:
-    """Raises TypeError for what would only load by running code; subclasses of numbers are such, too."""
+    """Raises TypeError for values that load only by running code, such as subclasses of numbers."""
     import torch
 
     kind = type(value)

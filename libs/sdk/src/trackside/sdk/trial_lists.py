@@ -1,8 +1,8 @@
-"""Lists of trials as files: what a search gives (export) and what a search may be told (import).
+"""Lists of trials as files: exports of a search, and trials to import into one.
 
 A JSON file is a list of objects with `parameters` and `value`; NNI's names, `parameter` and a value as JSON
-text, are read too. A CSV file has a column `value` and one for each parameter, under its name or behind
-`parameters.`; a cell is JSON, else text, and an empty one says that the trial doesn't have that parameter.
+text, are read too. A CSV file has a column `value` and one for each parameter, under its name or with the
+prefix `parameters.`; a cell is JSON, else text, and an empty cell means that the trial lacks the parameter.
 """
 
 import csv
@@ -25,18 +25,18 @@ from trackside.domain.task import TaskState
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.yaml_core import YamlError, read_yaml
 
-MARK, OBJECTIVE_MARK = "parameters.", "values."
-AT_ONCE = 10_000
-"""As many trials as one ImportTrials may have."""
-ROOM_BYTES = MAX_COMMAND_BYTES // 2
+PARAMETER_PREFIX, OBJECTIVE_PREFIX = "parameters.", "values."
+MAX_TRIALS_PER_COMMAND = 10_000
+"""The limit of ImportTrials."""
+MAX_BYTES_PER_COMMAND = MAX_COMMAND_BYTES // 2
 _ABOUT = ("trial", "status", "value", "task_id", "trialJobId", "trial_job_id", "intermediate", "reward")
-"""Columns of a CSV file that are no parameters, where parameters have no mark; those of NNI's among them."""
+"""Columns of a CSV file that aren't parameters, where these have no prefix; also the names that NNI uses."""
 _ORIGIN = ("source", "space_version")
-"""Who suggested a trial, and of which version of the space; not every list says so."""
+"""The source of a trial and the version of its space; not every list has them."""
 
 
-def exported(stream: Stream, every: bool = False) -> list[Json]:
-    """Returns a search's trials that succeeded and have a value; with `every` all, with what they have.
+def export_rows(stream: Stream, every: bool = False) -> list[Json]:
+    """Returns a search's trials that succeeded and have a value; with `every` all of them.
 
     Where there are several objectives, `values` are those of all of them, by their names.
     """
@@ -59,38 +59,41 @@ def values_of(search: Search, trial: Trial) -> dict[str, Figure | None]:
     """Returns a trial's value for each objective of its search, by name; None where it has none."""
     names = names_of(search.spec)
     only = trial.value if trial.value is not None else cast("NonFinite | None", trial.non_finite or None)
-    told: Sequence[Figure | None] = trial.values or [only, *[None] * (len(names) - 1)]
-    return dict(zip(names, told, strict=True))
+    found: Sequence[Figure | None] = trial.values or [only, *[None] * (len(names) - 1)]
+    return dict(zip(names, found, strict=True))
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Writes exported trials as CSV: a column for each parameter and each objective that any of them has."""
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Formats exported trials as CSV, with a column for each parameter and each objective of any of them."""
     names = list(dict.fromkeys(name for row in rows for name in row["parameters"]))
     objectives = list(dict.fromkeys(name for row in rows for name in row.get("values", ())))
     about = [name for name in _ORIGIN if any(name in row for row in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = [*(f"{OBJECTIVE_MARK}{name}" for name in objectives), *(f"{MARK}{name}" for name in names)]
+    columns = [
+        *(f"{OBJECTIVE_PREFIX}{name}" for name in objectives),
+        *(f"{PARAMETER_PREFIX}{name}" for name in names),
+    ]
     writer.writerow(["trial", "status", "value", "task_id", *about, *columns])
     for row in rows:
         value = "" if row["value"] is None else _cell(row["value"])
-        told = {name: one for name, one in row.get("values", {}).items() if one is not None}
-        cells = [_cell(told[name]) if name in told else "" for name in objectives]
+        values = {name: one for name, one in row.get("values", {}).items() if one is not None}
+        cells = [_cell(values[name]) if name in values else "" for name in objectives]
         cells += [_cell(row["parameters"][name]) if name in row["parameters"] else "" for name in names]
-        said = [row.get(name, "") for name in about]
-        writer.writerow([row["trial"], row["status"], value, row["task_id"], *said, *cells])
+        origin = [row.get(name, "") for name in about]
+        writer.writerow([row["trial"], row["status"], value, row["task_id"], *origin, *cells])
     return text.getvalue()
 
 
-def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Writes exported trials as JSON, one a line."""
+def to_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Formats exported trials as JSON, one per line."""
     return "[" + ",\n ".join(json.dumps(row, allow_nan=False) for row in rows) + "]\n"
 
 
 def read_trials(path: Path) -> list[Json]:
     """Reads a file of trials, CSV by its suffix, else JSON or YAML; raises SpecError.
 
-    Trials without a value, as an export of every trial has them, are left out.
+    Trials without a value, which an export of every trial contains, are left out.
     """
     try:
         octets = path.read_bytes()
@@ -122,8 +125,8 @@ def past_trial(past: Any) -> Any:
     return {"parameters": past.get("parameters", past.get("parameter")), "value": value}
 
 
-def imports(trials: Iterable[Any]) -> list[ImportTrials]:
-    """Makes commands of a list of trials, as few as their limits allow; raises UnsendableError."""
+def import_commands(trials: Iterable[Any]) -> list[ImportTrials]:
+    """Returns commands that import trials, as few as their limits permit; raises UnsendableError."""
     return [_import(group, first) for first, group in _groups(list(trials))]
 
 
@@ -150,7 +153,7 @@ def _is_empty(past: Any) -> bool:
 
 
 def _cell(value: Any) -> str:
-    """Writes a value so that `_value` reads it back: text as it is, unless it reads like JSON."""
+    """Formats a value so that `_value` parses it back: text as it is, unless it parses as JSON."""
     if isinstance(value, str) and value and _value(value) == value:
         return value
     return json.dumps(value, allow_nan=False)
@@ -197,16 +200,20 @@ def _check_head(path: Path, head: Sequence[str]) -> None:
 
 def _parameters(head: Sequence[str]) -> dict[str, str]:
     """Returns the columns of parameters, and their names."""
-    marked = {column: column.removeprefix(MARK) for column in head if column.startswith(MARK)}
+    marked = {
+        column: column.removeprefix(PARAMETER_PREFIX)
+        for column in head
+        if column.startswith(PARAMETER_PREFIX)
+    }
     return marked or {column: column for column in head if column not in _ABOUT}
 
 
 def _groups(trials: list[Any]) -> Iterator[tuple[int, list[Any]]]:
-    """Cuts a list into what fits one command: where each part begins, and the part."""
+    """Splits a list into parts that fit one command; yields the index of each part and the part."""
     first, size = 0, 0
     for at, past in enumerate(trials):
         octets = len(json.dumps(past, default=str)) + 2
-        if at > first and (at - first >= AT_ONCE or size + octets > ROOM_BYTES):
+        if at > first and (at - first >= MAX_TRIALS_PER_COMMAND or size + octets > MAX_BYTES_PER_COMMAND):
             yield first, trials[first:at]
             first, size = at, 0
         size += octets

@@ -1,4 +1,4 @@
-"""YAML as people expect it: the core schema of YAML 1.2, with every key once and no aliases.
+"""YAML as users expect it: the core schema of YAML 1.2, with unique keys and no aliases.
 
 PyYAML follows YAML 1.1, where `1e-4` is a text, `on` is true, `1:30` is 90 and a repeated key wins silently.
 """
@@ -15,7 +15,7 @@ MAX_NODES = 50_000
 
 
 class YamlError(Exception):
-    """A text that isn't YAML, or YAML that isn't plain; `line` counts from 1, 0 if unknown."""
+    """A text that isn't YAML, or has unsupported features; `line` counts from 1, 0 if unknown."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -24,13 +24,13 @@ class YamlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a YAML text holds: JSON values, and where each of them stands."""
+    """The values of a YAML text, and the line of each."""
 
     value: Any
     lines: dict[str, int]
 
     def line_of(self, path: str) -> int:
-        """Returns the line of a JSON path, or of the nearest thing around it; 1 for the whole."""
+        """Returns the line of a JSON path, or of the nearest path around it; 1 for the whole document."""
         while path and path not in self.lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.lines.get(path, 1)

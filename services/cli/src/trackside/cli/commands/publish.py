@@ -17,7 +17,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.ids import new_id
 from trackside.sdk.client import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError
-from trackside.sdk.publication import Accepted, Publication, Refused
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
 SHOWN = 50
@@ -61,7 +61,7 @@ class PublishResult:
     """The outcome of a command: where it was published, its answer, or the problem."""
 
     command: FileCommand
-    publication: Publication | None = None
+    publication: PublishedCommand | None = None
     answer: Accepted | Refused | None = None
     problem: str = ""
 

@@ -19,9 +19,9 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client
-from trackside.sdk.publication import Publication, Refused
+from trackside.sdk.publication import PublishedCommand, Refused
 from trackside.sdk.specs import read_spec
-from trackside.sdk.trial_lists import imports, read_trials
+from trackside.sdk.trial_lists import import_commands, read_trials
 from trackside.telemetry import context
 
 ROWS_S = 60.0
@@ -80,7 +80,7 @@ def _with_past(command: Command, file: Path) -> Command:
     """Adds the trials of a file to those that a search starts with; raises BadUsage."""
     if not isinstance(command, StartSearch):
         raise BadUsage("--past is for a search, and the spec is of tasks")
-    parts = imports(read_trials(file))
+    parts = import_commands(read_trials(file))
     if len(parts) > 1:
         raise BadUsage(f"{file}: too long for one command; submit the search, then `trackside import-trials`")
     return command.model_copy(
@@ -156,7 +156,9 @@ async def publish_and_print(
     await print_answer(client, publication, timeout_s, as_json)
 
 
-async def print_answer(client: Client, publication: Publication, timeout_s: float, as_json: bool) -> None:
+async def print_answer(
+    client: Client, publication: PublishedCommand, timeout_s: float, as_json: bool
+) -> None:
     """Prints the answer; raises FailureReported or BadUsage if the command was refused."""
     answer = await client.answer(publication, timeout_s)
     refused = isinstance(answer, Refused)

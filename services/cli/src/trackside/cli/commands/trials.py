@@ -17,13 +17,13 @@ from trackside.replay.find import find
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.history import past_at
 from trackside.sdk.client import Client
-from trackside.sdk.trial_lists import as_csv, as_json, exported, imports, read_trials
+from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 
 
 def export_trials(stream_id: str, out: Path | None, *, wants_csv: bool, every: bool) -> None:
     """Writes the trials of a search that succeeded, or `every` one, to a file or to standard output."""
-    rows = exported(run(state_of(stream_id)), every)
-    text = as_csv(rows) if wants_csv else as_json(rows)
+    rows = export_rows(run(state_of(stream_id)), every)
+    text = to_csv(rows) if wants_csv else to_json(rows)
     if out is None:
         sys.stdout.write(text)
         return
@@ -37,7 +37,7 @@ def export_trials(stream_id: str, out: Path | None, *, wants_csv: bool, every: b
 def import_trials(stream_id: str, file: Path, timeout_s: float, *, as_json: bool) -> None:
     """Publishes the trials of a file for the tuner of a search and prints the answers."""
     check_id(stream_id)
-    run(_import(stream_id, imports(read_trials(file)), timeout_s, as_json))
+    run(_import(stream_id, import_commands(read_trials(file)), timeout_s, as_json))
 
 
 async def state_of(stream_id: str) -> Stream:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trackside.eventlog.clock import monotonic_s, now_ms
-from trackside.sdk.channel import StopRequest, wire
+from trackside.sdk.channel import StopRequest, json_number
 from trackside.worker.process_messages import (
     AnswerReceived,
     FinalValue,
@@ -83,7 +83,9 @@ class WorkerChannel:
         """Sends metric points, in batches."""
         with self._lock:
             time = now_ms()
-            self._points += [MetricPoint(tag, step, time, wire(value)) for tag, value in values.items()]
+            self._points += [
+                MetricPoint(tag, step, time, json_number(value)) for tag, value in values.items()
+            ]
             if len(self._points) >= MAX_BATCH_POINTS:
                 self._send_waiting()
             else:
@@ -192,6 +194,6 @@ def _no_answer(_request: int) -> None:
 def reported_value(value: float | None, others: Mapping[str, float]) -> ReportedValue:
     """Returns a reported value in its JSON form, with the other values of the report if there are any."""
     if value is not None and not others:
-        return wire(value)
-    named = {name: wire(other) for name, other in others.items()}
-    return {"value": None if value is None else wire(value), "others": named}
+        return json_number(value)
+    named = {name: json_number(other) for name, other in others.items()}
+    return {"value": None if value is None else json_number(value), "others": named}

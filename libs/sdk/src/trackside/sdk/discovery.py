@@ -1,4 +1,4 @@
-"""Where a user's Python finds the platform and the names of tasks: the environment, and files near by."""
+"""Finds the platform and the names of task types: from the environment, and files in or above this folder."""
 
 import json
 import os
@@ -17,9 +17,9 @@ CATALOGUE = "catalogue.yaml"
 
 
 def bootstrap() -> str:
-    """Returns Kafka's address: of the environment, else of the nearest stack that `trackside up` started.
+    """Returns Kafka's address: from the environment, else of the nearest stack that `trackside up` started.
 
-    Raises ClientError if neither says it.
+    Raises ClientError if there is neither.
     """
     given = os.environ.get(BOOTSTRAP, "")
     if given:
@@ -34,14 +34,14 @@ def bootstrap() -> str:
 
 
 def prefix() -> str:
-    """Returns what topic names begin with, most often nothing."""
+    """Returns the prefix of topic names, empty by default."""
     return os.environ.get(PREFIX, "")
 
 
 def task_type_of(task: type[Task]) -> str:
-    """Returns the name that the nearest catalogue has for a class; raises SpecError if it has none.
+    """Returns the name of a class in the nearest catalogue; raises SpecError if it has none.
 
-    A class of the script that runs is looked for under the name of its file.
+    A class of the main script is looked up under the name of its file.
     """
     entry, path = _entry(task), _nearest(Path(CATALOGUE))
     line = f"tasks: {{{task.__qualname__.lower()}: {{entry: {entry!r}, path: .}}}}"
@@ -75,6 +75,6 @@ def _unknown(file: str, message: str) -> SpecError:
     return SpecError(file or CATALOGUE, 0, Problem(code="unknown_task_type", path="$.task", message=message))
 
 
-def options(given: str | dict[str, Any] | None) -> dict[str, Any] | None:
-    """Returns a tuner or an assessor as a spec has it: a name alone becomes an object."""
+def policy(given: str | dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns a tuner or an assessor as a spec has it: a bare name becomes an object."""
     return {"name": given} if isinstance(given, str) else given

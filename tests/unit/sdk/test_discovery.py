@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.sdk import Task, places
+from trackside.sdk import Task, discovery
 from trackside.sdk.errors import ClientError, SpecError
 
 
@@ -26,23 +26,23 @@ def test_the_stack_is_that_of_the_environment_else_the_nearest_above(
     below: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ClientError, match="run `trackside up`"):
-        places.bootstrap()
+        discovery.bootstrap()
     (below / ".trackside").mkdir()
     (below / ".trackside" / "stack.json").write_text(json.dumps({"bootstrap_servers": "h:1"}))
-    assert places.bootstrap() == "h:1"
+    assert discovery.bootstrap() == "h:1"
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "h:2")
-    assert places.bootstrap() == "h:2"
+    assert discovery.bootstrap() == "h:2"
 
 
 def test_a_class_has_the_name_that_the_nearest_catalogue_gives_it(below: Path) -> None:
     with pytest.raises(SpecError, match=r"no catalogue\.yaml in"):
-        places.task_type_of(Parabola)
+        discovery.task_type_of(Parabola)
     entry = f"{__name__}:Parabola"
     (below / "catalogue.yaml").write_text("tasks:\n  other: {program: [x]}\n  third: {entry: 'a:B'}\n")
     with pytest.raises(SpecError, match=f"has no task with entry '{entry}'"):
-        places.task_type_of(Parabola)
+        discovery.task_type_of(Parabola)
     (below / "catalogue.yaml").write_text(f"tasks:\n  mine: {{entry: '{entry}', path: .}}\n")
-    assert places.task_type_of(Parabola) == "mine"
+    assert discovery.task_type_of(Parabola) == "mine"
     (below / "catalogue.yaml").write_text("tasks: [")
     with pytest.raises(SpecError, match="can't be read as a catalogue"):
-        places.task_type_of(Parabola)
+        discovery.task_type_of(Parabola)
