@@ -1,4 +1,4 @@
-"""What every test may ask for: servers, a topic prefix, an empty database, a leash, the run's seed."""
+"""Fixtures of all tests: servers, a topic prefix, an empty database, a leash, the run's seed."""
 
 import os
 import secrets
@@ -24,7 +24,7 @@ from trackside.eventlog import kafka
 RUN = pytest.StashKey[Run]()
 THOROUGH_S = 600
 PATIENCE_S = 60.0
-"""How long a test waits for an answer of the log: unlike a service, it asks once."""
+"""How long a test waits for a response of the log, in s: unlike a service, it doesn't retry."""
 SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
@@ -32,7 +32,7 @@ SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[RUN] = open_run()
-    for name in SCREEN:  # what is printed in tests is on nobody's screen
+    for name in SCREEN:  # tests don't print to a terminal
         os.environ.pop(name, None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what it runs in the background; what the tests start would inherit it.
@@ -65,7 +65,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Returns the run's seed, printed in the header; whatever is drawn by chance is drawn from it."""
+    """Returns the run's seed, printed in the header; all random values are drawn from it."""
     return int(os.environ[SEED_VARIABLE])
 
 
@@ -90,25 +90,25 @@ def topic_prefix() -> str:
 
 @pytest.fixture
 def database(stack: Servers) -> Iterator[str]:
-    """Returns the DSN of an empty database, dropped after the test."""
+    """Yields the DSN of an empty database, dropped after the test."""
     with fresh_database(stack.postgres_dsn) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="module")
 def module_database(stack: Servers) -> Iterator[str]:
-    """Returns the DSN of an empty database, dropped after the module's last test."""
+    """Yields the DSN of an empty database, dropped after the module's last test."""
     with fresh_database(stack.postgres_dsn) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the stand-in of NVIDIA's library, compiled."""
+    """Returns the path of a fake NVIDIA library, compiled."""
     return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
 def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
-    """Returns four GPUs that a test may change while a process uses them."""
+    """Returns four fake GPUs that a test may change while a process uses them."""
     return FakeNvml(nvml_library, tmp_path)

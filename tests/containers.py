@@ -1,8 +1,8 @@
-"""Kafka and Postgres in containers, for one test run: started by testcontainers, ended by the run's leash.
+"""Kafka and Postgres in containers, for one test run: started by testcontainers, removed when it ends.
 
-A process of its own waits for the leash to be cut (`python -m tests.containers FOLDER`) and then removes
-what the run started, so nothing stays behind however the run dies. Ryuk, which does that for testcontainers,
-would be a third image to pull, with the engine's socket mounted into it.
+A process of its own (`python -m tests.containers FOLDER`) waits until the run's leash is released, and then
+removes the containers, even if the run was killed. Ryuk, which does that for testcontainers, would be a third
+image to pull, with the engine's socket mounted into it.
 """
 
 import os
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KAFKA_IMAGE = "apache/kafka:4.1.1"
 POSTGRES_IMAGE = "postgres:18"
 LABEL = "trackside.test-run"
-MARK = "containers"  # the file in a run's folder that says that there may be some
+MARK = "containers"  # the file in a run's folder that marks that there may be containers
 KAFKA_PORT, POSTGRES_PORT = 9092, 5432
 POSTGRES_ENVIRONMENT = {f"POSTGRES_{name}": "trackside" for name in ("USER", "PASSWORD", "DB")}
 POSTGRES_SETTINGS = {**UNSAFE_SETTINGS, "max_connections": "200", "jit": "off", "timezone": "UTC"}
@@ -37,12 +37,12 @@ READY_WITHIN_S = 75
 
 
 class NoContainersError(Exception):
-    """Containers can't be had: the text names the engine and says why; it is empty where there is none."""
+    """Containers can't be used: the text has the engine and the reason; it is empty if there is no engine."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A container engine that answers: a client of it, its address, and whether it runs on this machine."""
+    """A container engine that responds: its client, its address, and whether it runs on this machine."""
 
     client: Any
     address: str
@@ -50,9 +50,9 @@ class Engine:
 
 
 def start(run: Path, bootstrap: str | None = None, dsn: str | None = None) -> tuple[str, str, str]:
-    """Starts what has no address yet and returns Kafka's address, Postgres' and the engine's.
+    """Starts the servers without an address; returns the addresses of Kafka, of Postgres and of the engine.
 
-    NoContainersError within 75 s, or 20 s more where an engine falls silent; nothing stays behind then.
+    NoContainersError within 75 s, or 20 s later if the engine stops responding; no container is left then.
     """
     engine = find_engine()
     by = time.monotonic() + READY_WITHIN_S
@@ -68,7 +68,7 @@ def start(run: Path, bootstrap: str | None = None, dsn: str | None = None) -> tu
         remove(run)
         if not isinstance(error, Exception):
             raise
-        # The engine, its client, an image or what is in it: whatever it was, it gives no servers.
+        # Any error of the engine, its client or an image means that there are no servers.
         raise NoContainersError(f"{engine.address}: {_one_line(error)}") from error
     finally:
         engine.client.client.close()
@@ -112,11 +112,11 @@ def remove(run: Path) -> None:
     """Removes the containers of a run, with their volumes."""
     from testcontainers.core.docker_client import DockerClient
 
-    with suppress(Exception):  # of an engine that has gone nothing can be removed
+    with suppress(Exception):  # an engine that is gone has nothing to remove
         client = DockerClient(timeout=SILENT_AT_MOST_S).client
         # Not `containers.list`, which asks for each one again and fails where another removes it meanwhile.
         for container in client.api.containers(all=True, filters={"label": f"{LABEL}={run.name}"}):
-            with suppress(Exception):  # the next one all the same
+            with suppress(Exception):  # go on with the next one
                 client.api.remove_container(container["Id"], force=True, v=True)
         client.close()
 

@@ -1,8 +1,8 @@
-"""The Kafka and the Postgres that tests use: given ones, containers, or the embedded ones; one pair a run.
+"""The Kafka and the Postgres of tests: given ones, containers, or embedded ones; one pair per run.
 
-The process that drives the run (with xdist, the one above the workers) holds a folder and a leash; whichever
-worker needs servers first starts them there, the others read where they are. When the driving process ends,
-however it dies, the leash is cut: embedded servers stop and remove their folder, containers are removed.
+The process that drives the run (with xdist, the parent of the workers) holds a folder and a leash; the first
+worker that needs servers starts them there, the others read their addresses. When the driving process ends,
+even by a kill, the leash is released: embedded servers stop and remove their folder, containers are removed.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ KIND_VARIABLE = "TRACKSIDE_TEST_STACK"  # embedded or containers; both are tried
 
 @dataclass(frozen=True)
 class Servers:
-    """Where the tests' Kafka and Postgres are, and where they come from: given, containers or embedded.
+    """The addresses of Kafka and Postgres, and their origin: given, containers or embedded.
 
-    `note` is a line for the end of the run, where there is something to say about that.
+    `note` is a line about them for the end of the run, or empty.
     """
 
     kafka_bootstrap: str
@@ -49,7 +49,7 @@ class Servers:
 
 @dataclass
 class Run:
-    """One test run, held by its driving process: a folder, and the leash of all that is started in it."""
+    """One test run, held by its driving process: a folder, and the leash of everything started in it."""
 
     folder: Path
     seed: int
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def note(self) -> str:
-        """What there is to say about the servers that the run used; empty if nothing."""
+        """The note about the servers that the run used, or empty."""
         known = self.folder / KNOWN
         return str(json.loads(known.read_text())["note"]) if known.exists() else ""
 
@@ -72,7 +72,7 @@ class Run:
 
 
 def open_run() -> Run:
-    """Opens the run of this process, and tells its children about it through the environment."""
+    """Opens the run of this process, and passes it to its children through the environment."""
     seed = int(os.environ.setdefault(SEED_VARIABLE, str(secrets.randbelow(2**31))))
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     _sweep(folder)
@@ -84,7 +84,7 @@ def open_run() -> Run:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what runs left that were killed more than a minute ago: nobody holds their leash any more."""
+    """Removes the folders of runs that were killed more than a minute ago: their leash is released."""
     now_s = folder.stat().st_mtime
     for old in folder.parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
@@ -93,7 +93,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_abandoned(leash: Path) -> bool:
-    """Returns whether nobody holds a leash that was left behind; OSError if there is none."""
+    """Returns whether no process holds a leash; OSError if there is none."""
     descriptor = os.open(leash, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return is_cut(descriptor)
@@ -107,7 +107,7 @@ def run_folder() -> Path:
 
 
 def servers() -> Servers:
-    """Returns the run's servers, started by the first worker that asks."""
+    """Returns the run's servers, started by the first call."""
     folder = run_folder()
     with (folder / "servers.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -148,7 +148,7 @@ def _obtain(folder: Path) -> Servers:
 
 @contextmanager
 def fresh_database(dsn: str) -> Iterator[str]:
-    """Makes an empty database beside the one of the DSN, gives its DSN, and drops it afterwards."""
+    """Creates an empty database on the server of the DSN, yields its DSN, and drops it afterwards."""
     name = f"t_{secrets.token_hex(6)}"
     _in_a_thread(_execute(dsn, f"CREATE DATABASE {name}"))
     try:
@@ -166,6 +166,6 @@ async def _execute(dsn: str, statement: str) -> None:
 
 
 def _in_a_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine in a loop of its own, away from the one of the test."""
+    """Runs a coroutine in an event loop of its own, in a thread."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(asyncio.run, work).result()

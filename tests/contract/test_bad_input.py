@@ -1,6 +1,6 @@
 """Bad input, row by row (BI-1 to BI-56): each is met by exactly the code that docs/publishing.md has for it.
 
-Commands go the way of any publication, through the pure parts of the dispatcher: read, folded, decided.
+Commands go the each of any publication, through the pure parts of the dispatcher: read, folded, decided.
 """
 
 import ast
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.contract.bad_input_rows import (
+from tests.contract.bad_input_table import (
     BATCH,
     COMMANDS,
     ELSEWHERE,
@@ -20,9 +20,9 @@ from tests.contract.bad_input_rows import (
     STOP,
     STOP_TASKS,
     SUBMIT,
-    Elsewhere,
-    Given,
-    Missing,
+    Input,
+    OtherRow,
+    PlannedRow,
     Row,
 )
 from tests.unit.dispatcher.given import OFFER
@@ -53,22 +53,22 @@ HEADERS: dict[str, bytes | None] = {
     "ce_partitionkey": b"s-1",
     "content-type": b"application/json",
 }
-ROWS: list[Row | Elsewhere | Missing] = sorted(
-    (*COMMANDS, *ELSEWHERE, *MISSING), key=lambda row: (row.number, isinstance(row, Elsewhere))
+ROWS: list[Row | OtherRow | PlannedRow] = sorted(
+    (*COMMANDS, *ELSEWHERE, *MISSING), key=lambda row: (row.number, isinstance(row, OtherRow))
 )
 NOT_IN_ANSWERS = {"accepted", "too_large", "bad_range", "replay_target_live", ""}
 
 
-class Published:
-    """What publishes to a dispatcher that decides on the log as it is told here."""
+class InMemoryPublisher:
+    """Publishes to the pure parts of a dispatcher, over a log in memory."""
 
     def __init__(self) -> None:
         self.told = Told()
         self.repeated = ""
         self._offset = 0
 
-    def say(self, given: Given) -> Problem:
-        """Publishes a record and returns its answer; one that was accepted has the code `accepted`."""
+    def publish(self, given: Input) -> Problem:
+        """Publishes a record and returns its answer, with the code `accepted` if it was accepted."""
         headers = {**HEADERS, "ce_type": given.wire_type.encode(), **given.headers}
         entry = Entry(
             "trackside.commands", 0, self._offset, 1, given.key, given.octets, list(headers.items())
@@ -92,28 +92,28 @@ class Published:
         return Problem(code="accepted", message="")
 
 
-def ways() -> list[ParameterSet]:
+def inputs() -> list[ParameterSet]:
     return [
-        pytest.param(way, way.code or row.code, id=f"BI-{row.number}-{at}")
+        pytest.param(each, each.code or row.code, id=f"BI-{row.number}-{at}")
         for row in COMMANDS
-        for at, way in enumerate(row.ways, 1)
+        for at, each in enumerate(row.inputs, 1)
     ]
 
 
-@pytest.mark.parametrize(("given", "code"), ways())
-def test_a_row_gives_its_code_path_and_reason(given: Given, code: str) -> None:
-    publisher = Published()
-    answer = publisher.say(given)
+@pytest.mark.parametrize(("given", "code"), inputs())
+def test_a_row_gives_its_code_path_and_reason(given: Input, code: str) -> None:
+    publisher = InMemoryPublisher()
+    answer = publisher.publish(given)
     assert (answer.code, answer.path) == (code, given.path), answer.message
-    assert given.said in answer.message
+    assert given.message in answer.message
     assert answer.message or code == "accepted"
     assert SECRET not in publisher.repeated
-    assert Published().say(Given(SEARCH)).code == "accepted", "the next good command is obeyed"
+    assert InMemoryPublisher().publish(Input(SEARCH)).code == "accepted", "the next good command is obeyed"
 
 
 def test_the_commands_that_rows_change_are_good() -> None:
-    assert Published().say(Given(SEARCH)).code == "accepted"
-    assert Published().say(Given(BATCH, wire_type=SUBMIT)).code == "accepted"
+    assert InMemoryPublisher().publish(Input(SEARCH)).code == "accepted"
+    assert InMemoryPublisher().publish(Input(BATCH, wire_type=SUBMIT)).code == "accepted"
 
 
 @pytest.mark.parametrize("number", range(1, 57))
@@ -122,30 +122,30 @@ def test_every_row_is_here_and_its_codes_are_in_the_reference(number: int) -> No
     rows = [row for row in ROWS if row.number == number]
     assert rows, f"BI-{number} is nowhere"
     for row in rows:
-        if isinstance(row, Missing):
+        if isinstance(row, PlannedRow):
             pytest.skip(f"BI-{number}, {row.what}: {row.reason}")
         assert row.code in known or row.code.endswith("_range"), row.code
 
 
 def test_every_test_that_the_page_names_is_there() -> None:
     rows = [text for text in PAGE.read_text("utf-8").splitlines() if text.startswith("| BI-")]
-    named = {place for row in rows for place in re.findall(r"`(\w+(?:/\w+)*\.py::\w+)", row)}
-    here = {param.id for param in ways()}
-    assert {place for row in rows for place in re.findall(r"\[(BI-\d+-\d+)\]", row)} <= here
+    named = {test for row in rows for test in re.findall(r"`(\w+(?:/\w+)*\.py::\w+)", row)}
+    here = {param.id for param in inputs()}
+    assert {test for row in rows for test in re.findall(r"\[(BI-\d+-\d+)\]", row)} <= here
     assert len(named) > 10
     assert all("not yet" in row or ".py::" in row for row in rows)
-    for place in named:
-        file, _, name = place.partition("::")
+    for test in named:
+        file, _, name = test.partition("::")
         tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
         names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert name in names, place
+        assert name in names, test
 
 
-def line(row: Row | Elsewhere | Missing) -> str:
+def line(row: Row | OtherRow | PlannedRow) -> str:
     """Returns a row as the page has it."""
-    if isinstance(row, Missing):
+    if isinstance(row, PlannedRow):
         return f"| BI-{row.number} | {row.what} | not yet: {row.reason} | - |"
-    codes = [row.code, *(way.code for way in row.ways)] if isinstance(row, Row) else [row.code]
+    codes = [row.code, *(each.code for each in row.inputs)] if isinstance(row, Row) else [row.code]
     named = ", ".join(f"`{code}`" for code in dict.fromkeys(codes) if code)
     tests = [f"{HERE}[BI-{row.number}-1]"] if isinstance(row, Row) else row.tests
     return f"| BI-{row.number} | {row.what} | {named or '-'} | {' '.join(f'`{test}`' for test in tests)} |"
@@ -158,12 +158,12 @@ def test_the_page_has_every_row_and_no_other() -> None:
 
 
 def test_bi_21_and_22_an_id_counts_once() -> None:
-    publisher = Published()
-    assert publisher.say(Given(SEARCH)).code == "accepted"
-    assert publisher.say(Given(SEARCH)).code == "accepted"
-    other = publisher.say(Given({**SEARCH, "max_trials": 21}))
+    publisher = InMemoryPublisher()
+    assert publisher.publish(Input(SEARCH)).code == "accepted"
+    assert publisher.publish(Input(SEARCH)).code == "accepted"
+    other = publisher.publish(Input({**SEARCH, "max_trials": 21}))
     assert (other.code, "offset 0" in other.message) == ("idempotency_conflict", True)
-    assert publisher.say(Given(SEARCH, headers={"ce_id": b"c-2"})).code == "already_exists"
+    assert publisher.publish(Input(SEARCH, headers={"ce_id": b"c-2"})).code == "already_exists"
 
 
 def test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored() -> None:
@@ -178,30 +178,30 @@ def test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored() -> None:
 
 
 def test_bi_45_what_is_over_can_not_be_stopped() -> None:
-    for start, stop in ((Given(SEARCH), STOP), (Given(BATCH, wire_type=SUBMIT), STOP_TASKS)):
-        publisher = Published()
-        publisher.say(start)
+    for start, stop in ((Input(SEARCH), STOP), (Input(BATCH, wire_type=SUBMIT), STOP_TASKS)):
+        publisher = InMemoryPublisher()
+        publisher.publish(start)
         again = {"ce_id": b"c-2"}
-        assert publisher.say(Given({}, wire_type=stop, headers=again)).code == "accepted"
+        assert publisher.publish(Input({}, wire_type=stop, headers=again)).code == "accepted"
         for _ in range(2):  # nothing of it runs: it is over at once
             for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
                 publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
-        answer = publisher.say(Given({}, wire_type=stop, headers={"ce_id": b"c-3"}))
+        answer = publisher.publish(Input({}, wire_type=stop, headers={"ce_id": b"c-3"}))
         assert (answer.code, answer.path) == ("already_terminal", "$partitionkey")
         assert "STOPPED" in answer.message
 
 
 def test_bi_46_a_task_that_a_batch_does_not_have_can_not_be_stopped() -> None:
-    publisher = Published()
-    publisher.say(Given(BATCH, wire_type=SUBMIT))
-    answer = publisher.say(Given({"task": "nope"}, wire_type=STOP_TASKS, headers={"ce_id": b"c-2"}))
+    publisher = InMemoryPublisher()
+    publisher.publish(Input(BATCH, wire_type=SUBMIT))
+    answer = publisher.publish(Input({"task": "nope"}, wire_type=STOP_TASKS, headers={"ce_id": b"c-2"}))
     assert (answer.code, answer.path) == ("unknown_task", "$.task")
 
 
 def test_bi_48_what_is_over_can_not_be_changed() -> None:
-    publisher = Published()
-    publisher.say(Given(SEARCH))
-    publisher.say(Given({}, wire_type=STOP, headers={"ce_id": b"c-2"}))
+    publisher = InMemoryPublisher()
+    publisher.publish(Input(SEARCH))
+    publisher.publish(Input({}, wire_type=STOP, headers={"ce_id": b"c-2"}))
     for _ in range(2):
         for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
             publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
@@ -209,13 +209,13 @@ def test_bi_48_what_is_over_can_not_be_changed() -> None:
     bodies = {"update-search-space": space, "pause-search": {}, "update-search": {"goal": 0.9}}
     for number, (name, body) in enumerate(bodies.items(), 3):
         headers: dict[str, bytes | None] = {"ce_id": f"c-{number}".encode()}
-        answer = publisher.say(Given(body, wire_type=f"trackside.{name}.v1", headers=headers))
+        answer = publisher.publish(Input(body, wire_type=f"trackside.{name}.v1", headers=headers))
         assert (answer.code, answer.path) == ("already_terminal", "$partitionkey"), answer
 
 
 def test_bi_49_bytes_that_look_like_a_secret_are_not_kept_in_a_dead_letter_either() -> None:
-    publisher = Published()
-    answer = publisher.say(Given(b'{"token": "' + SECRET.encode() + b'", nope}'))
+    publisher = InMemoryPublisher()
+    answer = publisher.publish(Input(b'{"token": "' + SECRET.encode() + b'", nope}'))
     assert answer.code == "not_json"
     assert '"head_base64":""' in publisher.repeated
     assert "secret" in answer.message

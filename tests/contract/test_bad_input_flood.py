@@ -1,5 +1,5 @@
-"""A flood of spoiled commands on a real dispatcher: none stops it, none is lost, and its
-memory stays as it is once its streams remember as many commands as they ever will.
+"""A flood of malformed commands on a real dispatcher: none stops it, none is lost, and its
+memory stays constant once its streams hold as many commands as their limit.
 
 `TRACKSIDE_FLOOD_RECORDS=100000 pytest tests/contract/test_bad_input_flood.py -s` is the long form.
 """
@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.contract.spoiling import spoiled
+from tests.contract.malformed_commands import draw_malformed
 from tests.integration.dispatcher.conftest import dispatcher, publisher
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
 from trackside.contracts.commands import CommandAccepted, CommandRefused, RecordDeadLettered
@@ -29,11 +29,11 @@ RECORDS = int(os.environ.get("TRACKSIDE_FLOOD_RECORDS", "600"))
 ROUNDS = 5
 AT_ONCE = 100
 STREAMS = 20
-"""Few, so that the long form has more commands for each than a stream remembers."""
+"""Few, so that the long form has more commands for each than a stream keeps."""
 FILLED = 3
-"""After so many rounds of the long form its streams remember as many commands as they ever will."""
+"""After so many rounds of the long form its streams hold as many commands as their limit."""
 GROWTH_BYTES = 30 * 2**20
-"""How much the dispatcher may grow from then on; the streams of refused commands sleep on disk."""
+"""How much the dispatcher may grow from then on; streams of refused commands are spilled to disk."""
 
 
 async def test_a_flood_of_spoiled_commands_is_answered_whole_and_stops_nothing(
@@ -44,10 +44,10 @@ async def test_a_flood_of_spoiled_commands_is_answered_whole_and_stops_nothing(
     sizes, known = [_resident_bytes(dispatcher)], [0]
     counted: Counter[str] = Counter()
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "flood") as log:
-        reading = Ends(log, dispatcher)
+        reading = AnswerReader(log, dispatcher)
         for number in range(1, ROUNDS + 1):
             while await _written(log, dispatcher) < RECORDS // ROUNDS * number:
-                records = [spoiled(chance, lambda: chance.choice(streams)) for _ in range(AT_ONCE)]
+                records = [draw_malformed(chance, lambda: chance.choice(streams)) for _ in range(AT_ONCE)]
                 await _published(log, dispatcher, chance, records)
             counted += await reading.until(await _written(log, dispatcher) - counted.total())
             sizes.append(_resident_bytes(dispatcher))
@@ -73,7 +73,7 @@ async def _written(log: KafkaLog, dispatcher: RunningDispatcher) -> int:
 async def _published(
     log: KafkaLog, dispatcher: RunningDispatcher, chance: Random, records: Sequence[Outgoing]
 ) -> None:
-    """Publishes records; one that the broker was too slow to confirm may be there or not."""
+    """Publishes records; the outcome of one that the broker didn't acknowledge in time is unknown."""
     topic = dispatcher.topics.commands
     sends: list[Awaitable[Appended]] = [
         log.append(topic.name, chance.randrange(topic.partitions), [record]) for record in records
@@ -83,8 +83,8 @@ async def _published(
             raise sent
 
 
-class Ends:
-    """Reads what became of each record: its answer, or its dead letter."""
+class AnswerReader:
+    """Reads the outcome of each record: its answer, or its dead letter."""
 
     def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher) -> None:
         events, letters = dispatcher.topics.events, dispatcher.topics.dead_letters
@@ -94,7 +94,7 @@ class Ends:
         self.streams: set[str] = set()
 
     async def until(self, count: int) -> Counter[str]:
-        """Waits until so many records have come to an end, each of them to one."""
+        """Waits until `count` records have an outcome, each of them one."""
         found: Counter[str] = Counter()
         while found.total() < count:
             async with asyncio.timeout(60):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.harness import UserFolder
-from tests.waiting import until
+from tests.polling import poll_until
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
@@ -100,7 +100,7 @@ async def test_status_shows_every_process_ready_with_its_health_port(home: UserF
         found.update(json.loads(home.run("status", "--json").stdout))
         return found["ready"] is True
 
-    await until(ready)
+    await poll_until(ready)
     services = {row["name"]: row for row in found["processes"]}
     assert services.keys() == {
         "kafka",
@@ -250,7 +250,7 @@ async def test_bytes_that_nobody_can_decode_are_in_the_dead_letters(home: UserFo
         ]
         return found != []
 
-    await until(buried)
+    await poll_until(buried)
     assert found == ["not_utf8"]
     home.run_ok("submit", "parabola.yaml", "--wait")
 

@@ -93,11 +93,11 @@ def test_every_folder_of_tests_is_a_package() -> None:
 
 
 def test_no_test_sleeps() -> None:
-    # test_virtual_loop.py is about time that nobody waits for; waiting.py is for what rings no bell.
+    # test_virtual_loop.py is about time that nobody waits for; polling.py is for what rings no bell.
     found = [
         f"{shown(path)}:{call.lineno}"
         for path in source.python_files("tests")
-        if path.name not in ("test_virtual_loop.py", "waiting.py")
+        if path.name not in ("test_virtual_loop.py", "polling.py")
         for call in ast.walk(source.tree(path))
         if isinstance(call, ast.Call) and _sleeps(call)
     ]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, contextmanager
 from pathlib import Path
 
-from tests.processes import service
+from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import WorkerJoined
@@ -51,7 +51,7 @@ def installation(
     }
     with ExitStack() as running:
         for name in ("dispatcher", "scheduler", "worker"):
-            running.enter_context(service(name, variables, folder))
+            running.enter_context(service_process(name, variables, folder))
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _worker_there(settings)).result(120)
         yield settings

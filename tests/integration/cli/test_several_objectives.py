@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.installed import installation, variables_of
-from tests.integration.projections.following import query
+from tests.integration.projections.harness import query
 from tests.stack import Servers
 from trackside.cli.app import call
 from trackside.eventlog.settings import StackSettings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, running
-from tests.unit.projections.histories import small
+from tests.integration.projections.harness import TOPICS, running_projections
+from tests.unit.projections.given import write_small_history
 from trackside.cli.app import call
 from trackside.eventlog.memory import MemoryLog
 
@@ -18,8 +18,8 @@ WIDTHS = ("80", "120")
 
 async def _filled(dsn: str) -> None:
     log = MemoryLog()
-    await small(log, TOPICS)
-    async with running(log, dsn, "dispatcher", "scheduler") as following:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, dsn, "dispatcher", "scheduler") as following:
         await following.caught_up()
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
-from tests.processes import service
+from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import Device, WorkerJoined
@@ -50,7 +50,7 @@ def dispatcher(
         "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
         "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
     }
-    with service("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
+    with service_process("dispatcher", variables, tmp_path_factory.mktemp("dispatcher")) as running:
         yield RunningDispatcher(settings, running)
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.processes import Service
+from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json, Record
@@ -29,7 +29,7 @@ class RunningDispatcher:
     """Where the dispatcher under test reads and writes."""
 
     settings: StackSettings
-    service: Service
+    service: ServiceProcess
 
     @property
     def topics(self) -> Topics:

@@ -13,9 +13,9 @@ import pytest
 from tests.integration.dispatcher.conftest import prepare_stack
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.users_package import write_package
-from tests.processes import service
+from tests.polling import poll_until_sync
+from tests.service_processes import service_process
 from tests.stack import Servers
-from tests.waiting import look_until
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id
@@ -64,7 +64,7 @@ def slow_dispatcher(
         "TRACKSIDE_DISPATCHER_TUNER_TIME_LIMIT_S": "300",
         "PYTHONPATH": str(tmp_path),
     }
-    with service("dispatcher", variables, tmp_path) as running:
+    with service_process("dispatcher", variables, tmp_path) as running:
         yield RunningDispatcher(settings, running)
 
 
@@ -81,10 +81,10 @@ async def test_d04_users_tuners_that_hang_delay_no_other_search_and_are_told_onc
             assert isinstance(
                 await publisher.say(valid_search() | {"tuner": tuner}, stream=stream), CommandAccepted
             )
-        await asyncio.to_thread(look_until, lambda: bool(logged(tmp_path, "advisor backlogged")))
+        await asyncio.to_thread(poll_until_sync, lambda: bool(logged(tmp_path, "advisor backlogged")))
         [risen] = logged(tmp_path, "advisor backlogged")
         assert (risen["lane"], risen["level"]) == ("own-tuner", "warning")
-        await asyncio.to_thread(look_until, lambda: waiting_requests(tmp_path) == WAITING)
+        await asyncio.to_thread(poll_until_sync, lambda: waiting_requests(tmp_path) == WAITING)
         other = new_id("other")
         assert isinstance(await publisher.say(valid_search(), stream=other), CommandAccepted)
         suggested = await publisher.until(
@@ -102,7 +102,7 @@ async def test_d04_users_tuners_that_hang_delay_no_other_search_and_are_told_onc
         [cleared] = logged(tmp_path, "advisor backlog cleared")
         assert cleared["lane"] == "own-tuner"
         assert len(logged(tmp_path, "advisor backlogged")) == 1
-        await asyncio.to_thread(look_until, lambda: waiting_requests(tmp_path) == 0)
+        await asyncio.to_thread(poll_until_sync, lambda: waiting_requests(tmp_path) == 0)
         wrong = [record.message for record in publisher.records]
         assert not [each for each in wrong if isinstance(each, SuggestionFailed | SearchFailed)]
 

@@ -132,7 +132,7 @@ async def test_a_killed_dispatcher_knows_what_it_has_answered(
 ) -> None:
     stream, command_id = new_id("s"), new_id("c")
     await publisher.say(valid_search(), stream=stream, command_id=command_id)
-    dispatcher.service.again()
+    dispatcher.service.restart()
     answer = await publisher.say(changed(max_trials=2), stream=stream, command_id=command_id)
     assert isinstance(answer, CommandRefused)
     assert answer.code == "idempotency_conflict"

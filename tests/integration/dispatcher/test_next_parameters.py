@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import Service, service
+from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import search_of
@@ -76,7 +76,7 @@ class Installation:
     """Services that run, their log, and the state of the search as this test folds it."""
 
     def __init__(
-        self, settings: StackSettings, log: KafkaLog, folder: Path, services: dict[str, Service]
+        self, settings: StackSettings, log: KafkaLog, folder: Path, services: dict[str, ServiceProcess]
     ) -> None:
         self.settings, self.log, self.folder, self.services = settings, log, folder, services
         self.streams = Streams(AGGREGATES)
@@ -139,7 +139,7 @@ async def place(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[
     }
     with ExitStack() as running:
         names = ("dispatcher", "scheduler", "worker")
-        services = {name: running.enter_context(service(name, known, tmp_path)) for name in names}
+        services = {name: running.enter_context(service_process(name, known, tmp_path)) for name in names}
         async with KafkaLog(settings.kafka_bootstrap, "test") as log:
             yield Installation(settings, log, tmp_path, services)
 
@@ -202,7 +202,7 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     place.services["scheduler"].kill()
     place.services["dispatcher"].start()
     await place.until(lambda found: found.root is not None and len(found.root.trials) == 2)
-    place.services["dispatcher"].again()
+    place.services["dispatcher"].restart()
     place.services["scheduler"].start()
     stream = await place.until(lambda found: found.closed)
     assert tried(stream) == [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]

@@ -57,7 +57,7 @@ async def test_d08_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same
     await process.begin()
     await process.report(0, 0, 0.5)
     before = await process.asked()
-    dispatcher.service.again()
+    dispatcher.service.restart()
     after = await process.asked()
     assert (after.message, after.envelope.id) == (before.message, before.envelope.id)
     assert isinstance(after.message, AssessmentRequested)

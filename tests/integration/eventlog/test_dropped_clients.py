@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.proxy import Proxy
+from tests.polling import poll_until
 from tests.stack import Servers
-from tests.waiting import until
 from trackside.contracts.topics import Topics
 from trackside.embedded.ports import held_ports
 from trackside.eventlog import kafka
@@ -46,4 +46,4 @@ async def test_a_producer_that_was_dropped_with_much_to_send_leaves_no_task_behi
             ]
             answers = await asyncio.gather(*unanswered, return_exceptions=True)
         assert [type(answer) for answer in answers] == [TransientError] * WRITERS
-        await until(nothing_more_than(before), within_s=30)
+        await poll_until(nothing_more_than(before), within_s=30)

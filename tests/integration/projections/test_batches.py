@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, query, running
-from tests.unit.projections.histories import History, small
+from tests.integration.projections.harness import TOPICS, query, running_projections
+from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import DeviceUnhealthy
@@ -22,14 +22,14 @@ GIB = 2**30
 
 
 @pytest.fixture
-async def history() -> History:
-    return await small(MemoryLog(), TOPICS)
+async def history() -> HistoryWriter:
+    return await write_small_history(MemoryLog(), TOPICS)
 
 
 @pytest.fixture
-async def rows(history: History, database: str) -> AsyncIterator[str]:
+async def rows(history: HistoryWriter, database: str) -> AsyncIterator[str]:
     """Returns the database with the rows of the history, while it is still followed."""
-    async with running(history.log, database, *OWNERS) as following:
+    async with running_projections(history.log, database, *OWNERS) as following:
         await following.caught_up()
         yield database
 
@@ -116,7 +116,9 @@ async def test_t21_what_tasks_of_a_type_took_stands_beside_what_was_said(rows: s
     assert found == [(1, 0, 0, 0, 12, 345, GIB // 2, GIB, GIB, 2 * 10**9)]
 
 
-async def test_a_device_says_what_runs_there_and_what_that_reserves(history: History, rows: str) -> None:
+async def test_a_device_shows_what_runs_there_and_what_that_reserves(
+    history: HistoryWriter, rows: str
+) -> None:
     statement = (
         "SELECT device_id, state, task_ids, reserved_bytes, unhealthy FROM dashboards.devices "
         "WHERE worker_id = 'w2' ORDER BY 1"
@@ -133,14 +135,14 @@ async def test_a_device_says_what_runs_there_and_what_that_reserves(history: His
         worker_id="w2", incarnation="i2", device_id="cpu1", reason="fell off the bus\x00"
     )
     writer = RecordWriter("worker", "w2")
-    async with running(history.log, rows, "scheduler") as following:
+    async with running_projections(history.log, rows, "scheduler") as following:
         await history.log.append(TOPICS.fleet.name, 0, [writer.single("w2", failed)])
         await following.caught_up()
     found = await query(rows, statement)
     assert [(row[1], row[4]) for row in found] == [("busy", None), ("failed", "fell off the bus\ufffd")]
 
 
-async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: History, rows: str) -> None:
+async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: HistoryWriter, rows: str) -> None:
     streams = Streams(AGGREGATES)
     topic = TOPICS.events
     starts = {(topic.name, partition): 0 for partition in range(topic.partitions)}
@@ -152,7 +154,7 @@ async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: Hist
         stream = streams.by_id[batch_id]
         assert load(pack(stream), AGGREGATES) == stream
         assert stream.root is not None and stream.root.spec.groups[0].tasks[2].resources is not None
-    async with running(history.log, rows, "dispatcher") as following:
+    async with running_projections(history.log, rows, "dispatcher") as following:
 
         async def saved() -> bool:
             recovered = await PostgresSnapshots(rows).load()
@@ -162,6 +164,6 @@ async def test_snapshots_of_streams_with_a_batch_load_as_they_were(history: Hist
         await following.until(saved)
 
 
-async def test_a_rebuild_of_batches_is_equal(history: History, rows: str) -> None:
+async def test_a_rebuild_of_batches_is_equal(history: HistoryWriter, rows: str) -> None:
     report = await rebuild(history.log, TOPICS, rows)
     assert (report.rows["batches"], report.rows["groups"], report.rows["placements"]) == (3, 6, 23)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.house.source import ROOT
+from tests.polling import poll_until
 from tests.stack import Servers
-from tests.waiting import until
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 from trackside.telemetry.names import METRICS
@@ -116,7 +116,7 @@ async def test_grafana_s_role_may_be_made_from_two_databases_at_once(database: s
             async def done_or_waiting() -> bool:
                 return second.done() or await first.fetchval(WAITING)
 
-            await until(done_or_waiting)
+            await poll_until(done_or_waiting)
         await second
     finally:
         await first.close()

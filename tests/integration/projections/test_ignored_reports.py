@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from tests.integration.projections.following import TOPICS, query, running
-from tests.unit.projections.histories import WORKER, History, decisions, small
+from tests.integration.projections.harness import TOPICS, query, running_projections
+from tests.unit.projections.given import WORKER, HistoryWriter, search_decisions, write_small_history
 from trackside.contracts.tasks import MetricReported
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.rebuild.rebuild import rebuild
 
 
-async def stray(history: History, stream: str, **fields: Any) -> None:
+async def stray(history: HistoryWriter, stream: str, **fields: Any) -> None:
     """Writes a report that the fold passes over."""
     known = {"attempt": 1, "placement": 1, "kind": "PERIODICAL", "step": 0, "value": 0.5}
     report = MetricReported.model_validate({**known, **fields})
@@ -18,27 +18,27 @@ async def stray(history: History, stream: str, **fields: Any) -> None:
 
 async def test_d16_d30_reports_without_effect_are_kept_with_their_reason(database: str) -> None:
     log = MemoryLog()
-    history = await small(log, TOPICS)
+    history = await write_small_history(log, TOPICS)
     strays: list[tuple[str, dict[str, Any], str]] = [
         ("one", {"task_id": "one.0"}, "late"),
         ("nobody", {"task_id": "nobody.0"}, "orphan"),
         ("open", {"task_id": "open.9"}, "orphan"),
         ("open", {"task_id": "open.0", "step": 2**70, "value": None, "non_finite": "inf"}, "late"),
     ]
-    async with running(log, database, "dispatcher", "scheduler", "summary-indexer") as rows:
+    async with running_projections(log, database, "dispatcher", "scheduler", "summary-indexer") as rows:
         for stream, fields, _ in strays[:2]:
             await stray(history, stream, **fields)
         await rows.caught_up()
     for stream, fields, _ in strays[2:]:
         await stray(history, stream, **fields)
-    begun = [decision for at, decision in enumerate(decisions("mid", reports=4)) if at < 12]
+    begun = [decision for at, decision in enumerate(search_decisions("mid", reports=4)) if at < 12]
     for decision in begun:
         await history.append("mid", decision)
     await stray(history, "mid", task_id="mid.0", kind="FINAL", step=4, value=9.0)
     await stray(history, "mid", task_id="mid.0", kind="FINAL", step=4, value=7.0)
     await stray(history, "mid", task_id="mid.0", attempt=2)
     await stray(history, "mid", task_id="mid.0", step=1)
-    async with running(log, database, "dispatcher", "scheduler", "summary-indexer") as rows:
+    async with running_projections(log, database, "dispatcher", "scheduler", "summary-indexer") as rows:
         await rows.caught_up()
     found = await query(
         database,

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, everything, query, running
-from tests.integration.projections.server import new_server, remove
-from tests.unit.projections.histories import History, decisions, small
+from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
+from tests.integration.projections.postgres_server import remove_postgres, start_postgres
+from tests.unit.projections.given import HistoryWriter, search_decisions, write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.domain.streams import Streams, dump
@@ -37,8 +37,8 @@ async def has(told: list[str]) -> bool:
 
 
 async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, *FIRST) as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, *FIRST) as rows:
         await rows.caught_up()
     searches = await query(
         database, "SELECT search_id, status, trials, ended_trials, best_trial FROM searches ORDER BY 1"
@@ -80,70 +80,70 @@ async def test_rows_say_what_the_log_says(log: MemoryLog, database: str) -> None
 
 
 async def test_a_batch_read_again_changes_nothing(log: MemoryLog, database: str) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, "dispatcher", "scheduler") as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
-    before = await everything(database)
+    before = await all_rows(database)
     await query(database, "UPDATE positions SET position = greatest(0, position - 20)")
-    async with running(log, database, "dispatcher", "scheduler") as rows:
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
-    assert await everything(database) == before
+    assert await all_rows(database) == before
 
 
 async def test_two_runners_of_one_owner_write_the_same_rows_as_one(log: MemoryLog, database: str) -> None:
     await log.ensure(TOPICS.shared)
-    history = History(log, TOPICS)
+    history = HistoryWriter(log, TOPICS)
     owners = ("dispatcher", "scheduler")
-    async with running(log, database, *owners, *owners) as rows:
+    async with running_projections(log, database, *owners, *owners) as rows:
         for name in ("a", "b", "c", "d"):
-            for decision in decisions(name, lost=1):
+            for decision in search_decisions(name, lost=1):
                 await history.append(name, decision)
                 await asyncio.sleep(0)
             await rows.caught_up()
-    found = await everything(database)
+    found = await all_rows(database)
     await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running(log, database, *owners) as rows:
+    async with running_projections(log, database, *owners) as rows:
         await rows.caught_up()
-    assert await everything(database) == found
+    assert await all_rows(database) == found
 
 
 async def test_wiped_read_models_come_back_while_it_runs(log: MemoryLog, database: str) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, *FIRST) as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, *FIRST) as rows:
         await rows.caught_up()
-        before = await everything(database)
+        before = await all_rows(database)
         await query(database, "DROP SCHEMA trackside CASCADE")
         await rows.caught_up()
-        assert await everything(database) == before
+        assert await all_rows(database) == before
 
 
 async def test_postgres_killed_while_projecting_is_caught_up_with(log: MemoryLog) -> None:
-    server = new_server()
+    server = start_postgres()
     try:
         await log.ensure(TOPICS.shared)
-        history = History(log, TOPICS)
-        async with running(log, server.dsn, "dispatcher", "scheduler") as rows:
+        history = HistoryWriter(log, TOPICS)
+        async with running_projections(log, server.dsn, "dispatcher", "scheduler") as rows:
             await history.search("before")
             await rows.caught_up()
             for round_number in range(2):
                 server.kill()
                 await history.search(f"during{round_number}", lost=0)
-                await rows.until(partial(has, rows.told))
+                await rows.until(partial(has, rows.wait_reasons))
                 server.start()
                 await rows.caught_up()
-                rows.told.clear()
-        found = await everything(server.dsn)
+                rows.wait_reasons.clear()
+        found = await all_rows(server.dsn)
         await query(server.dsn, "DROP SCHEMA trackside CASCADE")
-        async with running(log, server.dsn, "dispatcher", "scheduler") as rows:
+        async with running_projections(log, server.dsn, "dispatcher", "scheduler") as rows:
             await rows.caught_up()
-        assert await everything(server.dsn) == found
+        assert await all_rows(server.dsn) == found
     finally:
-        remove(server)
+        remove_postgres(server)
 
 
 async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog, database: str) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, "dispatcher") as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, "dispatcher") as rows:
         await rows.caught_up()
         await rows.until(lambda: has_snapshots(database, partitions=2))
     recovered = await PostgresSnapshots(database).load()
@@ -187,8 +187,8 @@ async def folded_from_start(log: MemoryLog) -> Streams:
 async def test_snapshots_that_cannot_be_trusted_are_not_used(
     log: MemoryLog, database: str, harm: str
 ) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, "dispatcher") as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, "dispatcher") as rows:
         await rows.until(lambda: has_snapshots(database))
     await query(database, harm)
     assert await PostgresSnapshots(database).load() is None
@@ -199,18 +199,18 @@ async def test_without_postgres_there_are_no_snapshots() -> None:
 
 
 async def test_a_runner_that_starts_again_goes_on_from_its_snapshots(log: MemoryLog, database: str) -> None:
-    await small(log, TOPICS)
-    async with running(log, database, "dispatcher", "scheduler") as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.until(lambda: has_snapshots(database))
         await rows.caught_up()
-    await History(log, TOPICS).search("later", lost=0)
-    async with running(log, database, "dispatcher", "scheduler") as rows:
+    await HistoryWriter(log, TOPICS).search("later", lost=0)
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
-    found = await everything(database)
+    found = await all_rows(database)
     await query(database, "DROP SCHEMA trackside CASCADE")
-    async with running(log, database, "dispatcher", "scheduler") as rows:
+    async with running_projections(log, database, "dispatcher", "scheduler") as rows:
         await rows.caught_up()
-    assert await everything(database) == found
+    assert await all_rows(database) == found
 
 
 class ForgetfulLog(MemoryLog):
@@ -232,7 +232,7 @@ async def test_dead_letters_that_are_gone_stop_nothing(database: str) -> None:
             source=source, code="not_json", message="no", reader="dispatcher", sha256="", head_base64=""
         )
         await log.publish(TOPICS.dead_letters.name, 0, writer.single("x", letter))
-    async with running(log, database, "summary-indexer") as rows:
+    async with running_projections(log, database, "summary-indexer") as rows:
         await rows.caught_up()
     found = await query(database, 'SELECT topic, "offset", code FROM dashboards.dead_letters ORDER BY 2')
     assert found == [("trackside.commands", 1, "not_json"), ("trackside.commands", 2, "not_json")]

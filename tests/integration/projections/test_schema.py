@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from tests.integration.projections.following import query
+from tests.integration.projections.harness import query
 from trackside.projections.definitions import NewerSchemaError
 from trackside.projections.metrics import POINTS
 from trackside.projections.migrate import migrate

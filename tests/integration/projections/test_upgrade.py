@@ -10,10 +10,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tests.integration.projections.following import SWIFT, TOPICS, everything, query, running
+from tests.integration.projections.harness import FAST_PACE, TOPICS, all_rows, query, running_projections
 from tests.integration.replay.test_swap import watched
 from tests.stack import Servers
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.memory import MemoryLog
@@ -95,11 +95,11 @@ async def test_a_start_after_an_upgrade_makes_the_tables_anew_from_the_log(
 ) -> None:
     topics = Topics(prefix=topic_prefix, event_partitions=3)
     async with KafkaLog(stack.kafka_bootstrap, client_id="upgrade-test") as log:
-        await small(log, topics)
+        await write_small_history(log, topics)
         await of_the_first_release(database, await ends(log, topics))
         for table in KEPT:
             await query(database, f"DELETE FROM {table}")  # noqa: S608 - else more is there than in the log
-        async with running(log, database, *OWNERS, topics=topics) as rows:
+        async with running_projections(log, database, *OWNERS, topics=topics) as rows:
             await rows.until(lambda: made_anew(database))
             await rows.caught_up()
         report = await rebuild(log, topics, database)
@@ -119,21 +119,21 @@ async def test_services_that_start_together_make_old_tables_anew_once(database: 
 async def test_rows_of_topics_that_may_forget_outlive_other_definitions(database: str) -> None:
     await of_the_first_release(database, {("summary-indexer", "some", 0): 5})
     await migrated(database)
-    found = await everything(database)
+    found = await all_rows(database)
     assert {table: rows for table, rows in found.items() if rows} == KEPT
     assert await query(database, "SELECT owner, position FROM positions") == [("summary-indexer", 5)]
 
 
 async def test_tables_of_this_release_stay_as_they_are(database: str) -> None:
     log, positions = MemoryLog(), "SELECT xmin::text, * FROM positions ORDER BY owner, topic, partition"
-    await small(log, TOPICS)
-    async with running(log, database, *OWNERS) as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, *OWNERS) as rows:
         await rows.caught_up()
-    before = await everything(database), await query(database, positions)
+    before = await all_rows(database), await query(database, positions)
     with capture_logs() as lines:
         await migrated(database)
     assert lines == []
-    assert (await everything(database), await query(database, positions)) == before
+    assert (await all_rows(database), await query(database, positions)) == before
 
 
 async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: str) -> None:
@@ -147,10 +147,10 @@ async def test_what_a_start_reads_of_an_older_release_is_passed_over(database: s
 
 async def test_an_older_release_that_still_runs_stops_and_says_so(database: str) -> None:
     log, written = MemoryLog(), asyncio.Event()
-    await small(log, TOPICS)
+    await write_small_history(log, TOPICS)
     older = asyncio.create_task(
         run_projection(
-            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=SWIFT, on_written=written.set
+            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=FAST_PACE, on_written=written.set
         )
     )
     async with asyncio.timeout(60):
@@ -166,13 +166,13 @@ async def test_an_older_release_that_still_runs_stops_and_says_so(database: str)
 
 async def test_dashboards_answer_while_tables_are_made_anew(database: str) -> None:
     log = MemoryLog()
-    await small(log, TOPICS)
-    async with running(log, database, *OWNERS) as rows:
+    await write_small_history(log, TOPICS)
+    async with running_projections(log, database, *OWNERS) as rows:
         await rows.caught_up()
-    before = await everything(database)
+    before = await all_rows(database)
     with a_later_release():
-        async with watched(database) as watchers, running(log, database, *OWNERS) as rows:
+        async with watched(database) as watchers, running_projections(log, database, *OWNERS) as rows:
             await rows.until(lambda: made_anew(database))
             await rows.caught_up()
-    assert await everything(database) == before
+    assert await all_rows(database) == before
     assert all(answers for watcher in watchers for answers in watcher.seen.values())

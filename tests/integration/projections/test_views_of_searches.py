@@ -6,7 +6,7 @@ from random import Random
 import asyncpg
 import pytest
 
-from tests.integration.projections.following import query
+from tests.integration.projections.harness import query
 from trackside.projections.migrate import migrate
 from trackside.projections.postgres import database as opened_database
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.dispatcher.conftest import prepare_stack
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
-from tests.processes import service
+from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
@@ -78,7 +78,7 @@ async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator
         "TRACKSIDE_DISPATCHER_RECEIPT_TOPICS": f"{inbox}, {late}",
     }
     async with KafkaLog(settings.kafka_bootstrap, "office") as log:
-        with service("dispatcher", variables, tmp_path) as running:
+        with service_process("dispatcher", variables, tmp_path) as running:
             found = Office(RunningDispatcher(settings, running), log, inbox, late)
             await found.make(inbox)
             yield found
@@ -117,7 +117,7 @@ async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts
         assert isinstance(await office.publisher.answer(source), CommandAccepted)
     sent = await office.say(office.inbox)
     await office.receipts(office.inbox, {position_id(sent)})
-    office.dispatcher.service.again()
+    office.dispatcher.service.restart()
     await office.make(office.late)
     found = await office.receipts(office.late, {position_id(source) for source in waiting})
     assert all(isinstance(record.message, CommandAccepted) for record in found.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher
-from tests.integration.publish.toolchains import EXAMPLES, FETCH_S, RECIPES, Program, prepared
+from tests.integration.publish.recipes import FETCH_S, RECIPES, RECIPES_FOLDER, ReadyRecipe, prepare
 from trackside.contracts.batches import BatchStarted, SubmitTasks
 from trackside.contracts.commands import CommandAccepted, CommandReceived
 from trackside.contracts.ids import new_id
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(2 * FETCH_S + 600)  # another worker may fetch 
 class Example:
     """An example of one language, run against the dispatcher under test."""
 
-    def __init__(self, name: str, program: Program, dispatcher: RunningDispatcher) -> None:
+    def __init__(self, name: str, program: ReadyRecipe, dispatcher: RunningDispatcher) -> None:
         self.name = name
         self._program = program
         self._dispatcher = dispatcher
@@ -48,7 +48,7 @@ class Example:
 @pytest.fixture(scope="module", params=RECIPES, ids=lambda recipe: recipe.name)
 def example(request: pytest.FixtureRequest, dispatcher: RunningDispatcher) -> Example:
     assert request.config.cache is not None
-    return Example(request.param.name, prepared(request.param, request.config.cache.mkdir), dispatcher)
+    return Example(request.param.name, prepare(request.param, request.config.cache.mkdir), dispatcher)
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
@@ -56,7 +56,7 @@ async def test_an_example_starts_a_search_and_reads_its_answer(
     example: Example, publisher: Publisher, mode: str
 ) -> None:
     stream = new_id(example.name)
-    answer = await example.publish(START, stream, EXAMPLES / "search.json", MODE=mode)
+    answer = await example.publish(START, stream, RECIPES_FOLDER / "search.json", MODE=mode)
     assert answer[:2] == (0, f"accepted: {stream}\n"), answer
     started = await publisher.until(
         lambda record: record.envelope.stream == stream and isinstance(record.message, SearchStarted)
@@ -70,7 +70,7 @@ async def test_an_example_submits_tasks_under_an_id_of_its_own(
 ) -> None:
     stream, command_id = new_id(example.name), new_id("own")
     for _ in range(2):  # said twice, it counts once and gets the first answer again
-        answer = await example.publish(SUBMIT, stream, EXAMPLES / "tasks.json", COMMAND_ID=command_id)
+        answer = await example.publish(SUBMIT, stream, RECIPES_FOLDER / "tasks.json", COMMAND_ID=command_id)
         assert answer[:2] == (0, f"accepted: {stream}\n"), answer
     await publisher.until(lambda record: len(_of(publisher, stream, CommandAccepted)) == 2)
     assert len(_of(publisher, stream, BatchStarted)) == 1
@@ -79,7 +79,7 @@ async def test_an_example_submits_tasks_under_an_id_of_its_own(
 
 
 async def test_an_example_says_why_it_was_refused(example: Example, tmp_path: Path) -> None:
-    body = json.loads((EXAMPLES / "search.json").read_text())
+    body = json.loads((RECIPES_FOLDER / "search.json").read_text())
     (tmp_path / "bad.json").write_text(json.dumps(body | {"concurrency": 0}))
     code, output, errors = await example.publish(START, new_id(example.name), tmp_path / "bad.json")
     assert code == 2, errors
@@ -92,7 +92,7 @@ async def test_an_example_that_is_not_answered_says_so(
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "test") as log:
         await log.ensure(Topics(prefix=topic_prefix).shared)
     code, _, errors = await example.publish(
-        START, "s-1", EXAMPLES / "search.json", TIMEOUT_S="2", TRACKSIDE_TOPIC_PREFIX=topic_prefix
+        START, "s-1", RECIPES_FOLDER / "search.json", TIMEOUT_S="2", TRACKSIDE_TOPIC_PREFIX=topic_prefix
     )
     assert code == 1
     assert "no answer to command" in errors

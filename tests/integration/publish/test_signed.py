@@ -14,7 +14,7 @@ from tests.integration.dispatcher.conftest import prepare_stack
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.remote_processes import RemoteAssessor, RemoteTuner
 from tests.integration.publish.test_command_line import trackside
-from tests.processes import service
+from tests.service_processes import service_process
 from tests.stack import Servers
 from trackside.contracts.advice import AssessmentFailed
 from trackside.contracts.commands import RecordDeadLettered
@@ -51,7 +51,7 @@ async def dispatcher(stack: Servers, database: str, tmp_path: Path) -> AsyncIter
         "TRACKSIDE_DISPATCHER_SIGNATURES": "require",
         "TRACKSIDE_DISPATCHER_KEYS_FILE": str(tmp_path / "keys.json"),
     }
-    with service("dispatcher", variables, tmp_path) as running:
+    with service_process("dispatcher", variables, tmp_path) as running:
         yield RunningDispatcher(settings, running)
 
 

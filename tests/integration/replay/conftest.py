@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, running
-from tests.unit.projections.histories import small
+from tests.integration.projections.harness import TOPICS, running_projections
+from tests.unit.projections.given import write_small_history
 from trackside.eventlog.memory import MemoryLog
 
 OWNERS = ("dispatcher", "scheduler", "summary-indexer")
@@ -13,7 +13,7 @@ OWNERS = ("dispatcher", "scheduler", "summary-indexer")
 async def log(database: str) -> MemoryLog:
     """Gives a log whose rows are written."""
     written = MemoryLog()
-    await small(written, TOPICS)
-    async with running(written, database, *OWNERS) as rows:
+    await write_small_history(written, TOPICS)
+    async with running_projections(written, database, *OWNERS) as rows:
         await rows.caught_up()
     return written

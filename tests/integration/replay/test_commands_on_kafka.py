@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.stack import Servers
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from trackside.cli.app import call
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
@@ -25,7 +25,7 @@ async def typed(
 ) -> Typed:
     """Gives a function that runs `trackside replay` over a small log: its exit code, stdout and stderr."""
     async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
-        await small(log, Topics(prefix=topic_prefix))
+        await write_small_history(log, Topics(prefix=topic_prefix))
     monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", stack.kafka_bootstrap)
     monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", topic_prefix)
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, everything, query, running
+from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
 from tests.integration.replay.conftest import OWNERS
-from tests.unit.projections.histories import History
+from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.metrics import POINTS, SERIES, rows_of
 from trackside.projections.positions import ensure_positions, move_position
@@ -45,7 +45,7 @@ async def test_a_rebuild_is_equal_and_leaves_nothing_behind(log: MemoryLog, data
     assert report.events == sum(sum(end.values()) for end in ends)
     assert report.rows["metric_points"] == 4
     assert str(report) == f"replay: {report.events} events, {sum(report.rows.values())} rows, equal"
-    assert {name: len(rows) for name, rows in (await everything(database)).items() if rows} == report.rows
+    assert {name: len(rows) for name, rows in (await all_rows(database)).items() if rows} == report.rows
     schemas = await query(database, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'rebuild%'")
     assert schemas == []
 
@@ -78,10 +78,10 @@ async def test_one_changed_record_is_named(log: MemoryLog, database: str) -> Non
 async def test_owners_at_different_positions_are_each_compared_at_their_own(
     log: MemoryLog, database: str
 ) -> None:
-    history = History(log, TOPICS)
+    history = HistoryWriter(log, TOPICS)
     await history.search("later", lost=0)
     await history.search("one-more")
-    async with running(log, database, "scheduler") as rows:
+    async with running_projections(log, database, "scheduler") as rows:
         await rows.caught_up()
     report = await rebuild(log, TOPICS, database)
     assert report.equal, str(report)
@@ -92,10 +92,10 @@ async def test_a_swap_puts_the_rebuilt_rows_in_place_while_services_run(
     log: MemoryLog, database: str
 ) -> None:
     await query(database, "UPDATE trials SET value = 0.25 WHERE task_id = 'one.2'")
-    async with running(log, database, *OWNERS) as rows:
+    async with running_projections(log, database, *OWNERS) as rows:
         report = await rebuild(log, TOPICS, database, swap=True)
         assert not report.equal
-        await History(log, TOPICS).search("after")
+        await HistoryWriter(log, TOPICS).search("after")
         await rows.caught_up()
     found = await query(database, "SELECT value FROM dashboards.trials WHERE task_id = 'one.2'")
     assert found != [(0.25,)]
@@ -104,14 +104,14 @@ async def test_a_swap_puts_the_rebuilt_rows_in_place_while_services_run(
 
 
 async def test_a_rebuild_while_services_write_is_equal_at_its_cut(log: MemoryLog, database: str) -> None:
-    history = History(log, TOPICS)
+    history = HistoryWriter(log, TOPICS)
 
     async def go_on() -> None:
         for number in range(20):
             await history.search(f"more{number}", lost=0)
             await asyncio.sleep(0)
 
-    async with running(log, database, *OWNERS):
+    async with running_projections(log, database, *OWNERS):
         going = asyncio.create_task(go_on())
         reports = [await rebuild(log, TOPICS, database) for _ in range(3)]
         await going

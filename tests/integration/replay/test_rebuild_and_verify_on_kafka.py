@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from tests.integration.projections.following import running
+from tests.integration.projections.harness import running_projections
 from tests.stack import Servers
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.history.errors import PartLostError
@@ -21,9 +21,9 @@ async def test_a_log_on_kafka_is_projected_rebuilt_and_verified(
 ) -> None:
     topics = Topics(prefix=topic_prefix, event_partitions=3)
     async with KafkaLog(stack.kafka_bootstrap, client_id="replay-test") as log:
-        await small(log, topics)
+        await write_small_history(log, topics)
         owners = ("dispatcher", "scheduler", "summary-indexer")
-        async with running(log, database, *owners, topics=topics) as rows:
+        async with running_projections(log, database, *owners, topics=topics) as rows:
             await rows.caught_up()
         report = await rebuild(log, topics, database)
         assert report.equal, str(report)
@@ -38,9 +38,9 @@ async def test_a_rebuild_in_several_processes_finds_the_same(
     open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
     several = Processes(2, open_log, records_each=1)
     async with open_log() as log:
-        await small(log, topics)
+        await write_small_history(log, topics)
         owners = ("dispatcher", "scheduler", "summary-indexer")
-        async with running(log, database, *owners, topics=topics) as rows:
+        async with running_projections(log, database, *owners, topics=topics) as rows:
             await rows.caught_up()
         alone = await rebuild(log, topics, database)
         told: list[Progress] = []
@@ -58,8 +58,8 @@ async def test_what_goes_wrong_in_one_of_several_processes_is_raised(
     topics = Topics(prefix=topic_prefix, event_partitions=3)
     open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
     async with open_log() as log:
-        await small(log, topics)
-        async with running(log, database, "dispatcher", topics=topics) as rows:
+        await write_small_history(log, topics)
+        async with running_projections(log, database, "dispatcher", topics=topics) as rows:
             await rows.caught_up()
         for broken, error in ((failing, RuntimeError), (dying, PartLostError)):
             with pytest.raises(error):

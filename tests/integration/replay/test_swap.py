@@ -8,9 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.integration.projections.following import TOPICS, everything, query, running
+from tests.integration.projections.harness import TOPICS, all_rows, query, running_projections
 from tests.integration.replay.conftest import OWNERS
-from tests.unit.projections.histories import History
+from tests.unit.projections.given import HistoryWriter
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.migrate import hold_writers, migrate
 from trackside.projections.positions import ensure_positions
@@ -76,15 +76,15 @@ async def watched(dsn: str) -> AsyncIterator[list[Watcher]]:
 async def test_who_looks_during_a_swap_sees_no_error_no_empty_table_and_no_step_back(
     log: MemoryLog, database: str
 ) -> None:
-    history = History(log, TOPICS)
-    async with running(log, database, *OWNERS) as rows, watched(database) as watchers:
+    history = HistoryWriter(log, TOPICS)
+    async with running_projections(log, database, *OWNERS) as rows, watched(database) as watchers:
         for number in range(6):
             writing = asyncio.create_task(history.search(f"more{number}", lost=0))
             report = await rebuild(log, TOPICS, database, swap=True)
             await writing
             assert report.equal and report.swapped, str(report)
         await rows.caught_up()
-        assert rows.told == []
+        assert rows.wait_reasons == []
     for watcher in watchers:
         for question, answers in watcher.seen.items():
             assert len(answers) > 10, question
@@ -97,8 +97,8 @@ async def test_what_came_during_a_rebuild_is_in_the_swapped_rows_at_once(
     log: MemoryLog, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Services are at rest after it: they find the positions that they hold, and need not fold again."""
-    history, owners = History(log, TOPICS), OWNERS
-    async with running(log, database, *owners) as rows:
+    history, owners = HistoryWriter(log, TOPICS), OWNERS
+    async with running_projections(log, database, *owners) as rows:
         compared = rebuilding._compared
 
         async def late(*arguments: object, **named: object) -> object:
@@ -117,10 +117,10 @@ async def test_what_came_during_a_rebuild_is_in_the_swapped_rows_at_once(
         assert await query(database, "SELECT count(*) FROM dashboards.trials WHERE search_id = 'late'") == [
             (3,)
         ]
-        before = await everything(database)
+        before = await all_rows(database)
         await history.search("after")
         await rows.caught_up()
-    found = await everything(database)
+    found = await all_rows(database)
     assert len(found["trials"]) == len(before["trials"]) + 3
     assert (await rebuild(log, TOPICS, database)).equal
 
@@ -135,7 +135,7 @@ async def test_a_swapped_schema_has_snapshots_that_services_start_from(log: Memo
 
 
 async def test_a_swap_that_fails_leaves_the_live_rows_as_they_are(log: MemoryLog, database: str) -> None:
-    before = await everything(database)
+    before = await all_rows(database)
     told: list[Progress] = []
 
     def interrupted(progress: Progress) -> None:
@@ -146,7 +146,7 @@ async def test_a_swap_that_fails_leaves_the_live_rows_as_they_are(log: MemoryLog
     with pytest.raises(KeyboardInterrupt):
         await rebuild(log, TOPICS, database, interrupted, swap=True)
     assert told
-    assert await everything(database) == before
+    assert await all_rows(database) == before
     assert await query(database, LEFT) == []
 
 

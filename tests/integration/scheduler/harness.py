@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tests.processes import Service
+from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
 from trackside.contracts.ids import new_id
@@ -25,7 +25,7 @@ STREAM = "s"
 class ProcessHarness:
     """The topics of one test, one reader of all of them, and what a dispatcher or worker publishes."""
 
-    def __init__(self, log: KafkaLog, topics: Topics, scheduler: Service) -> None:
+    def __init__(self, log: KafkaLog, topics: Topics, scheduler: ServiceProcess) -> None:
         self.log = log
         self.topics = topics
         self.scheduler = scheduler

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, all_kept, running
-from tests.unit.projections.histories import History, small
+from tests.integration.projections.harness import TOPICS, all_snapshotted, running_projections
+from tests.unit.projections.given import HistoryWriter, write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
@@ -25,25 +25,25 @@ GIB = 2**30
 
 
 @pytest.fixture
-async def history() -> History:
-    return await small(MemoryLog(), TOPICS)
+async def history() -> HistoryWriter:
+    return await write_small_history(MemoryLog(), TOPICS)
 
 
 @pytest.fixture
-async def rows(history: History, database: str) -> AsyncIterator[str]:
+async def rows(history: HistoryWriter, database: str) -> AsyncIterator[str]:
     """Yields a database with the rows and snapshots of the history."""
-    async with running(history.log, database, *OWNERS) as following:
+    async with running_projections(history.log, database, *OWNERS) as following:
         await following.caught_up()
-        await following.until(lambda: all_kept(database))
+        await following.until(lambda: all_snapshotted(database))
         yield database
 
 
-def scheduler(history: History, streams: Streams, peaks: MemoryPeaks | None = None) -> Scheduler:
+def scheduler(history: HistoryWriter, streams: Streams, peaks: MemoryPeaks | None = None) -> Scheduler:
     service = ServiceContext.on(history.log, TOPICS, "scheduler")
     return Scheduler(service, streams, SchedulerSettings(), peaks)
 
 
-async def learned_by(history: History) -> MemoryPeaks:
+async def learned_by(history: HistoryWriter) -> MemoryPeaks:
     """Returns what a scheduler learns from the whole log."""
     read = scheduler(history, Streams(AGGREGATES))
     starts = {(TOPICS.events.name, partition): 0 for partition in range(TOPICS.events.partitions)}
@@ -55,7 +55,7 @@ async def learned_by(history: History) -> MemoryPeaks:
 
 
 async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_before_it(
-    history: History, rows: str
+    history: HistoryWriter, rows: str
 ) -> None:
     before = await learned_by(history)
     assert (before.learned_memory("digits"), before.learned_cuda("digits")) == (
@@ -72,7 +72,7 @@ async def test_t21_a_scheduler_that_starts_from_snapshots_estimates_as_the_one_b
 
 
 async def test_t21_what_users_are_shown_as_learned_is_what_the_scheduler_reserves(
-    history: History, rows: str
+    history: HistoryWriter, rows: str
 ) -> None:
     learned = await learned_by(history)
     async with open_read_models(rows) as models:

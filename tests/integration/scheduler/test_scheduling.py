@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.scheduler.harness import STREAM, ProcessHarness
-from tests.processes import Service, service
+from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.cli.setup import prepare
 from trackside.contracts.fleet import DeviceReading, RunningPlacement
@@ -47,7 +47,7 @@ def lease_s() -> str:
 
 
 @pytest.fixture
-def scheduler(settings: StackSettings, lease_s: str, tmp_path: Path) -> Iterator[Service]:
+def scheduler(settings: StackSettings, lease_s: str, tmp_path: Path) -> Iterator[ServiceProcess]:
     variables = {
         "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
         "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
@@ -56,12 +56,12 @@ def scheduler(settings: StackSettings, lease_s: str, tmp_path: Path) -> Iterator
         "TRACKSIDE_SCHEDULER_HEARTBEAT_S": "0.2",
         "TRACKSIDE_SCHEDULER_RESEND_S": "0.3",
     }
-    with service("scheduler", variables, tmp_path) as running:
+    with service_process("scheduler", variables, tmp_path) as running:
         yield running
 
 
 @pytest.fixture
-async def harness(settings: StackSettings, scheduler: Service) -> AsyncIterator[ProcessHarness]:
+async def harness(settings: StackSettings, scheduler: ServiceProcess) -> AsyncIterator[ProcessHarness]:
     async with KafkaLog(settings.kafka_bootstrap, "harness") as log:
         yield ProcessHarness(log, settings.topics, scheduler)
 
@@ -228,7 +228,7 @@ async def test_fm_6_a_scheduler_killed_amid_its_decisions_loses_no_task_and_give
     await harness.join_worker("w1", slots=12)
     await harness.submit(*names)
     await harness.until(TaskAssigned)
-    harness.scheduler.again()
+    harness.scheduler.restart()
     for name in names:
         run = await harness.until(RunTask, lambda run, name=name: run.task_id == name)  # type: ignore[misc]
         await harness.publish("worker", accepted(run), finished(run))
@@ -264,7 +264,7 @@ async def test_a_killed_scheduler_tells_the_device_what_it_had_decided(harness: 
     await harness.submit("a")
     incarnation = await harness.join_worker("w1")
     await harness.until(TaskAssigned)
-    harness.scheduler.again()
+    harness.scheduler.restart()
     run = await harness.until(RunTask)
     await harness.publish_heartbeat("w1", incarnation)
     assert (run.task_id, run.placement) == ("a", 1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from tests.waiting import until
+from tests.polling import poll_until
 from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics, partition_of
@@ -157,7 +157,7 @@ async def publish_until_acknowledged(log: KafkaLog, topics: Topics, message: Met
             return False
         return True
 
-    await until(is_there)
+    await poll_until(is_there)
 
 
 async def publish_batches(
@@ -207,7 +207,7 @@ async def until_caught_up(log: KafkaLog, sandbox: Sandbox, within_s: float = 60)
             return False
         return all(found.get(partition, 0) >= end for partition, end in ends.items())
 
-    await until(is_there, within_s)
+    await poll_until(is_there, within_s)
 
 
 async def until_written(sandbox: Sandbox, records: int) -> None:
@@ -216,7 +216,7 @@ async def until_written(sandbox: Sandbox, records: int) -> None:
     async def is_there() -> bool:
         return sum((await positions(sandbox.dsn, sandbox.topics.metrics.name)).values()) >= records
 
-    await until(is_there)
+    await poll_until(is_there)
 
 
 async def _read(dsn: str, query: str, *values: str) -> list[asyncpg.Record]:

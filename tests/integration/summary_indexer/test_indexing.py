@@ -21,7 +21,7 @@ from tests.integration.summary_indexer.harness import (
     until_caught_up,
     until_written,
 )
-from tests.waiting import until
+from tests.polling import poll_until
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
@@ -40,7 +40,7 @@ async def test_batches_become_rows_and_positions(sandbox: Sandbox, log: KafkaLog
         status, answer = await indexer.ready()
         return status == 200 and answer["lag_s"] == {sandbox.topics.metrics.name: 0.0}
 
-    await until(ready)
+    await poll_until(ready)
 
 
 async def test_the_same_batch_twice_changes_nothing(sandbox: Sandbox, log: KafkaLog) -> None:
@@ -112,7 +112,7 @@ async def test_an_undecodable_record_is_dead_lettered_and_the_next_is_indexed(
     async def all_written() -> bool:
         return len(await dead_letters(sandbox.dsn)) >= 4
 
-    await until(all_written)
+    await poll_until(all_written)
     found = await dead_letters(sandbox.dsn)
     assert [row["code"] for row in found] == ["not_valid", "not_valid", "tombstone", "unknown_type"]
     assert found[-1]["source_topic"] == sandbox.topics.metrics.name

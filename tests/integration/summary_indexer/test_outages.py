@@ -15,8 +15,8 @@ from tests.integration.summary_indexer.harness import (
     until_caught_up,
     until_written,
 )
+from tests.polling import poll_until
 from tests.stack import fresh_database
-from tests.waiting import until
 from trackside.embedded import stack as embedded
 from trackside.embedded.stack import Stack
 from trackside.eventlog.errors import TransientError
@@ -67,4 +67,4 @@ async def until_answering(log: KafkaLog, sandbox: Sandbox) -> None:
             return False
         return True
 
-    await until(is_answering)
+    await poll_until(is_answering)

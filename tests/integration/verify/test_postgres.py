@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.integration.projections.following import TOPICS, all_kept, query, running
+from tests.integration.projections.harness import TOPICS, all_snapshotted, query, running_projections
 from tests.integration.replay.conftest import OWNERS
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.postgres import verify_with_postgres
 
@@ -15,10 +15,10 @@ from trackside.verify.postgres import verify_with_postgres
 async def kept(database: str) -> MemoryLog:
     """Gives a log whose rows and snapshots are written."""
     written = MemoryLog()
-    await small(written, TOPICS)
-    async with running(written, database, *OWNERS) as rows:
+    await write_small_history(written, TOPICS)
+    async with running_projections(written, database, *OWNERS) as rows:
         await rows.caught_up()
-        await rows.until(lambda: all_kept(database))
+        await rows.until(lambda: all_snapshotted(database))
     return written
 
 

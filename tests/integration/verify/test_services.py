@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.stack import Servers
-from tests.unit.projections.histories import SCHEDULER, WORKER
+from tests.unit.projections.given import SCHEDULER, WORKER
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.app import call
 from trackside.contracts.commands import CommandRefused

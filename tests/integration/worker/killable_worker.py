@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.worker.harness import LIMIT_S, running, settings_for
-from tests.waiting import until
+from tests.polling import poll_until
 from trackside.contracts.tasks import AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Appended, Outgoing
@@ -51,14 +51,14 @@ async def main(
             log.stalls = False
             await harness.run("first", {}, task_type=task_type)
             await harness.end("first")
-            await until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]), LIMIT_S)
+            await poll_until(lambda: asyncio.to_thread(lambda: not [*entries.glob("*.json")]), LIMIT_S)
             log.stalls = True
         command = await harness.run("a", parameters, task_type=task_type)
         sys.stdout.write(f"{command.incarnation}\n")
         pid = await harness.pid("a")
         if held:
             await harness.run("b", wait=True)
-            await until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2), LIMIT_S)
+            await poll_until(lambda: asyncio.to_thread(lambda: len([*entries.glob("*.json")]) == 2), LIMIT_S)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.projections.batch_histories import Decision, stopped, troubled, unfinished
+from tests.unit.projections.given_batches import Decision, eventful_batch, stopped_batch, unfinished_batch
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import submit
@@ -57,7 +57,7 @@ def batch_on(board: ProgressBoard) -> Batch:
 
 
 def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> None:
-    board = seen(list(unfinished("going")), "going")
+    board = seen(list(unfinished_batch("going")), "going")
     text = drawn(board)
     assert "RUNNING" in text and "0/4 tasks" in text
     assert "warm-up  RUNNING  0/3" in text and "group-2  WAITING  0/1" in text
@@ -69,14 +69,14 @@ def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> No
 
 
 def test_the_board_of_a_batch_names_the_tasks_that_did_not_finish() -> None:
-    text = drawn(seen(list(troubled("tasks")), "tasks"))
+    text = drawn(seen(list(eventful_batch("tasks")), "tasks"))
     assert "1.2 cancelled: too large" in text
     assert "1.c timed_out_run" in text
     assert "4/4 tasks" in text
 
 
 def test_a_board_says_why_nothing_can_run_a_task() -> None:
-    history = list(troubled("tasks"))
+    history = list(eventful_batch("tasks"))
     [told] = [at for at, decision in enumerate(history) if b"too large" in (decision[0].value or b"")]
     assert "1.2 can't run: too large" in drawn(seen(history[: told + 1], "tasks"))
     assert "can't run" not in drawn(seen(history, "tasks")), "it has been stopped since"
@@ -87,7 +87,7 @@ def test_a_board_with_nothing_to_show_yet_says_so() -> None:
 
 
 def test_the_progress_of_a_batch_fits_one_line() -> None:
-    batch = batch_on(seen(list(troubled("tasks")), "tasks"))
+    batch = batch_on(seen(list(eventful_batch("tasks")), "tasks"))
     counted = "4/4 tasks ended: 2 finished, 1 cancelled, 1 timed_out_run"
     assert batch_board.progress_line(batch) == f"{counted}; at group-2 (2 of 2 groups)"
 
@@ -95,7 +95,7 @@ def test_the_progress_of_a_batch_fits_one_line() -> None:
 def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stream = stream_of(seen(list(troubled("tasks")), "tasks"))
+    stream = stream_of(seen(list(eventful_batch("tasks")), "tasks"))
     with pytest.raises(CommandFailed, match="tasks: 2 of its tasks did not finish"):
         follow.print_end(stream, as_json=False)
     said = capsys.readouterr().out
@@ -106,7 +106,7 @@ def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_i
 
 
 def test_a_batch_that_was_stopped_is_fine_for_who_only_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    stream = stream_of(seen(list(stopped("halted")), "halted"))
+    stream = stream_of(seen(list(stopped_batch("halted")), "halted"))
     follow.print_end(stream, as_json=False, accepted=follow.FINISHED_OR_CANCELLED)
     with pytest.raises(CommandFailed, match="3 of its tasks did not finish, 1 never had their turn"):
         follow.print_end(stream, as_json=False)

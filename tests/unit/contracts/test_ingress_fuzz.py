@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.spoiling import CONTENT_TYPES, GOOD, ODD, TYPES, spoiled
+from tests.contract.malformed_commands import CONTENT_TYPES, ODD_VALUES, TYPES, VALID_BODIES, draw_malformed
 from trackside.contracts.codec import CODEC, Draft, UndecodableError, command_of, encode
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.ids import is_identifier
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.thorough
 
 DRAWN_BY_CHANCE = 2_000
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(ODD),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(ODD_VALUES),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
     max_leaves=20,
 )
@@ -111,11 +111,11 @@ def test_any_json_comes_to_a_known_end(headers: dict[str, bytes], key: bytes | N
 
 
 @settings(max_examples=700, deadline=None)
-@given(st.sampled_from([wire_type for wire_type in TYPES if GOOD[wire_type]]), st.data())
+@given(st.sampled_from([wire_type for wire_type in TYPES if VALID_BODIES[wire_type]]), st.data())
 def test_any_value_in_any_field_of_a_command_comes_to_a_known_end(
     wire_type: str, data: st.DataObject
 ) -> None:
-    body = json.loads(json.dumps(GOOD[wire_type]))
+    body = json.loads(json.dumps(VALID_BODIES[wire_type]))
     place = body
     while True:
         names = sorted(place) if isinstance(place, dict) else range(len(place))
@@ -132,7 +132,7 @@ def test_commands_that_are_almost_right_come_to_every_kind_of_end(seed: int) -> 
     chance = Random(seed)
     ends: dict[str, int] = {}
     for _ in range(DRAWN_BY_CHANCE):
-        record = spoiled(chance, lambda: f"s-{chance.randrange(100)}")
+        record = draw_malformed(chance, lambda: f"s-{chance.randrange(100)}")
         headers = {name.lower(): octets for name, octets in record.headers if octets is not None}
         end = judged(headers, record.key, record.value)
         ends[end] = ends.get(end, 0) + 1
@@ -142,4 +142,4 @@ def test_commands_that_are_almost_right_come_to_every_kind_of_end(seed: int) -> 
 
 @pytest.mark.parametrize("wire_type", TYPES)
 def test_what_is_spoiled_was_good(wire_type: str) -> None:
-    assert _obeyed(wire_type, GOOD[wire_type]) == "read"
+    assert _obeyed(wire_type, VALID_BODIES[wire_type]) == "read"

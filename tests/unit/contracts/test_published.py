@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from tests.contract.compatibility import PUBLISHED, breaks, form, text
+from tests.contract.schema_compatibility import PUBLISHED, breaking_changes, published_schema, schema_text
 from trackside.contracts import codec
 from trackside.contracts.message import Command, Event, Message
 
@@ -28,13 +28,13 @@ def test_every_published_message_is_still_read() -> None:
         f"{wire}: {broken}"
         for wire, old in published().items()
         if wire in KINDS
-        for broken in breaks(old, form(KINDS[wire]))
+        for broken in breaking_changes(old, published_schema(KINDS[wire]))
     ]
     assert not found, "make it a new version of the message, with an upcaster from this one"
     if os.environ.get("TRACKSIDE_WRITE_PUBLISHED"):
         PUBLISHED.mkdir(exist_ok=True)
         for wire, kind in KINDS.items():
-            (PUBLISHED / f"{wire}.json").write_text(text(form(kind)), "utf-8")
+            (PUBLISHED / f"{wire}.json").write_text(schema_text(published_schema(kind)), "utf-8")
     assert published(), "nothing is published"
 
 
@@ -60,7 +60,7 @@ class Play(Command):
     pauses: list[Pause] = Field(default=[])
 
 
-OLD = form(Play)
+OLD = published_schema(Play)
 
 
 def with_fields(**fields: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def with_fields(**fields: Any) -> dict[str, Any]:
         "__module__": __name__,
         **{name: default for name, (_, default) in chosen.items() if default is not ...},
     }
-    return form(type("Play", (Command,), made))
+    return published_schema(type("Play", (Command,), made))
 
 
 def part(**fields: Any) -> tuple[Any, Any]:
@@ -84,9 +84,11 @@ def part(**fields: Any) -> tuple[Any, Any]:
 
 
 def test_a_message_is_compatible_with_itself() -> None:
-    assert breaks(OLD, OLD) == []
-    assert breaks(OLD, with_fields()) == []
-    assert all(breaks(form(kind), form(kind)) == [] for kind in codec.MESSAGES)
+    assert breaking_changes(OLD, OLD) == []
+    assert breaking_changes(OLD, with_fields()) == []
+    assert all(
+        breaking_changes(published_schema(kind), published_schema(kind)) == [] for kind in codec.MESSAGES
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_a_message_is_compatible_with_itself() -> None:
     ],
 )
 def test_what_takes_away_is_a_break_and_is_named(changed: dict[str, Any], named: str) -> None:
-    found = breaks(OLD, with_fields(**changed))
+    found = breaking_changes(OLD, with_fields(**changed))
     assert any(named in broken for broken in found), found
 
 
@@ -137,7 +139,7 @@ def test_what_takes_away_is_a_break_and_is_named(changed: dict[str, Any], named:
     ],
 )
 def test_what_adds_is_no_break(changed: dict[str, Any]) -> None:
-    assert breaks(OLD, with_fields(**changed)) == []
+    assert breaking_changes(OLD, with_fields(**changed)) == []
 
 
 def test_fields_of_events_are_not_taken_away_either() -> None:
@@ -147,19 +149,19 @@ def test_fields_of_events_are_not_taken_away_either() -> None:
         song: str
         seconds: float = 0.0
 
-    old = form(Played)
+    old = published_schema(Played)
 
     class Fewer(Message):
         """The same without a field."""
 
         song: str
 
-    assert breaks(old, form(Fewer)) == ["$.seconds: removed field"]
+    assert breaking_changes(old, published_schema(Fewer)) == ["$.seconds: removed field"]
 
 
 def test_a_form_that_holds_itself_is_compared_to_its_end() -> None:
     changed = json.loads(json.dumps(OLD))
     changed["$defs"]["Pause"]["properties"]["inner"]["maxItems"] = 3
-    assert set(breaks(OLD, changed)) == {
+    assert set(breaking_changes(OLD, changed)) == {
         f"{path}.inner: narrowed type: maxItems was not there, is 3" for path in ("$.pause", "$.pauses[]")
     }

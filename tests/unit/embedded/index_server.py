@@ -1,4 +1,4 @@
-"""A package index on loopback that offers one small wheel of a uv which is a shell script."""
+"""A package index on loopback with one small wheel of a fake uv, a shell script."""
 
 import hashlib
 import io
@@ -19,7 +19,7 @@ mkdir -p "$UV_PROJECT_ENVIRONMENT/bin" && : > "$UV_PROJECT_ENVIRONMENT/bin/pytho
 echo "$@" >> "$UV_PROJECT_ENVIRONMENT/../uv-was-asked"
 exit ${FAKE_UV_EXIT:-0}
 """
-NAMES = [
+WHEEL_NAMES = [
     "uv-0.13.8-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
     "uv-0.13.8-py3-none-manylinux_2_17_aarch64.manylinux2014_aarch64.whl",
     "uv-0.13.8-py3-none-macosx_11_0_arm64.whl",
@@ -38,7 +38,7 @@ def wheel(script: str = UV) -> bytes:
 
 @dataclass
 class Index:
-    """What the server offers, over HTTP or HTTPS, and what was asked of it."""
+    """What the server serves, over HTTP or HTTPS, and the requests it got."""
 
     content: bytes = field(default_factory=wheel)
     sha256: str = ""
@@ -51,14 +51,14 @@ class Index:
         """Returns the page of the project uv and its content type."""
         digest = self.sha256 or hashlib.sha256(self.content).hexdigest()
         if self.as_html:
-            links = "".join(f'<a href="../files/{name}#sha256={digest}">{name}</a>\n' for name in NAMES)
+            links = "".join(f'<a href="../files/{name}#sha256={digest}">{name}</a>\n' for name in WHEEL_NAMES)
             return links.encode(), "text/html"
-        files = [{"filename": n, "url": f"../files/{n}", "hashes": {"sha256": digest}} for n in NAMES]
+        files = [{"filename": n, "url": f"../files/{n}", "hashes": {"sha256": digest}} for n in WHEEL_NAMES]
         return json.dumps({"files": files}).encode(), "application/vnd.pypi.simple.v1+json"
 
 
 @contextmanager
-def served(index: Index) -> Iterator[Index]:
+def serve_index(index: Index) -> Iterator[Index]:
     """Serves the index on a free loopback port and sets its address."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -14,7 +14,7 @@ import certifi
 import pytest
 from deploy import environment, find_uv
 
-from tests.unit.embedded.index_server import NAMES, UV, Index, served, wheel
+from tests.unit.embedded.index_server import UV, WHEEL_NAMES, Index, serve_index, wheel
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "uv.lock"
@@ -35,7 +35,7 @@ def write_uv(folder: Path, script: str = UV) -> Path:
 
 @pytest.fixture
 def index() -> Iterator[Index]:
-    with served(Index()) as running:
+    with serve_index(Index()) as running:
         yield running
 
 
@@ -115,7 +115,7 @@ def test_a_wheel_with_another_hash_is_refused(
 @pytest.fixture
 def secure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """Yields an index with a self-signed certificate, and hides all other certificates from this process."""
-    with served(Index(tls=True)) as running:
+    with serve_index(Index(tls=True)) as running:
         monkeypatch.setenv(find_uv.INDEX_VARIABLES[0], running.url)
         monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
         monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
@@ -180,18 +180,18 @@ def test_a_wheel_without_the_program_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "machine", "glibc", "expected"),
     [
-        ("linux", "x86_64", (2, 36), NAMES[0]),
-        ("linux", "aarch64", (2, 17), NAMES[1]),
+        ("linux", "x86_64", (2, 36), WHEEL_NAMES[0]),
+        ("linux", "aarch64", (2, 17), WHEEL_NAMES[1]),
         ("linux", "x86_64", (2, 12), None),
-        ("linux", "x86_64", None, NAMES[3]),
-        ("darwin", "arm64", None, NAMES[2]),
+        ("linux", "x86_64", None, WHEEL_NAMES[3]),
+        ("darwin", "arm64", None, WHEEL_NAMES[2]),
         ("linux", "riscv64", (2, 36), None),
     ],
 )
 def test_the_wheel_fits_the_machine(
     system: str, machine: str, glibc: tuple[int, ...] | None, expected: str | None
 ) -> None:
-    wheels = [find_uv.Wheel(name, f"http://127.0.0.1/{name}", "") for name in NAMES]
+    wheels = [find_uv.Wheel(name, f"http://127.0.0.1/{name}", "") for name in WHEEL_NAMES]
     found = find_uv.choose(wheels, system, machine, glibc)
     assert (found and found.name) == expected
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Event
@@ -41,7 +41,7 @@ def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
 
 async def test_an_event_changes_only_rows_that_it_touches() -> None:
     log = MemoryLog()
-    await small(log, TOPICS)
+    await write_small_history(log, TOPICS)
     streams, rows, checked = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues](), 0
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
     for entry in await reader.read(1.0):
@@ -65,7 +65,7 @@ async def test_an_event_changes_only_rows_that_it_touches() -> None:
 
 async def test_rows_have_a_cell_for_every_column() -> None:
     log = MemoryLog()
-    await small(log, TOPICS)
+    await write_small_history(log, TOPICS)
     streams = Streams(AGGREGATES)
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
     for entry in await reader.read(1.0):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tests.unit.domain.given import Told
-from tests.unit.projections.histories import Decision
+from tests.unit.projections.given import Decision
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.log import Entry, Outgoing
 from trackside.eventlog.memory import MemoryLog

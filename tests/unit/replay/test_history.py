@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.unit.projections.batch_histories import troubled
-from tests.unit.projections.histories import WORKER, decisions, small
+from tests.unit.projections.given import WORKER, search_decisions, write_small_history
+from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import FIRST_MS, TOPICS, empty, events_of, write
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import search_of
@@ -24,7 +24,7 @@ from trackside.replay.history.moments import NOW, Moment
 @pytest.fixture
 async def log() -> MemoryLog:
     written = await empty()
-    await small(written, TOPICS)
+    await write_small_history(written, TOPICS)
     return written
 
 
@@ -74,7 +74,7 @@ async def test_two_moments_are_one_pass_over_the_log(log: MemoryLog) -> None:
 
 async def test_events_without_effect_are_counted(log: MemoryLog) -> None:
     again = await empty()
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     token = {"task_id": "s.0", "attempt": 1, "placement": 1, "incarnation": "i1"}
     late = TaskRefused.model_validate({**token, "code": "device_busy", "message": "late"})
     await write(again, "s", [*planned[:5], planned[4], [WORKER.single("s", late)]])
@@ -89,9 +89,9 @@ async def test_an_unknown_stream_is_named(log: MemoryLog) -> None:
 
 async def test_moments_that_a_stream_does_not_have_are_refused() -> None:
     log = await empty()
-    await write(log, "s", decisions("s", trials=1))
+    await write(log, "s", search_decisions("s", trials=1))
     later = next(name for name in map(str, range(100)) if events_of(log, name) is events_of(log, "s"))
-    await write(log, later, troubled(later))
+    await write(log, later, eventful_batch(later))
     history = await find(log, TOPICS, later)
     with pytest.raises(BadRangeError, match=f"began at offset {history.begin}, .*no state at offset 2"):
         await past_at(history, Moment(offset=2))

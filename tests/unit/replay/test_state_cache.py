@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty, events_of
 from trackside.domain.streams import dump
 from trackside.eventlog.memory import MemoryLog
@@ -29,7 +29,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
 @pytest.fixture
 async def log() -> MemoryLog:
     written = await empty()
-    await small(written, TOPICS)
+    await write_small_history(written, TOPICS)
     return written
 
 
@@ -72,7 +72,7 @@ async def test_a_later_look_folds_only_what_came_after(log: MemoryLog, kept: Kep
 async def test_what_is_of_another_log_is_not_believed(log: MemoryLog, kept: Kept) -> None:
     await looks(log, [NOW], kept)
     other = await empty()
-    await small(other, TOPICS)  # the same events, under other ids
+    await write_small_history(other, TOPICS)  # the same events, under other ids
     [fresh], [later] = await looks(other, [NOW], None), await looks(other, [NOW], kept)
     assert same(fresh, later)
     assert later.known == 0
@@ -108,7 +108,7 @@ async def test_the_oldest_files_make_room(
 async def _grown(log: MemoryLog) -> MemoryLog:
     """Gives another log of the same stream, of which nothing is kept yet."""
     other = await empty()
-    await small(other, TOPICS)
+    await write_small_history(other, TOPICS)
     return other
 
 

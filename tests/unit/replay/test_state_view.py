@@ -12,7 +12,7 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.projections.batch_histories import troubled
+from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import TOPICS, empty, write
 from trackside.contracts.tasks import AttemptEnd
 from trackside.replay.find import find
@@ -77,7 +77,7 @@ def test_the_first_change_of_all_is_from_nothing() -> None:
 
 async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
     log = await empty()
-    await write(log, "tasks", troubled("tasks"))
+    await write(log, "tasks", eventful_batch("tasks"))
     history = await find(log, TOPICS, "tasks")
     end = picture((await past_at(history)).stream)
     assert end.root["status"] == "DONE"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, Clock, empty, tell
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics, partition_of
@@ -44,7 +44,7 @@ ELSEWHERE = Topics(prefix="other.", event_partitions=5)
 @pytest.fixture
 async def log() -> MemoryLog:
     written = await empty()
-    await small(written, TOPICS)
+    await write_small_history(written, TOPICS)
     return written
 
 
@@ -224,7 +224,7 @@ async def test_of_two_streams_with_one_name_the_live_one_is_meant(log: MemoryLog
     await written(log, TOPICS, "one", tmp_path / "f")
     later = await empty()
     await import_file(later, TOPICS, tmp_path / "f")
-    await small(later, TOPICS)
+    await write_small_history(later, TOPICS)
     assert (await find(later, TOPICS, "one")).place[0] == TOPICS.events.name
     assert (await find(later, TOPICS, "imported/one")).place[0] == TOPICS.imports.name
 

@@ -15,7 +15,7 @@ from tests.unit.domain.given import (
     submitted,
     suggested,
 )
-from tests.unit.projections.histories import small
+from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty, tell
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
@@ -32,7 +32,7 @@ from trackside.replay.history.errors import UnknownSubjectError
 @pytest.fixture
 async def log() -> MemoryLog:
     written = await empty()
-    await small(written, TOPICS)
+    await write_small_history(written, TOPICS)
     return written
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.plausible import Chance
-from tests.unit.projections.histories import (
+from tests.unit.projections.given import (
     DISPATCHER,
     SCHEDULER,
     WORKER,
     Decision,
-    History,
-    decisions,
-    received,
-    small,
+    HistoryWriter,
+    command_received,
+    search_decisions,
+    write_small_history,
 )
 from tests.unit.verify.given import findings_of
 from tests.unit.verify.random_cluster.history import random_cluster
@@ -67,12 +67,12 @@ class Clock:
 async def log() -> MemoryLog:
     written = MemoryLog(Clock())
     await written.ensure(TOPICS.shared)
-    await History(written, TOPICS).join("w1", "i1")
+    await HistoryWriter(written, TOPICS).join("w1", "i1")
     return written
 
 
 async def plant(log: MemoryLog, stream: str, planned: Iterable[Decision]) -> None:
-    history = History(log, TOPICS)
+    history = HistoryWriter(log, TOPICS)
     for decision in planned:
         await history.append(stream, decision)
 
@@ -116,7 +116,7 @@ def test_whatever_is_written_the_fold_holds_up_what_is_said_of_streams(seed: int
 
 async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
     whole = MemoryLog(Clock())
-    await small(whole, TOPICS)
+    await write_small_history(whole, TOPICS)
     verdict = await verify_topics(whole, TOPICS)
     assert verdict.findings == []
     assert verdict.holds
@@ -127,7 +127,7 @@ async def test_honest_histories_have_no_findings(log: MemoryLog) -> None:
 
 
 async def test_an_event_that_the_fold_ignores_is_no_finding(log: MemoryLog) -> None:
-    planned = list(decisions("s"))
+    planned = list(search_decisions("s"))
     late = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FAILED})
     await plant(log, "s", [*planned, [WORKER.single("s", late)], planned[3]])
     assert await verify(log, TOPICS) == []
@@ -141,7 +141,7 @@ async def test_a_record_that_no_service_can_read_is_told_of(log: MemoryLog) -> N
 
 
 async def test_a_command_without_an_answer_is_found(log: MemoryLog) -> None:
-    await plant(log, "s", [[DISPATCHER.single("s", received("s", "c", "trackside.x.v1", 4))]])
+    await plant(log, "s", [[DISPATCHER.single("s", command_received("s", "c", "trackside.x.v1", 4))]])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.topic, found.offset) == ("INV-1", TOPICS.events.name, 0)
     assert "no answer" in str(found)
@@ -150,13 +150,13 @@ async def test_a_command_without_an_answer_is_found(log: MemoryLog) -> None:
 async def test_a_command_that_has_just_arrived_may_still_be_answered() -> None:
     fresh = MemoryLog()
     await fresh.ensure(TOPICS.shared)
-    await plant(fresh, "s", [[DISPATCHER.single("s", received("s", "c", "trackside.x.v1", 4))]])
+    await plant(fresh, "s", [[DISPATCHER.single("s", command_received("s", "c", "trackside.x.v1", 4))]])
     assert ANSWER_GRACE_MS > 1_000
     assert await verify(fresh, TOPICS) == []
 
 
 async def test_a_second_answer_is_found(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     alone = [DISPATCHER.single("s", CommandAccepted(command_id="s-start", source=source_of("s-start")))]
     await plant(log, "s", [*planned[:2], alone, *planned[2:]])
     (found,) = await verify(log, TOPICS, lax(CommandAccepted))
@@ -164,7 +164,7 @@ async def test_a_second_answer_is_found(log: MemoryLog) -> None:
 
 
 def source_of(command: str) -> Any:
-    return received("s", command, "trackside.start-search.v1", 0).source
+    return command_received("s", command, "trackside.start-search.v1", 0).source
 
 
 async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log: MemoryLog) -> None:
@@ -178,7 +178,7 @@ async def test_a_record_of_the_commands_topic_that_nobody_received_is_found(log:
 
 
 async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     again = AttemptEnded.model_validate({**of(), "end": AttemptEnd.FINISHED})
     await plant(log, "s", [*planned[:-2], [WORKER.single("s", again)]])
     (found,) = await verify(log, TOPICS, lax(AttemptEnded))
@@ -187,7 +187,7 @@ async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
     extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, trial=0)
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
     found = await verify(log, TOPICS)
     assert [finding.invariant for finding in found] == ["INV-10", "INV-2"]
@@ -215,7 +215,7 @@ async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None
 async def test_attempts_that_are_not_in_line_are_found(
     log: MemoryLog, event: TaskAccepted | TaskAssigned, lost: str
 ) -> None:
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     writer = WORKER if isinstance(event, TaskAccepted) else SCHEDULER
     await plant(log, "s", [*planned[:5], [writer.single("s", event)]])
     (found,) = await verify(log, TOPICS, lax(type(event)))
@@ -224,7 +224,7 @@ async def test_attempts_that_are_not_in_line_are_found(
 
 
 async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> None:
-    one, two = decisions("one", trials=1), decisions("two", trials=1)
+    one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
     await plant(log, "one", islice(one, 6))
     await plant(log, "two", two)
     await plant(log, "one", one)
@@ -235,7 +235,7 @@ async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> N
 
 async def test_a_worker_that_never_joined_is_found(log: MemoryLog) -> None:
     foreign = {**of(incarnation="i9"), "worker_id": "w1", "device_ids": ["cpu0"], "seen": 1}
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     assigned = [SCHEDULER.single("s", TaskAssigned.model_validate(foreign))]
     await plant(log, "s", [*planned[:3], assigned])
     (found,) = await verify(log, TOPICS)
@@ -249,12 +249,12 @@ async def test_a_command_to_a_device_that_nobody_assigned_is_found(log: MemoryLo
     await log.publish(topic.name, 0, SCHEDULER.single("s.0", command))
     (found,) = await verify(log, TOPICS)
     assert str(found).startswith("INV-5 trackside.device.w1.cpu0-0@0 s: ")
-    await plant(log, "s", list(decisions("s", trials=1)))
+    await plant(log, "s", list(search_decisions("s", trials=1)))
     assert await verify(log, TOPICS) == []
 
 
 async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     await plant(log, "s", [planned[0], planned[1], planned[2][:1]])
     (found,) = await verify(log, TOPICS)
     assert (found.invariant, found.offset) == ("INV-9", 3)
@@ -262,7 +262,7 @@ async def test_a_torn_decision_is_found(log: MemoryLog) -> None:
 
 
 async def test_a_stop_that_came_too_late_does_not_tear_a_decision(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     late = [TaskStopRequested(task_id=name, reason="user") for name in ("s.0", "s.9")]
     await plant(log, "s", [*planned[:4], DISPATCHER.decision("s", late)])
     assert await verify(log, TOPICS) == []
@@ -270,7 +270,7 @@ async def test_a_stop_that_came_too_late_does_not_tear_a_decision(log: MemoryLog
 
 async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
-    planned = list(decisions("s", trials=1))
+    planned = list(search_decisions("s", trials=1))
     task = TaskSubmitted(task_id="s.0", task_type="digits", parameters={"a": ["\n" + key]}, trial=0)
     await plant(log, "s", [*planned[:2], [DISPATCHER.single("s", task)]])
     found = {finding.invariant: finding for finding in await verify(log, TOPICS)}
@@ -279,7 +279,7 @@ async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
 
 
 async def test_too_many_trials_are_found(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=2))
+    planned = list(search_decisions("s", trials=2))
     extra = [DISPATCHER.single("s", TrialSuggested(trial=2, parameters={}, seen=0))]
     ended = [DISPATCHER.single("s", TrialEnded(trial=2, status=TrialStatus.FAILED))]
     over = [DISPATCHER.single("s", SearchEnded(status=SearchStatus.DONE, trials=2))]
@@ -289,7 +289,7 @@ async def test_too_many_trials_are_found(log: MemoryLog) -> None:
 
 
 async def test_too_many_trials_at_once_are_found(log: MemoryLog) -> None:
-    planned = list(decisions("s", trials=2))
+    planned = list(search_decisions("s", trials=2))
     extra = [DISPATCHER.single("s", TrialSuggested(trial=1, parameters={}, seen=0))]
     await plant(log, "s", [*planned[:4], extra])
     (found,) = await verify(log, TOPICS, lax(TrialSuggested))
@@ -297,7 +297,7 @@ async def test_too_many_trials_at_once_are_found(log: MemoryLog) -> None:
 
 
 async def test_a_stream_can_be_verified_alone(log: MemoryLog) -> None:
-    one, two = list(decisions("one", trials=1)), list(decisions("two", trials=1))
+    one, two = list(search_decisions("one", trials=1)), list(search_decisions("two", trials=1))
     await plant(log, "one", one)
     await plant(log, "two", [*two[:2], two[2][:1]])
     assert {finding.stream for finding in await verify(log, TOPICS)} == {"two"}

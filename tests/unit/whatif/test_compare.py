@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import finish, search_running, submitted, suggested
-from tests.unit.projections.histories import decisions
+from tests.unit.projections.given import search_decisions
 from tests.unit.replay.given import TOPICS, empty, tell, write
 from tests.unit.whatif.given import BAD, GOOD, MEDIAN, recorded, trace
 from trackside.cli.render import screen
@@ -191,7 +191,7 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> None:
     log = await empty()
-    await write(log, "one", decisions("one", trials=3, reports=4, lost=1))
+    await write(log, "one", search_decisions("one", trials=3, reports=4, lost=1))
     recording = await read_recording(await find(log, TOPICS, "one"))
     assert (recording.concurrency, recording.devices, recording.omitted_trials) == (1, 1, 0)
     assert [one.number for one in recording.traces] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Other languages: what their examples need, fetched once into a cache that outlives the run."""
+"""Examples in other languages: their dependencies are fetched once into a permanent cache."""
 
 import fcntl
 import hashlib
@@ -12,19 +12,19 @@ from typing import NoReturn
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples" / "publish"
+RECIPES_FOLDER = Path(__file__).parents[3] / "deploy" / "examples" / "publish"
 REQUIRED = "TRACKSIDE_TEST_TOOLCHAINS"
-"""`required`: a tool that isn't here, or can't fetch what it needs, fails the test instead of skipping it."""
+"""`required`: a missing tool, or one without its dependencies, fails the test; else it is skipped."""
 FETCH_S = 300
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one example is made ready and run; `{at}` is its folder in the cache."""
+    """How one example is prepared and run; `{at}` is its folder in the cache."""
 
     name: str
     tools: Sequence[str]
-    ready: Sequence[Sequence[str]]
+    prepare: Sequence[Sequence[str]]
     run: Sequence[str]
     variables: Mapping[str, str]
 
@@ -59,32 +59,32 @@ RECIPES = (
 
 
 @dataclass(frozen=True)
-class Program:
+class ReadyRecipe:
     """An example that is ready to run."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
 
 
-def prepared(recipe: Recipe, cache: Callable[[str], Path]) -> Program:
-    """Makes an example ready in the cache; skips the test where its tools or the network are missing."""
+def prepare(recipe: Recipe, cache: Callable[[str], Path]) -> ReadyRecipe:
+    """Prepares an example in the cache; skips the test if its tools or the network are missing."""
     missing = [tool for tool in recipe.tools if shutil.which(tool) is None]
     if missing:
-        _give_up(f"{', '.join(missing)} is not on this machine")
+        _skip_or_fail(f"{', '.join(missing)} is not on this machine")
     at = cache(f"publish-{recipe.name}-{_digest(recipe)}")
-    with (at / ".lock").open("a") as lock:  # another worker of the run may be at it
+    with (at / ".lock").open("a") as lock:  # another worker of the run may be preparing it
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _made_ready(recipe, at)
+        return _prepare(recipe, at)
 
 
-def _made_ready(recipe: Recipe, at: Path) -> Program:
+def _prepare(recipe: Recipe, at: Path) -> ReadyRecipe:
     known = dict(os.environ) | {name: _filled(text, at) for name, text in recipe.variables.items()}
-    program = Program([_filled(word, at) for word in recipe.run], known)
+    program = ReadyRecipe([_filled(word, at) for word in recipe.run], known)
     fetched = at / ".fetched"
-    if fetched.exists():  # nothing is written where another worker may be running it
+    if fetched.exists():  # don't write: another worker may be running it
         return program
-    shutil.copytree(EXAMPLES / recipe.name, at, dirs_exist_ok=True)
-    for step in recipe.ready:
+    shutil.copytree(RECIPES_FOLDER / recipe.name, at, dirs_exist_ok=True)
+    for step in recipe.prepare:
         try:
             done = subprocess.run(
                 [_filled(word, at) for word in step],
@@ -98,9 +98,9 @@ def _made_ready(recipe: Recipe, at: Path) -> Program:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            _give_up(f"{' '.join(step)} took over {FETCH_S} s")
+            _skip_or_fail(f"{' '.join(step)} took over {FETCH_S} s")
         if done.returncode:
-            _give_up(f"{' '.join(step)} failed: {done.stdout[-500:]}")
+            _skip_or_fail(f"{' '.join(step)} failed: {done.stdout[-500:]}")
     fetched.touch()
     return program
 
@@ -111,12 +111,12 @@ def _filled(text: str, at: Path) -> str:
 
 def _digest(recipe: Recipe) -> str:
     found = hashlib.sha256()
-    for path in sorted((EXAMPLES / recipe.name).iterdir()):
+    for path in sorted((RECIPES_FOLDER / recipe.name).iterdir()):
         found.update(path.read_bytes())
     return found.hexdigest()[:12]
 
 
-def _give_up(reason: str) -> NoReturn:
+def _skip_or_fail(reason: str) -> NoReturn:
     if os.environ.get(REQUIRED) == "required":
         pytest.fail(reason)
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Runs projections over a log in memory, and looks at their rows."""
+"""Runs projections over a log in memory, and queries their rows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,50 +13,52 @@ from trackside.projections.postgres import LIVE_SCHEMA
 from trackside.projections.runner import Pace, run_projection
 
 TOPICS = Topics(event_partitions=3)
-SWIFT = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
+FAST_PACE = Pace(between_s=0.01, quiet_s=0.2, checkpoint_records=50)
 
 
-class Following:
-    """Projections that run; `told` is what they waited for."""
+class RunningProjections:
+    """Projections that run; `wait_reasons` are those that they reported."""
 
     def __init__(self, log: Log, dsn: str, owners: tuple[str, ...], topics: Topics) -> None:
-        self.told: list[str] = []
+        self.wait_reasons: list[str] = []
         self._log, self._dsn, self._owners, self._topics = log, dsn, owners, topics
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def waiting(self, reason: str | None) -> None:
-        """Hears that something is waited for."""
+    def on_waiting(self, reason: str | None) -> None:
+        """Records the reason of a wait."""
         if reason is not None:
-            self.told.append(reason)
-            self._news.set()
+            self.wait_reasons.append(reason)
+            self._changed.set()
 
-    def written(self) -> None:
-        """Hears that something was written."""
-        self._news.set()
+    def on_written(self) -> None:
+        """Records that rows were written."""
+        self._changed.set()
 
     async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
-        """Waits until a check holds, which is made whenever there is news."""
+        """Waits until a check succeeds; checks after every write."""
         async with asyncio.timeout(60):
             while True:
-                self._news.clear()
+                self._changed.clear()
                 if await check():
                     return
-                await self._news.wait()
+                await self._changed.wait()
 
     async def caught_up(self) -> None:
         """Waits until the rows are at the end of the log."""
 
         async def all_there() -> bool:
-            late = [await behind(self._log, self._dsn, owner, self._topics) for owner in self._owners]
+            late = [await is_behind(self._log, self._dsn, owner, self._topics) for owner in self._owners]
             return not any(late)
 
         await self.until(all_there)
 
 
 @asynccontextmanager
-async def running(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> AsyncIterator[Following]:
+async def running_projections(
+    log: Log, dsn: str, *owners: str, topics: Topics = TOPICS
+) -> AsyncIterator[RunningProjections]:
     """Runs the projections of owners; fails if one of them does."""
-    stop, following = asyncio.Event(), Following(log, dsn, owners, topics)
+    stop, projections = asyncio.Event(), RunningProjections(log, dsn, owners, topics)
     runs = [
         asyncio.create_task(
             run_projection(
@@ -65,22 +67,22 @@ async def running(log: Log, dsn: str, *owners: str, topics: Topics = TOPICS) -> 
                 topics,
                 dsn,
                 stop=stop,
-                on_waiting=following.waiting,
-                on_written=following.written,
-                pace=SWIFT,
+                on_waiting=projections.on_waiting,
+                on_written=projections.on_written,
+                pace=FAST_PACE,
             )
         )
         for owner in owners
     ]
     try:
-        yield following
+        yield projections
     finally:
         stop.set()
         await asyncio.gather(*runs)
 
 
-async def behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
-    """Returns whether an owner's rows lack something."""
+async def is_behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
+    """Returns whether an owner's rows are not at the end of the log."""
     read = [topic for topic in OWNERS[owner].topics(topics) if topic.name != topics.metrics.name]
     ends = {
         (topic.name, partition): end
@@ -95,7 +97,7 @@ async def behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:
 
 
 async def query(dsn: str, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Asks the live schema."""
+    """Queries the live schema."""
     connection = await asyncpg.connect(dsn, server_settings={"search_path": f"{LIVE_SCHEMA},dashboards"})
     try:
         return [tuple(row) for row in await connection.fetch(statement, *values)]
@@ -103,8 +105,8 @@ async def query(dsn: str, statement: str, *values: object) -> list[tuple[object,
         await connection.close()
 
 
-async def all_kept(dsn: str) -> bool:
-    """Returns whether every stream that has a row has a snapshot as new as that."""
+async def all_snapshotted(dsn: str) -> bool:
+    """Returns whether every stream with a row has a snapshot at the same offset."""
     lacking = await query(
         dsn,
         "SELECT stream_id FROM streams LEFT JOIN snapshots USING (stream_id, partition) "
@@ -113,7 +115,7 @@ async def all_kept(dsn: str) -> bool:
     return not lacking
 
 
-async def everything(dsn: str) -> dict[str, list[tuple[object, ...]]]:
+async def all_rows(dsn: str) -> dict[str, list[tuple[object, ...]]]:
     """Returns all rows of all tables, in order."""
     return {
         table.name: await query(dsn, f"TABLE {table.name} ORDER BY {', '.join(table.key)}")

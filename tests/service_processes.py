@@ -1,4 +1,4 @@
-"""Services as real processes: started with their settings, killed at will, ended with the test."""
+"""Services as real processes: started with settings, killed by tests, stopped at the end of a test."""
 
 import os
 import signal
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-class Service:
-    """One instance of a service; its output goes to a file that a failure may show."""
+class ServiceProcess:
+    """One process of a service; its output goes to a file, which is shown if the test fails."""
 
     def __init__(self, name: str, variables: Mapping[str, str], output: Path) -> None:
         self._argv = [sys.executable, "-m", f"trackside.{name}"]
         self._variables = dict(variables)
         self._output = output
-        self._heard_from = 0
+        self._log_offset = 0
         self.process = self._started()
 
-    def again(self) -> None:
-        """Kills the process with SIGKILL and starts it anew."""
+    def restart(self) -> None:
+        """Kills the process with SIGKILL and starts it again."""
         self.kill()
         self.start()
 
@@ -30,16 +30,16 @@ class Service:
         self.process.wait()
 
     def start(self) -> None:
-        """Starts it anew after it was killed."""
+        """Starts it again after it was killed."""
         self.process = self._started()
 
     @property
-    def up(self) -> bool:
-        """Whether the process has said that it started; before that, a signal simply ends it."""
-        return b"service started" in self._output.read_bytes()[self._heard_from :]
+    def is_up(self) -> bool:
+        """Whether the process has logged that it started; before that, a signal ends it at once."""
+        return b"service started" in self._output.read_bytes()[self._log_offset :]
 
     def stop(self) -> int:
-        """Tells it to stop and returns its exit code."""
+        """Stops it with SIGTERM and returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -51,7 +51,7 @@ class Service:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         with self._output.open("ab") as output:
-            self._heard_from = output.tell()
+            self._log_offset = output.tell()
             return subprocess.Popen(
                 self._argv,
                 env={**os.environ, **self._variables},
@@ -62,16 +62,16 @@ class Service:
 
 
 @contextmanager
-def service(name: str, variables: Mapping[str, str], folder: Path) -> Iterator[Service]:
-    """Runs a service while the block does; once it is up, it must end with 0 when it is told to stop."""
-    running = Service(name, variables, folder / f"{name}.log")
+def service_process(name: str, variables: Mapping[str, str], folder: Path) -> Iterator[ServiceProcess]:
+    """Runs a service while the block does; once it is up, it must exit with 0 on SIGTERM."""
+    running = ServiceProcess(name, variables, folder / f"{name}.log")
     try:
         yield running
     except BaseException:
         sys.stderr.write(f"--- {name} ---\n{(folder / f'{name}.log').read_text()[-4000:]}\n")
         raise
     finally:
-        was_up = running.up
+        was_up = running.is_up
         code = running.stop()
     assert code == 0 or (code == -signal.SIGTERM and not was_up), (
         f"{name} ended with {code}: {(folder / f'{name}.log').read_text()[-4000:]}"

@@ -1,8 +1,8 @@
-"""Does the form of a message still take all that was written in its published form?
+"""Checks that the schema of a message still accepts all that its published schema accepted.
 
-Compares two JSON Schemas of one message as pydantic writes them. The published ones lie in `published/`: what
-a release has promised to read, from anyone's commands and from its own logs. Adding is free; what takes away
-is a break, and needs a new version of the message with an upcaster.
+Compares two JSON Schemas of one message as pydantic writes them. The published ones are in `published/`: what
+a release accepts, from commands and from logs. Additions are compatible; removals are breaking changes, and
+need a new version of the message with an upcaster.
 """
 
 import json
@@ -20,18 +20,18 @@ _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"
 _SAME = ("pattern", "format", "multipleOf", "uniqueItems")
 
 
-def form(kind: type[Message]) -> dict[str, Any]:
-    """Returns the schema of what we read as this message, without texts for people."""
+def published_schema(kind: type[Message]) -> dict[str, Any]:
+    """Returns the schema that a message is read by, without titles and descriptions."""
     return dict(_plain(kind.model_json_schema(mode="validation")))
 
 
-def text(schema: Mapping[str, Any]) -> str:
-    """Writes a schema as it is committed."""
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Formats a schema as it is committed."""
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    """Leaves out what says nothing about the form; a field may be called `title` itself."""
+    """Drops annotations; a field may itself be called `title`."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if not isinstance(value, dict):
@@ -45,8 +45,8 @@ def _plain(value: Any) -> Any:
     return found
 
 
-def breaks(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Names every place where the new form refuses what the old one took, or has lost a field."""
+def breaking_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Lists the paths where the new schema refuses what the old one accepted, or lacks a field."""
     return list(_Pair(old, new, frozenset()).at("$", old, new))
 
 

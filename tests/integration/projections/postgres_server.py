@@ -1,4 +1,4 @@
-"""A Postgres of a test's own, which may be killed."""
+"""A Postgres of a single test, which can be killed."""
 
 import os
 import shutil
@@ -14,8 +14,8 @@ from trackside.embedded.postgres.binaries import usable_binaries
 
 
 @dataclass
-class Server:
-    """A Postgres in a folder of its own, reached by a socket only."""
+class KillablePostgres:
+    """A Postgres in a folder of its own, which listens on a socket only."""
 
     folder: Path
     programs: Path
@@ -28,7 +28,7 @@ class Server:
         return f"postgresql://postgres@/postgres?host={self.folder}&port=5432"
 
     def start(self) -> None:
-        """Starts it and waits until it answers; what a killed one left may still have to end first."""
+        """Starts it and waits until it responds; processes of a killed one may have to end first."""
         deadline_s = time.monotonic() + 60
         while time.monotonic() < deadline_s:
             arguments = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}")
@@ -39,7 +39,7 @@ class Server:
         raise AssertionError(f"Postgres did not start in {self.folder}")
 
     def kill(self) -> None:
-        """Kills it at once, as a power cut would."""
+        """Kills it, without a shutdown."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -56,19 +56,19 @@ class Server:
         )
 
 
-def new_server() -> Server:
+def start_postgres() -> KillablePostgres:
     """Makes and starts a server in a new temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-", dir="/tmp"))
     user = account()
     os.chown(folder, user.owner, -1)
-    server = Server(folder, usable_binaries(user, ExitStack()).folder, user)
+    server = KillablePostgres(folder, usable_binaries(user, ExitStack()).folder, user)
     options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
     assert server.run("initdb", "-D", str(folder / "pg"), *options).wait() == 0
     server.start()
     return server
 
 
-def remove(server: Server) -> None:
+def remove_postgres(server: KillablePostgres) -> None:
     """Stops a server and removes its folder."""
     server.kill()
     shutil.rmtree(server.folder, ignore_errors=True)

@@ -1,10 +1,10 @@
-"""Histories of searches as services write them, every event of which the fold applies."""
+"""Given histories of searches, as services write them; the fold applies all their events."""
 
 import random
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 
-from tests.unit.projections.batch_histories import stopped, troubled, unfinished
+from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
@@ -43,8 +43,8 @@ Decision = list[Outgoing]
 
 
 @dataclass
-class History:
-    """Writes decisions to a log, each whole; `batch` decisions of a partition go in one append."""
+class HistoryWriter:
+    """Writes decisions to a log, each in one append."""
 
     log: Log
     topics: Topics
@@ -57,7 +57,7 @@ class History:
         await self.log.append(topic.name, partition_of(stream, topic.partitions), decision)
 
     async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
-        """Lets a worker join with CPU slots."""
+        """Writes that a worker joined with CPU slots."""
         joined = WorkerJoined(
             worker_id=worker,
             incarnation=incarnation,
@@ -73,13 +73,13 @@ class History:
         await self.log.append(self.topics.fleet.name, 0, [WORKER.single(worker, joined)])
 
     async def lose(self, worker: str, incarnation: str) -> None:
-        """Declares a worker lost."""
+        """Writes that a worker was lost."""
         lost = WorkerLost(worker_id=worker, incarnation=incarnation, silent_ms=10_000)
         await self.log.append(self.topics.fleet.name, 0, [SCHEDULER.single(worker, lost)])
 
     async def search(self, search: str, **options: int) -> None:
         """Writes a search from its command to its end."""
-        for decision in decisions(search, **options):
+        for decision in search_decisions(search, **options):
             await self.append(search, decision)
 
     async def metrics(self, task: str, attempt: int, tag: str, steps: list[int], stream: str = "s") -> None:
@@ -95,7 +95,7 @@ class History:
         await self.log.publish(topic.name, partition_of(task, topic.partitions), WORKER.single(task, message))
 
 
-def received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
+def command_received(search: str, command: str, kind: str, offset: int) -> CommandReceived:
     """Returns the event of a command that was read at an offset."""
     source = Source(topic="trackside.commands", partition=0, offset=offset)
     return CommandReceived(
@@ -109,31 +109,31 @@ def received(search: str, command: str, kind: str, offset: int) -> CommandReceiv
     )
 
 
-def refusal(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
-    """Returns the decisions of a command that is refused."""
-    arrived = received(search, command, kind, offset)
-    yield [DISPATCHER.single(search, arrived)]
+def refused_command(search: str, command: str, kind: str, offset: int) -> Iterator[Decision]:
+    """Yields the decisions of a command that is refused."""
+    received = command_received(search, command, kind, offset)
+    yield [DISPATCHER.single(search, received)]
     refused = CommandRefused(
-        command_id=command, source=arrived.source, code="unknown_field", path="$.x", message="no x\x00"
+        command_id=command, source=received.source, code="unknown_field", path="$.x", message="no x\x00"
     )
     yield [DISPATCHER.single(search, refused)]
 
 
-def decisions(
+def search_decisions(
     search: str, trials: int = 3, reports: int = 5, lost: int = -1, failed: int = -1, open_ended: int = 0
 ) -> Iterator[Decision]:
-    """Returns the decisions of a search whose trials run one after another.
+    """Yields the decisions of a search whose trials run one after another.
 
     `lost`: the trial whose first attempt is lost; `failed`: the trial that fails.
     """
-    arrived = received(search, f"{search}-start", "trackside.start-search.v1", 0)
-    yield [DISPATCHER.single(search, arrived)]
+    received = command_received(search, f"{search}-start", "trackside.start-search.v1", 0)
+    yield [DISPATCHER.single(search, received)]
     spec = SearchSpec(name="three", task_type="digits", space=SPACE, max_trials=trials, concurrency=1)
     yield DISPATCHER.decision(
         search,
         [
-            CommandAccepted(command_id=arrived.command_id, source=arrived.source),
-            SearchStarted(command_id=arrived.command_id, search=spec, seed=7),
+            CommandAccepted(command_id=received.command_id, source=received.source),
+            SearchStarted(command_id=received.command_id, search=spec, seed=7),
         ],
     )
     chance = random.Random(search)
@@ -208,19 +208,23 @@ def _ended(writer: RecordWriter, search: str, task: str, attempt: int, end: Atte
     return writer.single(search, ended)
 
 
-async def small(log: Log, topics: Topics) -> History:
+async def write_small_history(log: Log, topics: Topics) -> HistoryWriter:
     """Writes two finished searches and an open one, three batches, a refused command, some points."""
-    history = History(log, topics)
+    history = HistoryWriter(log, topics)
     await log.ensure(topics.shared)
     await history.join("w1", "i0", devices=3)
     await history.join("w1", "i1")
     await history.join("w2", "i2")
     await history.search("one", lost=1)
     await history.search("two", trials=4, failed=2)
-    for batch_id, written in (("tasks", troubled), ("halted", stopped), ("going", unfinished)):
+    for batch_id, written in (
+        ("tasks", eventful_batch),
+        ("halted", stopped_batch),
+        ("going", unfinished_batch),
+    ):
         for decision in written(batch_id):
             await history.append(batch_id, decision)
-    for decision in refusal("two", "late", "trackside.stop-search.v1", 9):
+    for decision in refused_command("two", "late", "trackside.stop-search.v1", 9):
         await history.append("two", decision)
     await history.search("open", trials=5, open_ended=1)
     await history.metrics("one.0", 1, "loss", [0, 1, 2])
@@ -229,6 +233,6 @@ async def small(log: Log, topics: Topics) -> History:
 
 
 async def entries(log: Log, topics: Topics) -> AsyncIterator[int]:
-    """Counts, topic by topic, what is in the log."""
+    """Yields the number of records of each topic."""
     for topic in (topics.events, topics.fleet, topics.metrics, topics.dead_letters):
         yield sum((await log.ends(topic.name)).values())

@@ -1,4 +1,4 @@
-"""The rows BI-1 to BI-56: what is put in, and the code that comes out; or where else the row is tested.
+"""The rows BI-1 to BI-56: the input and the resulting code, or the other tests of a row.
 
 The page docs/publishing.md shows this table; a test compares the two.
 """
@@ -22,12 +22,12 @@ BATCH: dict[str, Any] = {"groups": [{"tasks": [{"task_type": "digits"}]}]}
 
 
 @dataclass(frozen=True)
-class Given:
+class Input:
     """One record, as JSON or as bytes; `headers` replace those of a good command, None leaves one out."""
 
     value: Any
     path: str = "$"
-    said: str = ""
+    message: str = ""
     code: str = ""
     wire_type: str = START
     key: bytes | None = None
@@ -41,17 +41,17 @@ class Given:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what is put in, the code (`accepted`, if it is no fault), and each way to put it in."""
+    """One row: its description, the resulting code (`accepted` for valid input), and its inputs."""
 
     number: int
     what: str
     code: str
-    ways: Sequence[Given]
+    inputs: Sequence[Input]
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A row that no published command is about: its code, and the tests that hold it."""
+class OtherRow:
+    """A row that isn't about a published command: its code, and its tests."""
 
     number: int
     what: str
@@ -60,27 +60,27 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Missing:
-    """A row about a part that isn't there yet."""
+class PlannedRow:
+    """A row about a feature that doesn't exist yet."""
 
     number: int
     what: str
     reason: str
 
 
-def search(path: str = "$", said: str = "", code: str = "", **fields: Any) -> Given:
+def search(path: str = "$", message: str = "", code: str = "", **fields: Any) -> Input:
     """A search with other fields."""
-    return Given({**SEARCH, **fields}, path, said, code)
+    return Input({**SEARCH, **fields}, path, message, code)
 
 
-def batch(path: str, said: str = "", code: str = "", **fields: Any) -> Given:
+def batch(path: str, message: str = "", code: str = "", **fields: Any) -> Input:
     """A batch with other fields."""
-    return Given({**BATCH, **fields}, path, said, code, SUBMIT)
+    return Input({**BATCH, **fields}, path, message, code, SUBMIT)
 
 
-def parameter(said: str, **fields: Any) -> Given:
+def parameter(message: str, **fields: Any) -> Input:
     """A search with another parameter."""
-    return search("$.space.lr", said, space={"lr": fields})
+    return search("$.space.lr", message, space={"lr": fields})
 
 
 def nested(levels: int) -> bytes:
@@ -91,22 +91,22 @@ def nested(levels: int) -> bytes:
 SECRET = "AKIA" + "Q" * 16
 DAYS_31_S = 31 * 86_400
 COMMANDS: Sequence[Row] = (
-    Row(1, "no value, or an empty one", "empty_payload", [Given(None), Given(b"")]),
-    Row(2, "a value that is not UTF-8", "not_utf8", [Given(b'{"a":"\xff"}', said="byte 6")]),
-    Row(3, "a value that is not JSON", "not_json", [Given(b'{"a":\n x}', said="line 2 column 2")]),
-    Row(4, "a list instead of an object", "not_object", [Given(b"[1]", said="got list")]),
-    Row(5, "a repeated key", "duplicate_key", [Given(b'{"a":1,"a":2}', said="'a'")]),
+    Row(1, "no value, or an empty one", "empty_payload", [Input(None), Input(b"")]),
+    Row(2, "a value that is not UTF-8", "not_utf8", [Input(b'{"a":"\xff"}', message="byte 6")]),
+    Row(3, "a value that is not JSON", "not_json", [Input(b'{"a":\n x}', message="line 2 column 2")]),
+    Row(4, "a list instead of an object", "not_object", [Input(b"[1]", message="got list")]),
+    Row(5, "a repeated key", "duplicate_key", [Input(b'{"a":1,"a":2}', message="'a'")]),
     Row(6, "NaN or infinity in a command", "not_finite", [
-        Given(b'{"space":{"lr":{"low":NaN}}}', "$.space.lr.low"),
-        Given(b'{"space":{"lr":{"low":-Infinity}}}', "$.space.lr.low"),
-        Given(b'{"space":{"lr":{"low":1e999}}}', "$.space.lr.low"),
+        Input(b'{"space":{"lr":{"low":NaN}}}', "$.space.lr.low"),
+        Input(b'{"space":{"lr":{"low":-Infinity}}}', "$.space.lr.low"),
+        Input(b'{"space":{"lr":{"low":1e999}}}', "$.space.lr.low"),
     ]),
     Row(7, "an unknown field", "unknown_field", [
         search("$.max_trails", "did you mean 'max_trials'?", max_trails=3),
         batch("$.groups[0].taks", "did you mean 'tasks'?", groups=[{**BATCH["groups"][0], "taks": []}]),
     ]),
     Row(8, "a missing field", "missing_field", [
-        Given({"task_type": "digits", "space": SEARCH["space"]}, "$.max_trials"),
+        Input({"task_type": "digits", "space": SEARCH["space"]}, "$.max_trials"),
         batch("$.groups[0].tasks[0].task_type", groups=[{"tasks": [{}]}]),
     ]),
     Row(9, "a value of another type; nothing is converted", "wrong_type", [
@@ -116,40 +116,40 @@ COMMANDS: Sequence[Row] = (
         search("$.exclusive", exclusive="yes"),
     ]),
     Row(10, "an unknown command", "unknown_command", [
-        Given(SEARCH, "$type", START, wire_type="trackside.begin-search.v1")
+        Input(SEARCH, "$type", START, wire_type="trackside.begin-search.v1")
     ]),
     Row(11, "a version that is too new", "unknown_version", [
-        Given(SEARCH, "$type", "version 2", wire_type="trackside.start-search.v2")
+        Input(SEARCH, "$type", "version 2", wire_type="trackside.start-search.v2")
     ]),
     Row(12, "a version that is too old and has no upcaster", "unknown_version", [
-        Given(SEARCH, "$type", "version 0", wire_type="trackside.start-search.v0")
+        Input(SEARCH, "$type", "version 0", wire_type="trackside.start-search.v0")
     ]),
     Row(15, "nesting of more than 32 levels", "too_deep", [
-        Given(nested(33), "$" + ".a" * 33), Given(nested(500), "$" + ".a" * 33), Given(nested(20_000)),
+        Input(nested(33), "$" + ".a" * 33), Input(nested(500), "$" + ".a" * 33), Input(nested(20_000)),
     ]),
     Row(16, "a list, text or key that is too long", "too_long", [
-        Given(b'{"v":[' + b"1," * 10_000 + b"1]}", "$.v"), Given({"v": "x" * 65_537}, "$.v"),
-        Given({"x" * 257: 1}),
+        Input(b'{"v":[' + b"1," * 10_000 + b"1]}", "$.v"), Input({"v": "x" * 65_537}, "$.v"),
+        Input({"x" * 257: 1}),
     ]),
     Row(17, "an integer beyond 64 bits", "out_of_range", [
-        Given(b'{"v":1' + b"0" * 400 + b"}", "$.v"), Given({"v": 2**63}, "$.v"),
+        Input(b'{"v":1' + b"0" * 400 + b"}", "$.v"), Input({"v": 2**63}, "$.v"),
     ]),
-    Row(18, "a text with NUL", "nul_character", [Given({"v": "a\0b"}, "$.v")]),
-    Row(19, "a lone surrogate", "bad_unicode", [Given({"v": "\ud800"}, "$.v")]),
+    Row(18, "a text with NUL", "nul_character", [Input({"v": "a\0b"}, "$.v")]),
+    Row(19, "a lone surrogate", "bad_unicode", [Input({"v": "\ud800"}, "$.v")]),
     Row(20, "an invalid id", "bad_identifier", [
-        *(Given(SEARCH, "$partitionkey", "letters", headers={"ce_partitionkey": text}, key=None)
+        *(Input(SEARCH, "$partitionkey", "letters", headers={"ce_partitionkey": text}, key=None)
           for text in (b"a/b", b"a..b", b"a b", b"-a", b"x" * 129, "é".encode())),
-        Given(SEARCH, "$id", headers={"ce_id": b"a/b"}),
+        Input(SEARCH, "$id", headers={"ce_id": b"a/b"}),
         search("$.queue", queue="a b"),
         batch("$.groups[0].tasks[0].name", groups=[{"tasks": [{"name": "../a", "task_type": "digits"}]}]),
     ]),
-    Row(23, "a key that is not the stream", "key_mismatch", [Given(SEARCH, "$key", key=b"other")]),
+    Row(23, "a key that is not the stream", "key_mismatch", [Input(SEARCH, "$key", key=b"other")]),
     Row(24, "a missing attribute", "missing_header", [
-        Given(SEARCH, "$id", headers={"ce_id": None}), Given(SEARCH, "$type", headers={"ce_type": None}),
-        Given(SEARCH, "$id", headers={"ce_id": None, "ce_partitionkey": None}),
+        Input(SEARCH, "$id", headers={"ce_id": None}), Input(SEARCH, "$type", headers={"ce_type": None}),
+        Input(SEARCH, "$id", headers={"ce_id": None, "ce_partitionkey": None}),
     ]),
     Row(25, "a time in the year 1900 or 3000, or none", "accepted", [
-        Given(SEARCH, headers={"ce_time": text})
+        Input(SEARCH, headers={"ce_time": text})
         for text in (b"1900-01-01T00:00:00Z", b"3000-01-01T00:00:00Z", b"yesterday", b"\xff")
     ]),
     Row(28, "a task type that is in no catalogue", "unknown_task_type", [
@@ -195,99 +195,99 @@ COMMANDS: Sequence[Row] = (
         search("$.assessor.name", "median", "unknown_assessor", assessor={"name": "mediam"}),
     ]),
     Row(46, "a stop of an unknown search or batch", "unknown_search", [
-        Given({}, "$partitionkey", wire_type=STOP),
-        Given({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
+        Input({}, "$partitionkey", wire_type=STOP),
+        Input({}, "$partitionkey", code="unknown_batch", wire_type=STOP_TASKS),
     ]),
     Row(47, "pausing or resuming an unknown search", "unknown_search", [
-        Given({}, "$partitionkey", wire_type=f"trackside.{name}-search.v1") for name in ("pause", "resume")
+        Input({}, "$partitionkey", wire_type=f"trackside.{name}-search.v1") for name in ("pause", "resume")
     ]),
     Row(49, "text that looks like a secret; it is not repeated", "secret_suspected", [
-        search("$.name", name=SECRET), Given({SECRET: 1}), Given(SEARCH, "$key", key=SECRET.encode()),
-        Given(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
-        Given(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
+        search("$.name", name=SECRET), Input({SECRET: 1}), Input(SEARCH, "$key", key=SECRET.encode()),
+        Input(SEARCH, "$source", headers={"ce_source": b"sk-" + b"a" * 30}),
+        Input(SEARCH, "$id", headers={"ce_id": SECRET.encode()}),
     ]),
 )  # fmt: skip
-ELSEWHERE: Sequence[Elsewhere] = (
-    Elsewhere(6, "a metric that is NaN or infinite: stored by name, without a value", "accepted", [
+ELSEWHERE: Sequence[OtherRow] = (
+    OtherRow(6, "a metric that is NaN or infinite: stored by name, without a value", "accepted", [
         "unit/domain/test_task.py::test_reports_count_by_their_step_and_the_final_one_once",
     ]),
-    Elsewhere(13, "a command over 262,144 bytes, in the SDK", "too_large", [
+    OtherRow(13, "a command over 262,144 bytes, in the SDK", "too_large", [
         "unit/sdk/test_client.py::test_a_command_over_the_limit_is_not_published",
     ]),
-    Elsewhere(14, "a compression bomb: the broker refuses it", "", [
+    OtherRow(14, "a compression bomb: the broker refuses it", "", [
         "integration/publish/test_wire.py::"
         "test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed",
     ]),
-    Elsewhere(21, "a repeated command id with the same body: the same answer again", "accepted", [
+    OtherRow(21, "a repeated command id with the same body: the same answer again", "accepted", [
         "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
         "integration/dispatcher/test_bad_input.py::test_a_repeated_command_gets_the_first_answer_again",
     ]),
-    Elsewhere(22, "a repeated command id with another body", "idempotency_conflict", [
+    OtherRow(22, "a repeated command id with another body", "idempotency_conflict", [
         "contract/test_bad_input.py::test_bi_21_and_22_an_id_counts_once",
         "integration/dispatcher/test_bad_input.py::test_a_command_id_with_another_body_is_refused",
     ]),
-    Elsewhere(26, "a bad signature", "bad_signature", [
+    OtherRow(26, "a bad signature", "bad_signature", [
         "unit/dispatcher/test_signatures.py::"
         "test_what_is_signed_is_this_command_for_this_topic_and_nothing_else",
         "integration/publish/test_signed.py::"
         "test_only_signed_commands_are_obeyed_and_a_replayed_one_changes_nothing",
     ]),
-    Elsewhere(26, "a missing signature where one is required", "unsigned", [
+    OtherRow(26, "a missing signature where one is required", "unsigned", [
         "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
     ]),
-    Elsewhere(26, "a signature with an unknown key", "unknown_key", [
+    OtherRow(26, "a signature with an unknown key", "unknown_key", [
         "unit/dispatcher/test_signatures.py::test_each_policy_refuses_what_it_says",
     ]),
-    Elsewhere(27, "a signature with a revoked key", "key_revoked", [
+    OtherRow(27, "a signature with a revoked key", "key_revoked", [
         "unit/dispatcher/test_signatures.py::test_a_revoked_key_signs_nothing_from_then_on",
     ]),
-    Elsewhere(29, "parameters that violate the schema of a task type: `TaskRefused`", "bad_parameters", [
+    OtherRow(29, "parameters that violate the schema of a task type: `TaskRefused`", "bad_parameters", [
         "unit/worker/test_task_catalogue.py::test_parameters_are_held_against_the_schema_of_their_type",
     ]),
-    Elsewhere(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
+    OtherRow(30, "more memory than any device has: `TaskUnschedulable`, and the task waits", "", [
         "unit/scheduler/test_unschedulable.py::"
         "test_bi_30_what_no_device_can_hold_is_said_at_once_with_the_largest_there_is",
     ]),
-    Elsewhere(38, "a metric of an unknown trial: counted, and ignored", "", [
+    OtherRow(38, "a metric of an unknown trial: counted, and ignored", "", [
         "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
     ]),
-    Elsewhere(39, "a metric after its trial's end: counted, and ignored", "", [
+    OtherRow(39, "a metric after its trial's end: counted, and ignored", "", [
         "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
     ]),
-    Elsewhere(40, "a step that goes back or repeats: refused by the SDK, ignored in the log", "", [
+    OtherRow(40, "a step that goes back or repeats: refused by the SDK, ignored in the log", "", [
         "contract/test_bad_input.py::test_bi_38_to_40_reports_that_come_wrong_are_counted_and_ignored",
         "unit/sdk/test_task_trial.py::test_a_step_that_does_not_rise_is_refused",
     ]),
-    Elsewhere(45, "a stop of a search or batch that has ended", "already_terminal", [
+    OtherRow(45, "a stop of a search or batch that has ended", "already_terminal", [
         "contract/test_bad_input.py::test_bi_45_what_is_over_can_not_be_stopped",
     ]),
-    Elsewhere(48, "a new search space, or another change, after the end", "already_terminal", [
+    OtherRow(48, "a new search space, or another change, after the end", "already_terminal", [
         "contract/test_bad_input.py::test_bi_48_what_is_over_can_not_be_changed",
     ]),
-    Elsewhere(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
+    OtherRow(53, "a tag of over 1,000 characters, or with control characters: a dead letter", "bad_tag", [
         "contract/test_bad_input.py::test_bi_53_a_tag_that_is_none_is_a_dead_letter",
     ]),
-    Elsewhere(54, "a tombstone in the log: the service stops", "tombstone", [
+    OtherRow(54, "a tombstone in the log: the service stops", "tombstone", [
         "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
     ]),
-    Elsewhere(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
+    OtherRow(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
         "unit/replay/test_history.py::test_moments_that_a_stream_does_not_have_are_refused",
     ]),
-    Elsewhere(55, "an import into a live stream", "replay_target_live", [
+    OtherRow(55, "an import into a live stream", "replay_target_live", [
         "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",
     ]),
-    Elsewhere(56, "a bad setting: exit 2 before anything is connected", "", [
+    OtherRow(56, "a bad setting: exit 2 before anything is connected", "", [
         "unit/eventlog/test_settings.py::test_a_bad_value_names_its_variable",
         "unit/eventlog/test_settings.py::test_a_service_with_a_bad_setting_exits_with_2",
         "unit/dispatcher/test_signatures.py::test_a_bad_file_of_keys_stops_the_start_and_is_named",
     ]),
 )  # fmt: skip
-MISSING: Sequence[Missing] = (
-    Missing(41, "a cycle in a pipeline", "no pipelines yet"),
-    Missing(42, "an unknown parent of a step", "no pipelines yet"),
-    Missing(43, "a reference that can't be resolved", "no pipelines yet"),
-    Missing(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
-    Missing(50, "a path outside of the store", "no artifacts yet"),
-    Missing(51, "a model that is a pickle", "no models yet"),
-    Missing(52, "a truncated summary file", "summary files are not read yet"),
+MISSING: Sequence[PlannedRow] = (
+    PlannedRow(41, "a cycle in a pipeline", "no pipelines yet"),
+    PlannedRow(42, "an unknown parent of a step", "no pipelines yet"),
+    PlannedRow(43, "a reference that can't be resolved", "no pipelines yet"),
+    PlannedRow(44, "two steps with one name", "no pipelines yet (two tasks of a group: `duplicate_task`)"),
+    PlannedRow(50, "a path outside of the store", "no artifacts yet"),
+    PlannedRow(51, "a model that is a pickle", "no models yet"),
+    PlannedRow(52, "a truncated summary file", "summary files are not read yet"),
 )

@@ -1,4 +1,4 @@
-"""Histories of batches as services write them, every event of which the fold applies."""
+"""Given histories of batches, as services write them; the fold applies all their events."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -57,19 +57,19 @@ SPEC = BatchSpec.model_validate(
 )
 
 
-class Life:
-    """Writes the events of one batch, each a decision unless several are given at once."""
+class BatchWriter:
+    """Makes the events of one batch, one decision each unless several are given at once."""
 
     def __init__(self, batch_id: str, spec: BatchSpec = SPEC) -> None:
         self.batch_id = batch_id
         self.spec = spec
 
-    def said(self, role: str, *messages: Message) -> Decision:
-        """Returns a decision."""
+    def decision(self, role: str, *messages: Message) -> Decision:
+        """Returns the records of a decision of a service."""
         return WRITERS[role].decision(self.batch_id, messages)
 
-    def begun(self) -> Iterator[Decision]:
-        """Returns the command and the start."""
+    def started(self) -> Iterator[Decision]:
+        """Yields the command and the start."""
         source = Source(topic="trackside.commands", partition=0, offset=0)
         command = {"command_id": f"{self.batch_id}-start", "source": source}
         received = CommandReceived.model_validate(
@@ -82,14 +82,16 @@ class Life:
                 "rules": 1,
             }
         )
-        yield self.said("dispatcher", received)
+        yield self.decision("dispatcher", received)
         accepted = CommandAccepted.model_validate(command)
-        yield self.said("dispatcher", accepted, BatchStarted(command_id=received.command_id, batch=self.spec))
+        yield self.decision(
+            "dispatcher", accepted, BatchStarted(command_id=received.command_id, batch=self.spec)
+        )
 
     def submitted(self, group: int) -> Decision:
         """Returns the tasks of a group."""
         listed = self.spec.groups[group]
-        return self.said(
+        return self.decision(
             "dispatcher",
             *(
                 TaskSubmitted(
@@ -107,13 +109,13 @@ class Life:
     def placed(
         self, task: str, placement: int, attempt: int = 1, accepted: bool = True, **more: Any
     ) -> Iterator[Decision]:
-        """Returns an assignment, and the worker's word that it begins."""
+        """Yields an assignment and its acceptance by the worker."""
         reserved = {"memory_bytes": 2**30, "cuda_memory_bytes": 2**31, "estimated_by": "group"}
         where = {"worker_id": "w2", "device_ids": ["cpu0", "cpu1"], "seen": 0, "reserved": reserved}
         token = self.token(task, placement, attempt)
-        yield self.said("scheduler", TaskAssigned.model_validate({**token, **where, **more}))
+        yield self.decision("scheduler", TaskAssigned.model_validate({**token, **where, **more}))
         if accepted:
-            yield self.said("worker", TaskAccepted.model_validate(token))
+            yield self.decision("worker", TaskAccepted.model_validate(token))
 
     def token(self, task: str, placement: int, attempt: int = 1) -> Json:
         """Returns the fields that name a placement."""
@@ -131,74 +133,74 @@ class Life:
             "result": {"accuracy": 0.5, "file": "a\x00"} if end == "finished" else None,
         }
         token = self.token(task, placement, attempt)
-        return self.said("worker", AttemptEnded.model_validate({**token, **measured, **more, "end": end}))
+        return self.decision("worker", AttemptEnded.model_validate({**token, **measured, **more, "end": end}))
 
 
-def troubled(batch_id: str) -> Iterator[Decision]:
+def eventful_batch(batch_id: str) -> Iterator[Decision]:
     """Yields a whole batch whose tasks are refused, returned, preempted, interrupted and retried."""
-    life = Life(batch_id)
-    yield from life.begun()
-    yield life.submitted(0)
-    yield from life.placed("1.a", 1, accepted=False)
+    batch = BatchWriter(batch_id)
+    yield from batch.started()
+    yield batch.submitted(0)
+    yield from batch.placed("1.a", 1, accepted=False)
     refused = {"code": "out_of_memory", "message": "1 GiB more than is free\x00"}
-    yield life.said("worker", TaskRefused.model_validate({**life.token("1.a", 1), **refused}))
-    yield from life.placed("1.a", 2, accepted=False, behind=True)
-    yield life.said("worker", TaskReturned.model_validate(life.token("1.a", 2)))
-    yield from life.placed("1.a", 3)
-    asked = {**life.token("1.a", 3), "by": f"{batch_id}.1.2"}
-    yield life.said("scheduler", TaskPreemptionRequested.model_validate(asked))
-    yield life.ended("1.a", 3, end="preempted")
-    yield from life.placed("1.a", 4)
-    yield from _interrupted(life, "1.a", 4)
-    yield life.ended("1.a", 4, end="oom_device")
-    yield from life.placed("1.a", 1, attempt=2)
-    yield life.ended("1.a", 1, attempt=2)
-    nowhere = {"task_id": f"{batch_id}.1.2", "attempt": 1, "number": 1, "message": "too large\x00"}
-    yield life.said("scheduler", TaskUnschedulable.model_validate(nowhere))
-    yield life.said("dispatcher", TaskStopRequested(task_id=f"{batch_id}.1.2", reason="user"))
-    yield from life.placed("1.c", 1)
-    yield life.ended("1.c", 1, end="timed_out_run")
-    yield life.said("dispatcher", GroupEnded(group=0, ends={"cancelled": 1, "finished": 1}))
-    yield life.submitted(1)
-    yield from life.placed("2.1", 1)
-    yield life.ended("2.1", 1)
-    yield life.said("dispatcher", GroupEnded(group=1, ends={"finished": 1}))
-    yield life.said("dispatcher", BatchEnded(status=BatchStatus.DONE))
+    yield batch.decision("worker", TaskRefused.model_validate({**batch.token("1.a", 1), **refused}))
+    yield from batch.placed("1.a", 2, accepted=False, behind=True)
+    yield batch.decision("worker", TaskReturned.model_validate(batch.token("1.a", 2)))
+    yield from batch.placed("1.a", 3)
+    asked = {**batch.token("1.a", 3), "by": f"{batch_id}.1.2"}
+    yield batch.decision("scheduler", TaskPreemptionRequested.model_validate(asked))
+    yield batch.ended("1.a", 3, end="preempted")
+    yield from batch.placed("1.a", 4)
+    yield from _interrupted(batch, "1.a", 4)
+    yield batch.ended("1.a", 4, end="oom_device")
+    yield from batch.placed("1.a", 1, attempt=2)
+    yield batch.ended("1.a", 1, attempt=2)
+    unschedulable = {"task_id": f"{batch_id}.1.2", "attempt": 1, "number": 1, "message": "too large\x00"}
+    yield batch.decision("scheduler", TaskUnschedulable.model_validate(unschedulable))
+    yield batch.decision("dispatcher", TaskStopRequested(task_id=f"{batch_id}.1.2", reason="user"))
+    yield from batch.placed("1.c", 1)
+    yield batch.ended("1.c", 1, end="timed_out_run")
+    yield batch.decision("dispatcher", GroupEnded(group=0, ends={"cancelled": 1, "finished": 1}))
+    yield batch.submitted(1)
+    yield from batch.placed("2.1", 1)
+    yield batch.ended("2.1", 1)
+    yield batch.decision("dispatcher", GroupEnded(group=1, ends={"finished": 1}))
+    yield batch.decision("dispatcher", BatchEnded(status=BatchStatus.DONE))
 
 
-def _interrupted(life: Life, task: str, placement: int) -> Iterator[Decision]:
-    token = life.token(task, placement)
+def _interrupted(batch: BatchWriter, task: str, placement: int) -> Iterator[Decision]:
+    token = batch.token(task, placement)
     for status in (3, 4, 5):
-        yield life.said("worker", TaskStatusChanged.model_validate({**token, "status": status}))
+        yield batch.decision("worker", TaskStatusChanged.model_validate({**token, "status": status}))
     point = {name: value for name, value in token.items() if name != "incarnation"} | {"kind": "PERIODICAL"}
-    yield life.said("worker", MetricReported.model_validate({**point, "step": 1, "value": 0.25}))
+    yield batch.decision("worker", MetricReported.model_validate({**point, "step": 1, "value": 0.25}))
     raised = {"cuda_memory_bytes": 3 * 2**30, "estimated_by": "raised"}
     happened = {"interrupt": 1, "resource": "device", "reserved": raised, "error": ERROR}
-    yield life.said("worker", TaskInterrupted.model_validate({**token, **happened}))
-    again = {**token, "status": 5, "interrupts": 1}
-    yield life.said("worker", TaskStatusChanged.model_validate(again))
+    yield batch.decision("worker", TaskInterrupted.model_validate({**token, **happened}))
+    resumed = {**token, "status": 5, "interrupts": 1}
+    yield batch.decision("worker", TaskStatusChanged.model_validate(resumed))
     point |= {"interrupts": 1, "step": 1, "value": 0.125}
-    yield life.said("worker", MetricReported.model_validate(point))
+    yield batch.decision("worker", MetricReported.model_validate(point))
 
 
-def stopped(batch_id: str) -> Iterator[Decision]:
-    """Returns a batch that is stopped in its first group."""
-    life = Life(batch_id)
-    yield from life.begun()
-    yield life.submitted(0)
-    yield from life.placed("1.a", 1)
-    yield life.said("dispatcher", BatchStopRequested(command_id="stop", reason="enough\x00"))
+def stopped_batch(batch_id: str) -> Iterator[Decision]:
+    """Yields a batch that is stopped in its first group."""
+    batch = BatchWriter(batch_id)
+    yield from batch.started()
+    yield batch.submitted(0)
+    yield from batch.placed("1.a", 1)
+    yield batch.decision("dispatcher", BatchStopRequested(command_id="stop", reason="enough\x00"))
     names: Sequence[str] = ("1.2", "1.a", "1.c")
     stops = [TaskStopRequested(task_id=f"{batch_id}.{name}", reason="user") for name in names]
-    yield life.said("dispatcher", *stops)
-    yield life.ended("1.a", 1, end="cancelled")
-    yield life.said("dispatcher", BatchEnded(status=BatchStatus.STOPPED))
+    yield batch.decision("dispatcher", *stops)
+    yield batch.ended("1.a", 1, end="cancelled")
+    yield batch.decision("dispatcher", BatchEnded(status=BatchStatus.STOPPED))
 
 
-def unfinished(batch_id: str) -> Iterator[Decision]:
-    """Returns a batch that goes on: one task trains, one waits behind it, one is queued."""
-    life = Life(batch_id)
-    yield from life.begun()
-    yield life.submitted(0)
-    yield from life.placed("1.a", 1)
-    yield from life.placed("1.c", 1, accepted=False, behind=True)
+def unfinished_batch(batch_id: str) -> Iterator[Decision]:
+    """Yields an unfinished batch: one task trains, one waits on the same device, one is queued."""
+    batch = BatchWriter(batch_id)
+    yield from batch.started()
+    yield batch.submitted(0)
+    yield from batch.placed("1.a", 1)
+    yield from batch.placed("1.c", 1, accepted=False, behind=True)
