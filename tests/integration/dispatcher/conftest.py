@@ -1,4 +1,4 @@
-"""A dispatcher of its own for each module, with a worker that has joined and offers `noop`."""
+"""A running dispatcher for each module, and a worker that has joined and offers `noop`."""
 
 import asyncio
 import secrets
@@ -37,7 +37,7 @@ async def prepare_stack(settings: StackSettings) -> None:
 def dispatcher(
     stack: Servers, module_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningDispatcher]:
-    """Gives a running dispatcher."""
+    """Runs a dispatcher."""
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap,
         postgres_dsn=module_database,

@@ -1,4 +1,4 @@
-"""A dispatcher under test, and a publisher that says anything to it."""
+"""A dispatcher under test, and a publisher of any commands to it."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def valid_search() -> Json:
 
 @dataclass(frozen=True)
 class RunningDispatcher:
-    """Where the dispatcher under test reads and writes."""
+    """The dispatcher under test, and the settings with which it runs."""
 
     settings: StackSettings
     service: ServiceProcess
@@ -38,7 +38,7 @@ class RunningDispatcher:
 
 
 class Publisher:
-    """Publishes bytes as any client would, and looks for what became of them."""
+    """Publishes bytes as any client, and reads the answers."""
 
     def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher) -> None:
         self._log = log
@@ -84,6 +84,6 @@ class Publisher:
         return await self.answer(source)
 
     async def assert_well(self) -> None:
-        """The next good command is accepted, by the process that was there before."""
+        """Asserts that the next valid command is accepted, by the same process."""
         assert isinstance(await self.say(valid_search()), CommandAccepted)
         assert self.dispatcher.service.process.poll() is None

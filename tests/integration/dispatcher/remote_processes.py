@@ -1,4 +1,4 @@
-"""Processes elsewhere, tuners and assessors, as a test plays them, and the search that asks them."""
+"""Remote tuners and assessors that a test controls, and the searches that use them."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ TUNERS = Path(__file__).parents[3] / "deploy" / "examples" / "tuners"
 
 @dataclass(frozen=True)
 class ExchangeTopics:
-    """What one kind of process reads, and what it writes."""
+    """The topics and messages of remote tuners, or of remote assessors."""
 
     requests: Topic
     answers: Topic
@@ -49,7 +49,7 @@ class ExchangeTopics:
 
 
 class RemoteProcess:
-    """A process elsewhere, as a test plays it, and the search that asks it."""
+    """A remote tuner or assessor that a test controls, and the search that uses it."""
 
     def __init__(self, log: KafkaLog, publisher: Publisher, topics: ExchangeTopics) -> None:
         self.log, self.publisher, self.topics = log, publisher, topics
@@ -74,7 +74,7 @@ class RemoteProcess:
                 self._requests += [each for each in records if each is not None]
 
     async def answer(self, body: Json | bytes, signer: Signer | None = None) -> None:
-        """Answers, as any client would."""
+        """Answers as any client."""
         headers = [
             ("ce_specversion", b"1.0"),
             ("ce_id", new_id().encode()),
@@ -101,11 +101,11 @@ class RemoteProcess:
 
 
 class RemoteTuner(RemoteProcess):
-    """A tuner of a test's own."""
+    """A remote tuner that a test controls."""
 
     @classmethod
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteTuner":
-        """Gives a tuner that hears the dispatcher under test."""
+        """Returns a tuner for the dispatcher under test."""
         topics = ExchangeTopics(
             dispatcher.topics.suggestion_requests,
             dispatcher.topics.suggestions,
@@ -115,7 +115,7 @@ class RemoteTuner(RemoteProcess):
         return cls(log, publisher, topics)
 
     async def begin(self, **tuner: Any) -> None:
-        """Starts a search that asks it."""
+        """Starts a search that uses it."""
         await self.start(tuner={"name": "mine", "remote": True, **tuner})
 
     async def request(self) -> SuggestionRequested:
@@ -126,11 +126,11 @@ class RemoteTuner(RemoteProcess):
 
 
 class RemoteAssessor(RemoteProcess):
-    """An assessor of a test's own, and the worker of the trials that it judges."""
+    """A remote assessor that a test controls, and the worker of the trials that it assesses."""
 
     @classmethod
     def at(cls, log: KafkaLog, publisher: Publisher, dispatcher: RunningDispatcher) -> "RemoteAssessor":
-        """Gives an assessor that hears the dispatcher under test."""
+        """Returns an assessor for the dispatcher under test."""
         topics = ExchangeTopics(
             dispatcher.topics.assessment_requests,
             dispatcher.topics.assessments,
@@ -140,7 +140,7 @@ class RemoteAssessor(RemoteProcess):
         return cls(log, publisher, topics)
 
     async def begin(self, trials: int = 1, **assessor: Any) -> None:
-        """Starts a search that asks it, and its first trials."""
+        """Starts a search that uses it, and its first trials."""
         await self.start(
             tuner={"name": "random"},
             assessor={"name": "mine", "remote": True, **assessor},
@@ -150,7 +150,7 @@ class RemoteAssessor(RemoteProcess):
             await self.run(trial)
 
     async def run(self, trial: int) -> None:
-        """Has a trial of the search placed and begun, as scheduler and worker do."""
+        """Places and starts a trial of the search, as scheduler and worker do."""
         await self.event(TrialSuggested, trial + 1)
         token: Json = {
             "task_id": trial_task_id(self.search, trial),
@@ -159,12 +159,12 @@ class RemoteAssessor(RemoteProcess):
             "incarnation": "i-1",
         }
         assignment: Json = {"worker_id": "w1", "device_ids": ["cpu-0"], "reserved": Reservation(), "seen": 0}
-        await self._tell("scheduler", TaskAssigned(**token, **assignment))
-        await self._tell("worker", TaskAccepted(**token))
+        await self._append("scheduler", TaskAssigned(**token, **assignment))
+        await self._append("worker", TaskAccepted(**token))
 
     async def report(self, trial: int, step: int, value: float | None) -> None:
         """Reports for a trial, as its worker does."""
-        await self._tell(
+        await self._append(
             "worker",
             MetricReported(
                 task_id=trial_task_id(self.search, trial),
@@ -180,8 +180,8 @@ class RemoteAssessor(RemoteProcess):
     async def end(self, trial: int, value: float) -> None:
         """Ends a trial with a result, as its worker does."""
         token: Json = {"task_id": trial_task_id(self.search, trial), "attempt": 1, "placement": 1}
-        await self._tell("worker", MetricReported(**token, kind="FINAL", step=0, value=value))
-        await self._tell("worker", AttemptEnded(**token, incarnation="i-1", end=AttemptEnd.FINISHED))
+        await self._append("worker", MetricReported(**token, kind="FINAL", step=0, value=value))
+        await self._append("worker", AttemptEnded(**token, incarnation="i-1", end=AttemptEnd.FINISHED))
 
     async def request(self) -> AssessmentRequested:
         """Waits for the next request."""
@@ -189,7 +189,7 @@ class RemoteAssessor(RemoteProcess):
         assert isinstance(message, AssessmentRequested)
         return message
 
-    async def _tell(self, role: str, event: Event) -> None:
+    async def _append(self, role: str, event: Event) -> None:
         record = RecordWriter(role, "test").single(self.search, event)
         events = self.publisher.dispatcher.topics.events
         await self.log.append(events.name, partition_of(self.search, events.partitions), [record])
@@ -197,7 +197,7 @@ class RemoteAssessor(RemoteProcess):
 
 @contextmanager
 def example(name: str, dispatcher: RunningDispatcher, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs an example of a process elsewhere; skips the test where there is no kcat."""
+    """Runs an example of a remote process; skips the test if kcat is not installed."""
     if shutil.which("kcat") is None:
         if os.environ.get("TRACKSIDE_TEST_TOOLCHAINS") == "required":
             pytest.fail("kcat is not on this machine")

@@ -43,7 +43,7 @@ async def process() -> AsyncIterator[AdvisorProcess]:
 async def verdicts(
     process: AdvisorProcess, kill_at: int = -1, rows_an_op: int = 1_000
 ) -> list[tuple[int, int]]:
-    """Tells all rows in tens, killing the advisor before one of them; gives who is hopeless at the end."""
+    """Sends all rows in tens, kills the advisor before one of them, and returns the trials to stop."""
     assessor = AssessorClient(process, rows_an_op)
     found: list[tuple[int, int]] = []
     for upto in range(10, len(ROWS) + 1, 10):
@@ -73,7 +73,7 @@ async def test_what_is_forgotten_is_told_again(process: AdvisorProcess) -> None:
 
 
 def halved() -> Told:
-    """Tells of a search with a good trial that goes on and a bad one that has just passed the first rung."""
+    """Returns a search with a good trial and a bad one that has just reached the first rung."""
     told = search_running(assessor=Assessor(name="asha", options={"min_resource": 1}))
     for trial, value in enumerate((0.9, 0.1)):
         told.tell(suggested(trial), submitted(trial))

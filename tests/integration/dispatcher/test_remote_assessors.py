@@ -1,4 +1,4 @@
-"""An assessor that is a process of its own: asked on Kafka by a real dispatcher, answering what it likes."""
+"""A remote assessor, asked over Kafka by a real dispatcher, with valid and invalid answers."""
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator

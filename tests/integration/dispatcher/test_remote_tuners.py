@@ -1,4 +1,4 @@
-"""A tuner that is a process of its own: asked on Kafka by a real dispatcher, answering whatever it likes."""
+"""A remote tuner, asked over Kafka by a real dispatcher, with valid and invalid answers."""
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator

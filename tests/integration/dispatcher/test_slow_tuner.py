@@ -58,8 +58,8 @@ async def test_d03_a_tuner_that_thinks_delays_no_end_of_any_trial(tmp_path: Path
     log = await harness.new_log()
     space = {"x": {"type": "uniform", "low": 0.0, "high": 1.0}}
     slow = {"name": "slow", "options": {"gates": str(tmp_path)}}
-    await harness.publish(log, "slow", space=space, tuner=slow, max_trials=3, concurrency=3)
-    await harness.publish(log, "quick", space=space, tuner={"name": "random"}, max_trials=QUICK)
+    await harness.start_search(log, "slow", space=space, tuner=slow, max_trials=3, concurrency=3)
+    await harness.start_search(log, "quick", space=space, tuner={"name": "random"}, max_trials=QUICK)
     own = AdvisorProcess("own-tuner", timeout_s=3_600.0)
     async with harness.dispatcher(log, own), harness.fleet(log, lambda parameters: parameters["x"]):
         await harness.until(log, partial(ends, "quick"))

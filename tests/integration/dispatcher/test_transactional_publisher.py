@@ -33,7 +33,7 @@ async def test_a_committed_command_is_obeyed_and_an_aborted_one_was_never_said(
     finally:
         await producer.stop()
     assert isinstance(await publisher.answer(committed), CommandAccepted)
-    # The topic ends with the transaction's marker now, which nobody reads: a restart must not wait for it.
+    # The topic ends with the transaction's marker now, which no client reads: a restart must not wait for it.
     dispatcher.service.restart()
     await publisher.assert_well()
     received = [r.message.source for r in publisher.records if isinstance(r.message, CommandReceived)]

@@ -1,4 +1,4 @@
-"""A package of a user's own, with its entry points, as a wheel would lie there."""
+"""A user's package with entry points, as pip installs it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Commands as they are published, and a dispatcher that decides once on a log that is told."""
+"""Published commands, and decisions of the dispatcher about a stream."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ SPEC: dict[str, Any] = {
 def published(
     at: int, command_type: str = START, body: dict[str, Any] | None = None, **changed: Any
 ) -> CommandReceived:
-    """Gives a publication that was read at an offset of the commands topic; `c-<at>` is its id."""
+    """Returns a command that was read at an offset of the commands topic; `c-<at>` is its id."""
     fields: dict[str, Any] = {
         "command_id": f"c-{at}",
         "command_type": command_type,
@@ -41,7 +41,7 @@ def published(
 
 
 def react(told: Told, offer: Offer = OFFER) -> list[Event]:
-    """Lets the dispatcher decide once and appends what it says; all of that must count."""
+    """Lets the dispatcher decide once and appends its events, all of which must apply."""
     events: list[Event] = []
     for answer in decide.react(told.stream, offer):
         assert set(told.tell(*answer.events, role="dispatcher")) == {Outcome.APPLIED}

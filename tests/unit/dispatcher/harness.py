@@ -1,6 +1,6 @@
-"""A dispatcher as it is shipped, on a log in memory, and a fleet that does at once what a search asks for.
+"""A real dispatcher on a log in memory, and a fleet that runs the tasks of its searches at once.
 
-The fleet's tasks are functions: what a trial reports follows from its parameters.
+The fleet's tasks are functions from the parameters of a trial to its value.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Result = Callable[[dict[str, Any]], float]
 
 
 class LocalAdvisor(AdvisorProcess):
-    """A process whose advisor is in this process."""
+    """An advisor process that is an object of this process instead."""
 
     def __init__(self) -> None:
         super().__init__("local")
@@ -51,7 +51,7 @@ class LocalAdvisor(AdvisorProcess):
         self._advisor = Advisor()
 
     async def start(self) -> None:
-        """Needs no process."""
+        """Does nothing: there is no process."""
 
     async def request(
         self,
@@ -59,7 +59,7 @@ class LocalAdvisor(AdvisorProcess):
         ops: Callable[[int], Iterable[AdvisorOp]] | Sequence[AdvisorOp],
         ops_a_line: int = 1,
     ) -> Any:
-        """Has the advisor answer at once."""
+        """Answers at once."""
         listed = list(ops(self.generation) if callable(ops) else ops)
         reply = self._advisor.answer(json.dumps({"id": 1, "search": search, "ops": listed}))
         assert "error" not in reply, reply
@@ -67,7 +67,7 @@ class LocalAdvisor(AdvisorProcess):
 
 
 async def new_log() -> MemoryLog:
-    """Gives a log whose fleet has one worker, which can run tasks of type `noop`."""
+    """Returns a log whose fleet has one worker, which can run tasks of type `noop`."""
     log = MemoryLog()
     await log.ensure(TOPICS.shared)
     joined = WorkerJoined(
@@ -83,12 +83,12 @@ async def new_log() -> MemoryLog:
     return log
 
 
-async def publish(log: MemoryLog, search: str, **fields: Any) -> None:
+async def start_search(log: MemoryLog, search: str, **fields: Any) -> None:
     """Publishes the command that starts a search."""
-    await say(log, search, StartSearch.model_validate({"task_type": "noop", **fields}), f"start-{search}")
+    await publish(log, search, StartSearch.model_validate({"task_type": "noop", **fields}), f"start-{search}")
 
 
-async def say(log: MemoryLog, search: str, command: Command, command_id: str = "c-2") -> None:
+async def publish(log: MemoryLog, search: str, command: Command, command_id: str = "c-2") -> None:
     """Publishes a command about a search."""
     partition = partition_of(search, TOPICS.commands.partitions)
     record = RecordWriter("publisher", "test").single(search, command, message_id=command_id)
@@ -102,10 +102,10 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 
 
 @asynccontextmanager
-async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> AsyncIterator[None]:
-    """Runs a dispatcher that knows nothing but the log; its tuners are in this process, but for `own`."""
+async def dispatcher(log: MemoryLog, plugins: AdvisorProcess | None = None) -> AsyncIterator[None]:
+    """Runs a dispatcher with the log as its only state; its tuners are in this process, but for `plugins`."""
     service = ServiceContext.on(log, TOPICS, "dispatcher")
-    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background, own)
+    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background, plugins)
     reactor = Reactor(
         service,
         Dispatcher(service, Streams(AGGREGATES), advice),
@@ -120,12 +120,12 @@ async def dispatcher(log: MemoryLog, own: AdvisorProcess | None = None) -> Async
     finally:
         service.stop.set()
         await running
-        if own is not None:
-            await own.close()
+        if plugins is not None:
+            await plugins.close()
 
 
 async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
-    """Gives the events from an offset on, as they come, for ever; passes over those that nobody can read."""
+    """Yields the events from an offset on as they are written, without end; skips undecodable records."""
     reader = log.reader({EVENTS: start})
     while True:
         for entry in await reader.read(LIMIT_S):
@@ -135,12 +135,12 @@ async def events(log: MemoryLog, start: int = 0) -> AsyncIterator[Record]:
 
 
 async def written(log: MemoryLog) -> list[Entry]:
-    """Gives all entries of the events as they lie in the log."""
+    """Returns all entries of the events topic."""
     return await log.reader({EVENTS: 0}).read(0.0)
 
 
 async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0) -> Record:
-    """Waits for the first event that is wanted, two minutes at most."""
+    """Waits for the first event that fits, two minutes at most."""
     async with asyncio.timeout(2 * LIMIT_S):
         async for record in events(log, start):
             if wanted(record):
@@ -151,9 +151,9 @@ async def until(log: MemoryLog, wanted: Callable[[Record], bool], start: int = 0
 async def work(
     log: MemoryLog, result: Result, order: Callable[[list[str]], str], in_flight: int, last: int = 0
 ) -> None:
-    """Runs tasks for ever: begins each at once, and ends one whenever `in_flight` run, as `order` says.
+    """Runs tasks without end: starts each at once, and ends one, chosen by `order`, whenever `in_flight` run.
 
-    If a last one is told of by its number, counted from 1, all that run end behind it.
+    After the task with the number `last`, counted from 1, all that run are ended.
     """
     running: dict[str, Record] = {}
     begun = 0
@@ -194,7 +194,7 @@ async def fleet(
     order: Callable[[list[str]], str] = lambda running: running[0],
     last: int = 0,
 ) -> AsyncIterator[None]:
-    """Runs what searches submit."""
+    """Runs the tasks that searches submit."""
     working = asyncio.create_task(work(log, result, order, in_flight, last))
     try:
         yield
@@ -204,7 +204,7 @@ async def fleet(
 
 
 async def suggestions(log: MemoryLog, stream: str) -> list[dict[str, Any]]:
-    """Gives the parameters that the log has for a search, trial by trial."""
+    """Returns the parameters that the log has for a search, trial by trial."""
     records = [decode(entry) for entry in await written(log)]
     return [
         record.message.parameters

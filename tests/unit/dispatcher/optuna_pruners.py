@@ -1,4 +1,4 @@
-"""Optuna's pruners on their own, fed the same rows as an assessor of ours: what ours must equal."""
+"""Optuna's own pruners on the rows of an assessor: the reference for the stopping rules."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ PRUNED, FAILED = optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL
 
 
 def pruner_of(assessor: Mapping[str, Any]) -> optuna.pruners.BasePruner:
-    """Makes the pruner that an assessor's spec stands for."""
+    """Creates the pruner of an assessor's spec."""
     options = dict(assessor.get("options") or {})
     if assessor["name"] == "patient":
         wrapped = options.pop("wrapped", None)
@@ -30,8 +30,8 @@ def pruner_of(assessor: Mapping[str, Any]) -> optuna.pruners.BasePruner:
     return kinds[assessor["name"]](**options)
 
 
-class Alone:
-    """A study of Optuna whose trials report what rows say; a pruned one reports no more."""
+class OptunaStudy:
+    """A study of Optuna whose trials report the values of rows, until they are pruned."""
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
         with warnings.catch_warnings():
@@ -47,7 +47,7 @@ class Alone:
         self.stopped: dict[int, int] = {}
 
     def take(self, rows: Iterable[FeedRow]) -> dict[int, int]:
-        """Reports each row's value and asks; gives the trials pruned so far, each with the row's place."""
+        """Reports each row's value; returns the trials pruned so far, each with the index of the row."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._take(rows)

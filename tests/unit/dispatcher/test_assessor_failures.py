@@ -1,4 +1,4 @@
-"""An assessor that fails: its trials go on, the log says why, a policy says what follows."""
+"""An assessor that fails: its trials continue, the log has the reason, and a policy decides what follows."""
 
 import asyncio
 from typing import Any
@@ -29,7 +29,7 @@ def failure(rows: int = 1, number: int = 1) -> AssessmentFailed:
 
 
 class Touchy(CompletedTrialsRule):
-    """Finds a trial hopeless below 0, and raises upon 13."""
+    """Stops a trial below 0, and raises at 13."""
 
     def should_stop(self, curve: LearningCurve) -> bool:
         if curve.newest == 13:

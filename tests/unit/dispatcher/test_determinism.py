@@ -1,7 +1,7 @@
-"""A dispatcher that is killed anywhere suggests next what it would have, whatever happens to its search.
+"""A dispatcher that is killed anywhere suggests next what it would have, also after changes of its search.
 
 The search is paused, resumed and updated, gets another space, imported results and trials of users, while
-answers of its tuner are lost on their way. At every suggestion a dispatcher that knows nothing but the log is
+answers of its tuner are lost on their way. At every suggestion a dispatcher with the log as its only state is
 asked as well.
 """
 
@@ -70,7 +70,7 @@ class LocalAdvisor(AdvisorProcess):
 
 
 class Dispatcher:
-    """What a dispatcher remembers of a search, beside the log."""
+    """What a dispatcher keeps of a search in addition to the log."""
 
     def __init__(self) -> None:
         self.history = TunerHistory()

@@ -144,7 +144,7 @@ def test_a_hundred_suggestions_of_genetic_tuners_are_those_of_optuna_alone(name:
     tuner = {"name": name, "options": options}
     history = run_search(make_tuner(SPACE, tuner, 7, "maximize"), 100, in_flight)
     found = [item[2] for item in history if item[0] == "suggested"]
-    # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
+    # A child without a mutation repeats its parent: Optuna keeps it, a search draws again.
     alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
     assert alike > 60
     assert found[:alike] == expected[:alike]

@@ -41,7 +41,7 @@ class Loop:
         self._ends = [0] * TOPICS.events.partitions
 
     def say(self, stream: str, command_id: str, max_trials: int = 1, again: int | None = None) -> None:
-        """Publishes a search of a task type that nobody has; `again` reads the record of an offset twice."""
+        """Publishes a search of an unknown task type; `again` reads the record of an offset twice."""
         body = {"task_type": "nope", "space": {"x": {"type": "uniform", "low": 0, "high": 1}}}
         value = json.dumps({**body, "max_trials": max_trials}).encode()
         headers = [("ce_id", command_id.encode()), ("ce_type", b"trackside.start-search.v1")]

@@ -1,4 +1,4 @@
-"""What an assessor elsewhere is told of a search, from its past alone."""
+"""What a request to a remote assessor has of a search, from its past alone."""
 
 from tests.unit.domain.given import search_running
 from trackside.aggregates.search.state import FeedRow, Search

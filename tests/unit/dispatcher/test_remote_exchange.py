@@ -1,4 +1,4 @@
-"""A request to a process elsewhere: its time is what that process has for it, not what the log takes."""
+"""A request to a remote tuner: its time limit is for that process, not for the write to the log."""
 
 import asyncio
 

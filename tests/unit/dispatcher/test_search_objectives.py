@@ -166,7 +166,7 @@ def test_suggestions_for_two_objectives_are_bit_for_bit_those_of_optuna_alone(
         else:
             told = {"state": "complete", "value": values_at(found[number])}
             _ask(advisor, {"op": "tell", "number": number, **told})
-    # A child that nothing was changed in repeats its parent: Optuna keeps it, a search draws anew.
+    # A child without a mutation repeats its parent: Optuna keeps it, a search draws again.
     alike = next((n for n in range(100) if expected[n] in expected[:n]), 100)
     assert alike > 24  # three generations
     assert found[:alike] == expected[:alike]

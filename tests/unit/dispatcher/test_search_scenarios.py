@@ -1,4 +1,4 @@
-"""Searches through the shipped dispatcher to which something happens: another space, a restart, nonsense."""
+"""Searches in a real dispatcher: updates of the space, restarts, invalid reports."""
 
 import json
 from typing import Any
@@ -66,11 +66,11 @@ async def folded(log: MemoryLog) -> Search:
 
 
 async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion() -> None:
-    """D9: results from elsewhere and trials to begin with come with the command, not after it."""
+    """D9: imported results and first trials are part of the command."""
     log = await harness.new_log()
     past = [{"parameters": {"n": 1}, "value": 5.0}]
     wanted = {"tuner": {"name": "grid"}, "seed": 7, "max_trials": 2, "concurrency": 1}
-    await harness.publish(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
+    await harness.start_search(log, "s", space=counted(3), past=past, first=[{"n": 0}], **wanted)
     async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
         await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     trials = (await folded(log)).trials
@@ -79,13 +79,13 @@ async def test_d9_what_a_search_begins_with_is_known_before_its_first_suggestion
 
 
 async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() -> None:
-    """D12: those before another space stay what they are, those after it lie in it."""
+    """D12: suggestions before an update of the space do not change, those after it are in it."""
     log = await harness.new_log()
-    await harness.publish(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
+    await harness.start_search(log, "s", space=counted(8), tuner={"name": "random"}, seed=7, max_trials=6)
     async with harness.dispatcher(log):
         await harness.until(log, lambda record: submits(record, "s.0"))
         other = {"n": {"type": "randint", "low": 100, "high": 108}}
-        await harness.say(log, "s", UpdateSearchSpace.model_validate({"space": other}))
+        await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": other}))
         await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
         async with harness.fleet(log, lambda p: float(p["n"])):
             await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
@@ -98,7 +98,7 @@ async def test_d12_each_suggestion_says_which_version_of_the_space_it_is_of() ->
 async def test_d15_a_report_of_a_kind_that_nobody_knows_is_passed_over_and_stops_nobody() -> None:
     """D15: nor does one whose value is a list, or whose sequence is a text."""
     log = await harness.new_log()
-    await harness.publish(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
+    await harness.start_search(log, "s", space=counted(9), tuner={"name": "random"}, seed=7, max_trials=2)
     async with harness.dispatcher(log):
         await harness.until(log, lambda record: submits(record, "s.0"))
         await harness.begin(log, "s", "s.0")
@@ -127,7 +127,7 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
     found = []
     for killed in (False, True):
         log = await harness.new_log()
-        await harness.publish(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
+        await harness.start_search(log, "s", space=SPACE, tuner=tuner, seed=7, max_trials=2)
         async with harness.dispatcher(log):
             first = await harness.until(log, lambda record: submits(record, "s.0"))
             assert isinstance(first.message, TaskSubmitted)
@@ -148,7 +148,7 @@ async def test_d20_a_trial_that_began_under_another_dispatcher_ends_and_teaches_
 
 async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> None:
     log = await harness.new_log()
-    await harness.publish(
+    await harness.start_search(
         log, "s", space=SPACE, tuner={"name": "random"}, seed=7, max_trials=12, concurrency=4
     )
     async with harness.dispatcher(log), harness.fleet(log, score, 4, lambda ids: ids[-1], last=12):
@@ -160,14 +160,14 @@ async def test_d30_trials_that_end_out_of_order_keep_their_own_parameters() -> N
 
 @pytest.mark.parametrize("tuner", ["random", "tpe"])
 async def test_d33_no_two_trials_are_equal_across_a_restart_and_another_space(tuner: str) -> None:
-    """D33: nothing is suggested twice, whatever the dispatcher and the space were meanwhile."""
+    """D33: nothing is suggested twice, also after a restart and an update of the space."""
     log = await harness.new_log()
-    await harness.publish(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
+    await harness.start_search(log, "s", space=counted(4), tuner={"name": tuner}, seed=7, max_trials=99)
     async with harness.dispatcher(log), harness.fleet(log, lambda p: float(p["n"])):
         await harness.until(log, lambda record: suggests(record, 1))
     async with harness.dispatcher(log):
-        await harness.say(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
-        await harness.say(log, "s", UpdateSearch(concurrency=2), "faster")
+        await harness.publish(log, "s", UpdateSearchSpace.model_validate({"space": counted(7)}), "another")
+        await harness.publish(log, "s", UpdateSearch(concurrency=2), "faster")
         await harness.until(log, lambda record: isinstance(record.message, SearchSpaceUpdated))
         await harness.until(log, lambda record: isinstance(record.message, SearchUpdated))
         done = len(await harness.written(log))

@@ -1,4 +1,4 @@
-"""A dispatcher whose advice asks nobody, and what an assessor is told of a trial that is interrupted."""
+"""A dispatcher without advisors, and the rows of an assessor for a trial that is interrupted."""
 
 from tests.unit.domain.given import begun, report, status, task_active, token
 from trackside.contracts.searches import Assessor
@@ -12,7 +12,7 @@ TOPICS = Topics()
 
 
 class Listening(AdviceLoop):
-    """Asks nobody."""
+    """Sends no request."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Signed commands: who may speak, what is refused and why, and that a refused one uses nobody's id up."""
+"""Signed commands: which are refused and why, and that a refused one uses up no command id."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Assessors stop what Optuna's pruners would stop, whatever is reported; options are checked beforehand."""
+"""Assessors stop the same trials as Optuna's pruners, for any reports; options are checked before."""
 
 import math
 from itertools import pairwise
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dispatcher.optuna_pruners import Alone
+from tests.unit.dispatcher.optuna_pruners import OptunaStudy
 from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.searches import Direction
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
@@ -85,9 +85,9 @@ def lives(draw: st.DrawFn) -> list[FeedRow]:
 
 
 def verdicts(assessment: SearchAssessor, rows: list[FeedRow]) -> dict[int, int]:
-    """Tells rows one by one; gives the trials found hopeless, each with the row that showed it.
+    """Tells rows one by one; returns the trials to stop, each with the row that showed it.
 
-    A trial that was found hopeless ends as such, whatever its row says.
+    A trial that was to be stopped ends as such, independent of its last row.
     """
     found: dict[int, int] = {}
     for trial, step, value in rows:
@@ -105,9 +105,9 @@ def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.Data
     assert check_assessor(assessor) is None
     direction: Direction = data.draw(st.sampled_from(["maximize", "minimize"]))
     seed, rows = data.draw(st.integers(0, 2**53)), data.draw(lives())
-    assert verdicts(SearchAssessor(assessor, direction, seed), rows) == Alone(assessor, direction, seed).take(
-        rows
-    )
+    assert verdicts(SearchAssessor(assessor, direction, seed), rows) == OptunaStudy(
+        assessor, direction, seed
+    ).take(rows)
 
 
 @pytest.mark.thorough
@@ -139,7 +139,7 @@ def test_a_percentile_is_numpys_to_the_last_bit(values: list[float], percent: fl
 def test_d08_told_again_after_a_kill_an_assessor_says_the_same(
     rows: list[FeedRow], cut: float, name: str, data: st.DataObject
 ) -> None:
-    """D8: there is no checkpoint to load; what was known is told again from the log, in lines of any size."""
+    """D8: there is no checkpoint to load; rows are sent again from the log, in lines of any size."""
     specs = {**SPECS, "asha": SPECS["successive-halving"], "curve-fitting": st.just({"epochs": 60})}
     assessor = {"name": name, "options": data.draw(specs[name])}
     place = int(cut * len(rows))
@@ -161,7 +161,7 @@ def completed(*levels: float, assessor: dict[str, Any] = MEDIAN) -> SearchAssess
 
 
 def stopped(assessment: SearchAssessor, *rows: FeedRow) -> list[int]:
-    """Gives the trials that are hopeless after some rows."""
+    """Returns the trials to stop after some rows."""
     return [trial for trial, _ in assessment.take(rows)]
 
 

@@ -34,7 +34,7 @@ async def searched(tuner: str, space: dict[str, Any], trials: int, in_flight: in
     """Gives the log of a search of so many trials, which end out of order if several run."""
     log = await harness.new_log()
     wanted = {"space": space, "tuner": {"name": tuner}, "seed": 7, "max_trials": trials}
-    await harness.publish(log, "s", **wanted, concurrency=in_flight)
+    await harness.start_search(log, "s", **wanted, concurrency=in_flight)
     async with harness.dispatcher(log), harness.fleet(log, score, in_flight, lambda ids: ids[len(ids) // 2]):
         await harness.until(log, lambda record: suggests(record.message, trials - 1))
     return log
@@ -94,7 +94,7 @@ async def test_a_dispatcher_killed_behind_any_event_suggests_next_what_it_would_
         stream, _ = streams.fold(record)
         number = None if stream.root is None else stream.root.next_trial
         if number is None:
-            continue  # nothing is to be suggested: the next suggestion is asked upon a later event
+            continue  # nothing is to be suggested: the next suggestion is requested after a later event
         reborn = await harness.new_log()
         for other in (*commands, *entries[: place + 1]):
             await reborn.append(other.topic, other.partition, [_again(other)])
@@ -117,7 +117,7 @@ async def test_a_search_of_a_finite_space_tries_each_point_once_and_is_exhausted
         "dropout": {"type": "constant", "value": 0.5},
     }
     log = await harness.new_log()
-    await harness.publish(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
+    await harness.start_search(log, "s", space=space, tuner={"name": "tpe"}, max_trials=50, concurrency=2)
     async with harness.dispatcher(log), harness.fleet(log, score):
         ended = await harness.until(log, lambda record: isinstance(record.message, SearchEnded))
     assert isinstance(ended.message, SearchEnded)

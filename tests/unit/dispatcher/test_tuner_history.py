@@ -1,4 +1,4 @@
-"""What a tuner is told of a search's past is the same whenever it is told, and only ever grows."""
+"""The history that a tuner receives is the same at any time, and append-only."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ TRIALS = 12
 
 
 def lived(seed: int, concurrency: int) -> tuple[Told, dict[int, list[HistoryItem]]]:
-    """Runs a search whose trials end in any order; gives what each trial's tuner was told at the time."""
+    """Runs a search whose trials end in any order; returns the history for each trial at the time."""
     random, told = Random(seed), search_running(max_trials=TRIALS, concurrency=concurrency)
     history, at_the_time = TunerHistory(), {}
     while told.search.next_trial is not None or told.search.active:

@@ -1,4 +1,4 @@
-"""Searches played out for tests: asked and ended out of order, and rebuilt from what the log would hold."""
+"""Spaces and histories of searches: trials asked and ended out of order, and tuners rebuilt from them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -49,7 +49,7 @@ Setup = tuple[dict[str, Any], dict[str, Any], int, Direction]
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Gives every number of a set of parameters, however deep."""
+    """Yields every number of a set of parameters, also of sub-spaces."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from numbers_in(inner)
@@ -58,13 +58,13 @@ def numbers_in(value: Any) -> Iterator[float]:
 
 
 def score(parameters: dict[str, Any]) -> float:
-    """Gives a value that depends on every parameter and has a bend."""
+    """Returns a value that depends on every parameter and is not linear."""
     bonus = {"sgd": 0.0, "adam": 0.3}.get(parameters.get("optimizer", "sgd"), 0.1)
     return bonus - sum(abs(number / (1.0 + abs(number)) - 0.3) for number in numbers_in(parameters))
 
 
 def end_of(number: int, parameters: dict[str, Any]) -> HistoryItem:
-    """Every fifth trial is pruned, every seventh fails."""
+    """Returns the end of a trial: every fifth is pruned, every seventh fails."""
     if number % 7 == 6:
         return ("ended", number, "failed", None, ())
     if number % 5 == 4:
@@ -73,7 +73,7 @@ def end_of(number: int, parameters: dict[str, Any]) -> HistoryItem:
 
 
 def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
-    """Yields ("ask", n) and ("end", n) with `in_flight` at once, ends coming in a fixed shuffled order."""
+    """Yields ("ask", n) and ("end", n) with `in_flight` at once; ends are in a fixed shuffled order."""
     running: list[int] = []
     for number in range(trials):
         if len(running) == in_flight:
@@ -85,7 +85,7 @@ def out_of_order(trials: int, in_flight: int) -> Iterator[tuple[str, int]]:
 
 
 def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[HistoryItem]:
-    """Runs a search and gives its history."""
+    """Runs a search and returns its history."""
     history: list[HistoryItem] = []
     parameters: dict[int, dict[str, Any]] = {}
     for what, number in out_of_order(trials, in_flight):
@@ -101,7 +101,7 @@ def run_search(tuner: AskTellTuner, trials: int, in_flight: int) -> list[History
 
 
 def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
-    """Tells a tuner a history, as the log has it, and gives the tuner."""
+    """Replays a history on a tuner, and returns the tuner."""
     for what, *rest in history:
         if what == "suggested":
             tuner.restore(*rest)
@@ -111,5 +111,5 @@ def replayed(tuner: AskTellTuner, history: list[HistoryItem]) -> AskTellTuner:
 
 
 def rebuilt(history: list[HistoryItem], *setup: Any) -> AskTellTuner:
-    """Gives a new tuner that was told a history."""
+    """Returns a new tuner on which a history was replayed."""
     return replayed(make_tuner(*setup), history)

@@ -26,7 +26,7 @@ PROJECTION_DELAY_MAX_S = 5.0
 
 
 def main() -> None:
-    """Runs the dispatcher until it is told to stop."""
+    """Runs the dispatcher until it is stopped."""
     settings = read_settings(DispatcherSettings)
     signatures = _signatures(settings)
     run_service(
@@ -72,7 +72,7 @@ async def _run(service: ServiceContext, settings: DispatcherSettings, signatures
 async def _decide(
     service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier, advice: AdviceLoop
 ) -> None:
-    """Recovers while the advisors start, then decides until it is told to stop."""
+    """Recovers while the advisors start, then decides until it is stopped."""
     topics = service.topics
     snapshots = PostgresSnapshots(service.settings.postgres_dsn)
     streams, starts = await recover(snapshots, service.log, topics.events)

@@ -39,7 +39,7 @@ log = structlog.get_logger("trackside.dispatcher")
 
 @dataclass(slots=True)
 class _AdvisedSearch:
-    """What is kept for one search besides its state; all of it can be computed again from the state."""
+    """What the loop keeps for one search; all of it can be computed again from the search's state."""
 
     setup: SearchSetup
     history: TunerHistory = field(default_factory=TunerHistory)

@@ -71,7 +71,7 @@ def _ignore(_process: "AdvisorProcess") -> None:
 
 
 def _advisor_argv() -> list[str]:
-    # -P: a file that happens to lie in the working directory must not pass for a module.
+    # -P: a file of the working directory must not be imported as a module.
     return [sys.executable, "-P", "-m", "trackside.dispatcher.advisor.advisor", "--parent", str(os.getpid())]
 
 

@@ -59,7 +59,7 @@ class RemoteExchange(Generic[A]):
         waiting: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._open[request.request_id] = waiting
         try:
-            # Its time starts when it is in the log: an outage of Kafka is no failure of the tuner.
+            # Its time starts when it is in the log: an outage of Kafka is not a failure of the tuner.
             await self._send(request)
             async with asyncio.timeout(request.time_limit_s):
                 return await waiting

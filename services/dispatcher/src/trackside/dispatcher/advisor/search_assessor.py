@@ -41,7 +41,7 @@ class SearchAssessor:
 
     A trial that is to be stopped stays so until its attempt ends: its further reports are not passed to the
     rule. Steps of an attempt increase; a report that does not is a repeat and is ignored. If the rule raises,
-    the trial goes on. `failures` are the first of these exceptions.
+    the trial continues. `failures` are the first of these exceptions.
     """
 
     def __init__(self, assessor: Mapping[str, Any], direction: Direction, seed: int) -> None:
@@ -114,7 +114,7 @@ class SearchAssessor:
 def make_rule(assessor: Mapping[str, Any], direction: Direction, seed: int) -> StoppingRule:
     """Creates the stopping rule of an assessor's spec: a built-in or an installed one.
 
-    Raises ValueError if there is none of its name, and whatever a user's assessor raises.
+    Raises ValueError if there is none of its name, and any exception of a user's assessor.
     """
     options = dict(assessor.get("options") or {})
     match assessor["name"]:

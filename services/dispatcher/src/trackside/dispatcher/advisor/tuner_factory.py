@@ -23,7 +23,7 @@ def make_tuner(
 
     `directions` are those of several objectives, which only built-in tuners can have.
 
-    Raises ValueError for an unknown tuner, and whatever a user's tuner raises.
+    Raises ValueError for an unknown tuner, and any exception of a user's tuner.
     """
     name, options = tuner["name"], tuner.get("options") or {}
     if name == "grid":

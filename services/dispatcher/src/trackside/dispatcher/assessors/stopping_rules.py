@@ -125,7 +125,7 @@ class Percentile(CompletedTrialsRule):
 
 
 class Threshold(CompletedTrialsRule):
-    """Stops a trial whose newest value is out of bounds, or is no number."""
+    """Stops a trial whose newest value is out of bounds, or NaN."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Wilcoxon(CompletedTrialsRule):
             self._best = value, dict(zip(curve.steps, curve.values, strict=True))
 
     def should_stop(self, curve: LearningCurve) -> bool:
-        """Tests the differences; a trial that is better on average than the best one goes on."""
+        """Tests the differences; a trial that is better on average than the best one is never stopped."""
         if self._best is None or not self._best[1] or not math.isfinite(curve.newest):
             return False
         best = self._best[1]

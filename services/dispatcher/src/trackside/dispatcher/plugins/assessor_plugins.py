@@ -4,7 +4,7 @@ A class is instantiated once for a search, with keyword arguments, and called on
 
     class Mine:
         def __init__(self, options, direction, seed): ...     # ValueError: options not valid
-        def hopeless(self, trial, ended): ...                 # True: stop it; False: it goes on
+        def hopeless(self, trial, ended): ...                 # True: stop it; False: let it run
 
 `trial` is {"number", "steps", "values", "newest"}: the reports of its running attempt, finite values only;
 `newest` is the value of the report in question, finite or not. `ended` lists the trials that are over, in the

@@ -71,7 +71,7 @@ class PluginTuner:
         """Calls the tuner for trial `number`; returns None when nothing is left to try.
 
         Raises NonsenseError for parameters outside of the space, or that another trial has each time;
-        TunerWaits; and whatever the tuner raises.
+        TunerWaits; and any exception of the tuner.
         """
         self._tried.check_asked(number)
         for redraw in range(REPEATS_MAX):

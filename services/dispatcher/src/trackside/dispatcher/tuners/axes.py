@@ -123,9 +123,9 @@ def _choice(values: list[Any]) -> Axis:
     def encode_value(value: Any) -> int:
         nested = isinstance(value, Mapping)
         name = value.get(NAME) if nested else value
-        found = indexes.get((nested, value_key(name)))
-        if found is not None:
-            return found
+        index = indexes.get((nested, value_key(name)))
+        if index is not None:
+            return index
         # A log that another language wrote or copied may have 1 for 1.0.
         alike = [i for i, other in enumerate(names) if other == name and (i in branches) is nested]
         if not alike:
@@ -133,17 +133,17 @@ def _choice(values: list[Any]) -> Axis:
         return alike[0]
 
     sizes = [size(branches[index]) if index in branches else 1 for index in range(len(distinct))]
-    count = None if None in sizes else sum(found or 0 for found in sizes)
+    count = None if None in sizes else sum(points or 0 for points in sizes)
 
     def at(number: int) -> Any:
-        for index, found in enumerate(sizes):
-            if number < (found or 0):
+        for index, points in enumerate(sizes):
+            if number < (points or 0):
                 return (
                     {NAME: names[index], **point_at(branches[index], number)}
                     if index in branches
                     else names[index]
                 )
-            number -= found or 0
+            number -= points or 0
         raise IndexError(number)
 
     return Axis("index", 0, len(distinct) - 1, names.__getitem__, encode_value, count, at, branches or None)
@@ -217,13 +217,13 @@ def size(axes: Axes) -> int | None:
 
 def point_at(axes: Axes, index: int) -> dict[str, Any]:
     """Returns point number `index` of a finite space; the last parameter changes fastest."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, axis in reversed(list(axes.items())):
         assert axis.count is not None
         assert axis.at is not None
         index, number = divmod(index, axis.count)
-        found[name] = axis.at(number)
-    return {name: found[name] for name in axes}
+        values[name] = axis.at(number)
+    return {name: values[name] for name in axes}
 
 
 def encode(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str = "$") -> dict[str, Any]:
@@ -236,7 +236,7 @@ def encode(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: st
         raise NotInSpaceError(
             f"{path}.{extra[0]}", f"not part of the space, which has {', '.join(axes) or 'nothing'}"
         )
-    found: dict[str, Any] = {}
+    encoded: dict[str, Any] = {}
     for name, axis in axes.items():
         here = f"{path}.{name}"
         if name not in parameters:
@@ -247,11 +247,11 @@ def encode(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: st
         except (ValueError, TypeError, OverflowError) as error:
             raise NotInSpaceError(here, str(error)) from None
         if not axis.constant:
-            found[prefix + name] = code
+            encoded[prefix + name] = code
         branch = (axis.branches or {}).get(code)
         if branch is not None:
-            found |= encode(branch, value, prefix + branch_prefix(name, code), here)
-    return found
+            encoded |= encode(branch, value, prefix + branch_prefix(name, code), here)
+    return encoded
 
 
 def branch_prefix(name: str, index: int) -> str:

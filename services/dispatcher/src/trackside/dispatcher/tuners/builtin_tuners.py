@@ -119,16 +119,16 @@ def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
 
 
 def _space_fault(space: SpaceJson) -> Fault | None:
-    found = list(parameters_of(space))
-    for path, parameter in found:
+    all_parameters = list(parameters_of(space))
+    for path, parameter in all_parameters:
         if parameter.get("type") not in TYPES:
             wrong = parameter.get("type")
             hint = nearest(wrong, TYPES) if isinstance(wrong, str) else ""
             return f"{path}.type", f"unknown type {wrong!r}; expected one of {', '.join(TYPES)}{hint}"
-    if len(found) > PARAMETERS_MAX:
+    if len(all_parameters) > PARAMETERS_MAX:
         return (
             "$.space",
-            f"{len(found):,} parameters with those of sub-spaces, the limit is {PARAMETERS_MAX:,}",
+            f"{len(all_parameters):,} parameters with those of sub-spaces, the limit is {PARAMETERS_MAX:,}",
         )
     return None
 

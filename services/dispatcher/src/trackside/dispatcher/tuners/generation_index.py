@@ -48,20 +48,20 @@ def attach_to_genetic(sampler: OptunaSampler, generations: GenerationIndex) -> N
 
     def trial_generation(study: Any, trial: OptunaTrial) -> int:
         key = sampler._get_generation_key()
-        found: int | None = trial.system_attrs.get(key)
-        if found is None:
-            found = generations.next_generation(sampler.population_size)
-            study._storage.set_trial_system_attr(trial._trial_id, key, found)
-        return found
+        generation: int | None = trial.system_attrs.get(key)
+        if generation is None:
+            generation = generations.next_generation(sampler.population_size)
+            study._storage.set_trial_system_attr(trial._trial_id, key, generation)
+        return generation
 
     parents: Callable[[Any, int], Sequence[OptunaTrial]] = sampler.get_parent_population
 
     def parent_population(study: Any, generation: int) -> Sequence[OptunaTrial]:
         attributes = study._storage._studies[study._study_id].system_attrs
-        known = attributes.get(f"{sampler._get_parent_cache_key_prefix()}{generation}")
-        if known is None:
+        cached = attributes.get(f"{sampler._get_parent_cache_key_prefix()}{generation}")
+        if cached is None:
             return parents(study, generation)
-        return sorted((study._storage.get_trial(trial_id) for trial_id in known), key=_number)
+        return sorted((study._storage.get_trial(trial_id) for trial_id in cached), key=_number)
 
     sampler.get_trial_generation = trial_generation
     sampler.get_population = lambda study, generation: generations.of(generation)

@@ -8,10 +8,10 @@ from trackside.dispatcher.tuners.tuner import EndState, TrialValue, TriedParamet
 
 
 class ListTuner:
-    """Suggests the parameter sets of a list in turn, whatever the values of the trials."""
+    """Suggests the parameter sets of a list in turn, independent of the values of the trials."""
 
-    def __init__(self, space: SpaceJson, listed: Iterable[Mapping[str, Any]]) -> None:
-        self._listed: Iterator[Mapping[str, Any]] = iter(listed)
+    def __init__(self, space: SpaceJson, sets: Iterable[Mapping[str, Any]]) -> None:
+        self._remaining: Iterator[Mapping[str, Any]] = iter(sets)
         self._tried = TriedParameters(axes_of(space))
         self._next: Mapping[str, Any] | None = None
 
@@ -22,7 +22,7 @@ class ListTuner:
         """
         self._tried.check_asked(number)
         while self._next is None or self._tried.has(self._next):
-            self._next = next(self._listed, None)
+            self._next = next(self._remaining, None)
             if self._next is None:
                 return None
         self._tried.put(number, self._next)

@@ -22,7 +22,7 @@ class OptionType(Protocol):
 
 @dataclass(frozen=True)
 class Integer:
-    """An option that is a whole number from `least` to `most`, both included."""
+    """An option that is an integer from `least` to `most`, both included."""
 
     least: int
     most: int = 1_000_000
@@ -143,26 +143,26 @@ OptionTypes = Mapping[str, OptionType]
 def options_fault(
     path: str,
     chosen: Mapping[str, object],
-    known: Mapping[str, OptionTypes],
+    builtin: Mapping[str, OptionTypes],
     plugins: Collection[str] = (),
     kind: str = "",
 ) -> Fault | None:
     """Returns what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
 
-    `path` is its place below the root, such as "tuner"; `kind` is what it is, if that differs. `known` maps
+    `path` is its place below the root, such as "tuner"; `kind` is what it is, if that differs. `builtin` maps
     each name to the options it may have; `plugins` are further names for the message.
     """
     kind = kind or path
     name = chosen.get("name")
-    if not isinstance(name, str) or name not in known:
-        names = sorted({*known, *plugins})
+    if not isinstance(name, str) or name not in builtin:
+        names = sorted({*builtin, *plugins})
         hint = nearest(name, names) if isinstance(name, str) else ""
         return f"$.{path}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
     options = chosen.get("options") or {}
     if not isinstance(options, Mapping):
         return f"$.{path}.options", f"options of a {kind} are an object, got {type(options).__name__}"
     for option, value in options.items():
-        fault = _option_fault(kind, name, str(option), value, known[name])
+        fault = _option_fault(kind, name, str(option), value, builtin[name])
         if fault:
             return f"$.{path}.options.{option}", fault
     return None

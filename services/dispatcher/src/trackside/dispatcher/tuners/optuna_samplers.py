@@ -56,7 +56,7 @@ def make_sampler(name: str, options: Options, context: SamplerContext) -> Optuna
     if make is None:
         raise ValueError(f"no sampler for tuner {name!r}; expected one of {', '.join(sorted(_MAKERS))}")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a sampler is experimental is no news at each suggestion
+        warnings.simplefilter("ignore")  # not at each suggestion that a sampler is experimental
         return make(options, context)
 
 
@@ -89,7 +89,7 @@ def _tpe_multivariate(options: Options, context: SamplerContext) -> OptunaSample
     def space_groups() -> Distributions:
         groups = context.spaces.space_groups()
         sampler._search_space_group = SimpleNamespace(search_spaces=groups)
-        return {path: found for group in groups for path, found in group.items()}
+        return {path: space for group in groups for path, space in group.items()}
 
     return _with_space(sampler, space_groups)
 
@@ -116,11 +116,11 @@ def _genetic(kind: str) -> Callable[[Options, SamplerContext], OptunaSampler]:
     def make(options: Options, context: SamplerContext) -> OptunaSampler:
         from optuna import samplers
 
-        given = {name: value for name, value in options.items() if name != "crossover"}
+        sampler_options = {name: value for name, value in options.items() if name != "crossover"}
         if crossover := options.get("crossover"):
-            given["crossover"] = _crossover(crossover, options)
+            sampler_options["crossover"] = _crossover(crossover, options)
         maker = samplers.NSGAIIISampler if kind == "nsga3" else samplers.NSGAIISampler
-        sampler = maker(seed=context.seed, **given)
+        sampler = maker(seed=context.seed, **sampler_options)
         attach_to_genetic(sampler, context.generations)
         return _with_space(sampler, context.spaces.top_level_space)
 

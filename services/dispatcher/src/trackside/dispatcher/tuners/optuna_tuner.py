@@ -43,8 +43,9 @@ def distribution(axis: Axis) -> Any:
 
 def _values(value: TrialValue) -> list[float]:
     """Returns the objective values of a complete trial; none if one of them is NaN."""
-    found = [float(each) for each in (value if isinstance(value, Sequence) else [value]) if each is not None]
-    return [] if any(math.isnan(each) for each in found) else found
+    values = value if isinstance(value, Sequence) else [value]
+    numbers = [float(each) for each in values if each is not None]
+    return [] if any(math.isnan(each) for each in numbers) else numbers
 
 
 class OptunaTuner:
@@ -164,7 +165,7 @@ class OptunaTuner:
 
     def full_space(self) -> Distributions:
         """Returns the distributions of the top level and of all sub-spaces, by their paths."""
-        return {path: found for group in self._groups(self._axes, "") for path, found in group.items()}
+        return {path: space for group in self._groups(self._axes, "") for path, space in group.items()}
 
     def _groups(self, axes: Axes, prefix: str) -> Iterator[Distributions]:
         if group := self._group(axes, prefix):
@@ -187,9 +188,9 @@ class OptunaTuner:
             self._study.sampler = self._sampler(number, redraw)
             # Optuna reads all trials once an ask; its own `ask` does the same before it creates a trial.
             self._study._thread_local.cached_all_trials = None
-            found = self._walk(optuna.Trial(self._study, self._ids[number]), self._axes)
-            if not self._tried.has(found):
-                return found
+            parameters = self._walk(optuna.Trial(self._study, self._ids[number]), self._axes)
+            if not self._tried.has(parameters):
+                return parameters
         return self._tried.first_untried(suggestion_seed(self._seed, number))
 
     def _sampler(self, number: int, redraw: int) -> Any:
@@ -202,16 +203,16 @@ class OptunaTuner:
         return make_sampler(self._name, self._options, context)
 
     def _walk(self, trial: Any, axes: Axes, prefix: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, axis in axes.items():
             path = prefix + name
             code = 0 if axis.constant else trial._suggest(path, self._distributions[path])
             branch = (axis.branches or {}).get(code)
-            found[name] = axis.decode(code)
+            values[name] = axis.decode(code)
             if branch is not None:
                 members = self._walk(trial, branch, prefix + branch_prefix(name, code))
-                found[name] = {NAME: found[name], **members}
-        return found
+                values[name] = {NAME: values[name], **members}
+        return values
 
     def _begin(self, number: int) -> None:
         """Creates the study's trial for a number, or removes the parameters of an existing one."""
@@ -234,8 +235,8 @@ class OptunaTuner:
         trial = copy.copy(self._storage._get_trial(trial_id))
         trial.distributions = {path: self._distributions[path] for path in encoded}
         trial.params = {
-            path: found.to_external_repr(found.to_internal_repr(encoded[path]))
-            for path, found in trial.distributions.items()
+            path: space.to_external_repr(space.to_internal_repr(encoded[path]))
+            for path, space in trial.distributions.items()
         }
         trial.system_attrs = {
             name: value for name, value in trial.system_attrs.items() if "relative_params" not in name

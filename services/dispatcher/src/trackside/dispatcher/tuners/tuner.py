@@ -103,38 +103,38 @@ class TriedParameters:
     def put(self, number: int, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
         """Sets the parameters of a trial; returns them encoded, None if they are not in the space."""
         try:
-            found = encode(self._axes, parameters)
+            encoded = encode(self._axes, parameters)
         except NotInSpaceError:
-            found = None
-        key = None if found is None else tuple(found.values())
+            encoded = None
+        key = None if encoded is None else tuple(encoded.values())
         if number == len(self.encoded):
-            self.encoded.append(found)
+            self.encoded.append(encoded)
             self._keys.append(key)
         else:
             before = self._keys[number]
             if before is not None:
                 self._counts[before] -= 1
-            self.encoded[number], self._keys[number] = found, key
+            self.encoded[number], self._keys[number] = encoded, key
         if key is not None:
             self._counts[key] += 1
-        return found
+        return encoded
 
     def add(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
         """Adds imported parameters; returns them encoded, None if they are not in the space."""
         try:
-            found = encode(self._axes, parameters)
+            encoded = encode(self._axes, parameters)
         except NotInSpaceError:
             return None
-        self._counts[tuple(found.values())] += 1
-        return found
+        self._counts[tuple(encoded.values())] += 1
+        return encoded
 
     def first_untried(self, start: int) -> dict[str, Any] | None:
         """Returns the first point that no trial has, from point `start` of a finite space on, or None.
 
-        Looks at no more points than there are trials. Returns None for an infinite space.
+        Compares no more points than there are trials. Returns None for an infinite space.
         """
         for step in range(min(self._size or 0, len(self) + 1)):
-            found = point_at(self._axes, (start + step) % (self._size or 1))
-            if not self.has(found):
-                return found
+            parameters = point_at(self._axes, (start + step) % (self._size or 1))
+            if not self.has(parameters):
+                return parameters
         return None
