@@ -19,8 +19,8 @@ from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, Owner
 from trackside.projections.positions import put_positions
 from trackside.projections.postgres import Connection, database
-from trackside.replay.rebuild.fill import Processes
-from trackside.replay.rebuild.rebuild import Progress, Report, rebuild
+from trackside.replay.rebuild.parallel_fold import ProcessPool
+from trackside.replay.rebuild.rebuild import RebuildProgress, RebuildReport, rebuild
 
 TOPICS = Topics("bench-rebuild.")
 DATABASE = "bench_rebuild"
@@ -48,7 +48,7 @@ async def measured(place: Place, events: int) -> Findings:
     raw_s = await _raw(own, history.events_of(searches))
     memory = Memory()
     one = await _rebuilt(own, total, memory=memory, swap=True)
-    two = await _rebuilt(own, total, Processes(2, partial(KafkaLog, place.bootstrap, "bench")))
+    two = await _rebuilt(own, total, ProcessPool(2, partial(KafkaLog, place.bootstrap, "bench")))
     rows, trials = two.rows, searches * history.TRIALS
     counted = [
         equal("searches", rows["searches"], searches),
@@ -81,7 +81,7 @@ class Memory:
     early_mb: float = 0.0
     latest_mb: float = 0.0
 
-    def look(self, progress: Progress) -> None:
+    def look(self, progress: RebuildProgress) -> None:
         """Reads it off the kernel."""
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         self.latest_mb = pages * 4096 / 1e6
@@ -92,10 +92,10 @@ class Memory:
 async def _rebuilt(
     own: Place,
     total: int,
-    processes: Processes | None = None,
+    processes: ProcessPool | None = None,
     memory: Memory | None = None,
     swap: bool = False,
-) -> Report:
+) -> RebuildReport:
     """Rebuilds; what has been swapped must be equal to what comes out later."""
     look = memory.look if memory is not None else lambda progress: None
     report = await rebuild(own.log, TOPICS, own.dsn, look, swap=swap, processes=processes)

@@ -11,10 +11,10 @@ from trackside.contracts.searches import TrialStatus
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log
-from trackside.replay.find import find
-from trackside.replay.history.history import entries, past_at
-from trackside.replay.history.moments import Moment
-from trackside.replay.history.state_cache import Kept
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.point_in_time import PointInTime
+from trackside.replay.history.recorded_stream import read_entries, state_at
+from trackside.replay.history.state_cache import StateCache
 from trackside.whatif.compare import ScenarioGrid, compare, parse_assessor
 from trackside.whatif.recording import Recording, TrialTrace
 
@@ -35,7 +35,7 @@ async def measured(log: Log) -> Findings:
     raw_s, first_s, shown_s = [], [], []
     for _ in range(ROUNDS):
         with TemporaryDirectory(prefix="trackside-bench-") as folder:
-            kept = Kept(Path(folder))
+            kept = StateCache(Path(folder))
             raw_s.append(await _read(log, total))
             first_s.append(await _shown(log, total, total, kept))
             shown_s += [await _shown(log, records, total, kept) for records in LATER]
@@ -74,10 +74,10 @@ async def measured(log: Log) -> Findings:
     )
 
 
-async def _shown(log: Log, records: int, total: int, kept: Kept) -> float:
+async def _shown(log: Log, records: int, total: int, kept: StateCache) -> float:
     """Gives the seconds to find the stream and to have its state behind so many of its records."""
     began = monotonic_s()
-    past = await past_at(await find(log, TOPICS, STREAM), Moment(offset=records - 1), kept)
+    past = await state_at(await find_stream(log, TOPICS, STREAM), PointInTime(offset=records - 1), kept)
     took_s = monotonic_s() - began
     equal(f"records of the stream of {total:,}", past.records, records)
     return took_s
@@ -87,7 +87,7 @@ async def _read(log: Log, total: int) -> float:
     """Gives the seconds to read the bytes of the stream's partition, and nothing else."""
     partition = partition_of(STREAM, TOPICS.events.partitions)
     began, read = monotonic_s(), 0
-    async with aclosing(entries(log, (TOPICS.events.name, partition), 0, total)) as batches:
+    async with aclosing(read_entries(log, (TOPICS.events.name, partition), 0, total)) as batches:
         async for batch in batches:
             read += len(batch)
     equal("records read", read, total)

@@ -271,7 +271,7 @@ ELSEWHERE: Sequence[OtherRow] = (
         "contract/test_bad_input.py::test_bi_54_a_tombstone_in_the_log_stops_its_reader",
     ]),
     OtherRow(55, "a point in time that a stream does not have, or an end before its start", "bad_range", [
-        "unit/replay/test_history.py::test_moments_that_a_stream_does_not_have_are_refused",
+        "unit/replay/test_recorded_stream.py::test_moments_that_a_stream_does_not_have_are_refused",
     ]),
     OtherRow(55, "an import into a live stream", "replay_target_live", [
         "unit/replay/test_transfer.py::test_a_name_that_is_there_is_refused",

@@ -12,7 +12,7 @@ from trackside.projections.metrics import POINTS, SERIES, rows_of
 from trackside.projections.positions import ensure_positions, move_position
 from trackside.projections.postgres import copy_new
 from trackside.projections.postgres import database as opened_database
-from trackside.replay.rebuild.fill import LogTooShortError
+from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.summary_indexer.validation import decode_points
 

@@ -11,8 +11,8 @@ from tests.unit.projections.given import write_small_history
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.history.errors import PartLostError
-from trackside.replay.rebuild.fill import Processes
-from trackside.replay.rebuild.rebuild import Progress, rebuild
+from trackside.replay.rebuild.parallel_fold import ProcessPool
+from trackside.replay.rebuild.rebuild import RebuildProgress, rebuild
 from trackside.verify.log import verify
 
 
@@ -36,14 +36,14 @@ async def test_a_rebuild_in_several_processes_finds_the_same(
 ) -> None:
     topics = Topics(prefix=topic_prefix, event_partitions=3)
     open_log = partial(KafkaLog, stack.kafka_bootstrap, client_id="replay-test")
-    several = Processes(2, open_log, records_each=1)
+    several = ProcessPool(2, open_log, records_each=1)
     async with open_log() as log:
         await write_small_history(log, topics)
         owners = ("dispatcher", "scheduler", "summary-indexer")
         async with running_projections(log, database, *owners, topics=topics) as rows:
             await rows.caught_up()
         alone = await rebuild(log, topics, database)
-        told: list[Progress] = []
+        told: list[RebuildProgress] = []
         together = await rebuild(log, topics, database, told.append, processes=several)
         assert together.equal, str(together)
         assert (together.events, together.rows) == (alone.events, alone.rows)
@@ -63,7 +63,7 @@ async def test_what_goes_wrong_in_one_of_several_processes_is_raised(
             await rows.caught_up()
         for broken, error in ((failing, RuntimeError), (dying, PartLostError)):
             with pytest.raises(error):
-                await rebuild(log, topics, database, processes=Processes(2, broken, records_each=1))
+                await rebuild(log, topics, database, processes=ProcessPool(2, broken, records_each=1))
         assert (await rebuild(log, topics, database)).equal
 
 

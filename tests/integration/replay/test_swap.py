@@ -19,8 +19,8 @@ from trackside.projections.postgres import database as opened_database
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.replay.history.errors import BusyError
 from trackside.replay.rebuild import rebuild as rebuilding
-from trackside.replay.rebuild import swap as swapping
-from trackside.replay.rebuild.rebuild import Progress, rebuild
+from trackside.replay.rebuild import schema_swap
+from trackside.replay.rebuild.rebuild import RebuildProgress, rebuild
 
 QUESTIONS = (
     "SELECT count(*) FROM dashboards.trials",
@@ -99,7 +99,7 @@ async def test_what_came_during_a_rebuild_is_in_the_swapped_rows_at_once(
     """Services are at rest after it: they find the positions that they hold, and need not fold again."""
     history, owners = HistoryWriter(log, TOPICS), OWNERS
     async with running_projections(log, database, *owners) as rows:
-        compared = rebuilding._compared
+        compared = rebuilding._compare
 
         async def late(*arguments: object, **named: object) -> object:
             found = await compared(*arguments, **named)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ async def test_what_came_during_a_rebuild_is_in_the_swapped_rows_at_once(
             await rows.caught_up()
             return found
 
-        monkeypatch.setattr(rebuilding, "_compared", late)
+        monkeypatch.setattr(rebuilding, "_compare", late)
         report = await rebuild(log, TOPICS, database, swap=True)
         monkeypatch.undo()
         assert report.equal
@@ -136,9 +136,9 @@ async def test_a_swapped_schema_has_snapshots_that_services_start_from(log: Memo
 
 async def test_a_swap_that_fails_leaves_the_live_rows_as_they_are(log: MemoryLog, database: str) -> None:
     before = await all_rows(database)
-    told: list[Progress] = []
+    told: list[RebuildProgress] = []
 
-    def interrupted(progress: Progress) -> None:
+    def interrupted(progress: RebuildProgress) -> None:
         told.append(progress)
         if progress.read >= progress.total // 2:
             raise KeyboardInterrupt
@@ -153,7 +153,7 @@ async def test_a_swap_that_fails_leaves_the_live_rows_as_they_are(log: MemoryLog
 async def test_a_reader_that_would_see_the_fresh_tables_empty_is_not_swapped_under(
     log: MemoryLog, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swapping, "ROUNDS", 1)
+    monkeypatch.setattr(schema_swap, "MAX_ROUNDS", 1)
     connection = await asyncpg.connect(database)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -185,7 +185,7 @@ async def test_a_service_that_starts_and_a_swap_do_not_wait_for_each_other(
         tried.set()
         return held
 
-    monkeypatch.setattr(swapping, "hold_writers", told)
+    monkeypatch.setattr(schema_swap, "hold_writers", told)
     async with asyncio.timeout(60), opened_database(database) as service, asyncio.TaskGroup() as tasks:
 
         async def start(connection: Connection) -> None:

@@ -12,9 +12,9 @@ from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of, rate
 from trackside.contracts.searches import SearchStopRequested
 from trackside.replay.causality.why import why
-from trackside.replay.find import find
-from trackside.replay.history.describe import changes, picture
-from trackside.replay.history.history import past_at
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.recorded_stream import state_at
+from trackside.replay.history.state_view import changes, state_view
 
 
 def long_search(trials: int) -> Told:
@@ -29,7 +29,7 @@ def long_search(trials: int) -> Told:
 async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_leaves_out() -> None:
     log = await empty()
     await tell(log, STREAM, long_search(30))
-    lines = [line.plain for line in drawn(await why(await find(log, TOPICS, STREAM), "29"))]
+    lines = [line.plain for line in drawn(await why(await find_stream(log, TOPICS, STREAM), "29"))]
     assert len(lines) < 30
     assert any("each of which made room for the next" in line for line in lines)
     assert sum("│" in line for line in lines) < 12
@@ -41,7 +41,7 @@ async def test_the_timeline_of_a_late_trial_fits_a_screen_and_counts_what_it_lea
 async def test_guessed_causes_are_said_to_be_guessed() -> None:
     log = await empty()
     await tell(log, STREAM, long_search(1))
-    found = await why(await find(log, TOPICS, STREAM), "0")
+    found = await why(await find_stream(log, TOPICS, STREAM), "0")
     assert note_on(found) == "this log names no causes: they were inferred from the state"
     named = replace(found.own[1], cause=f"{STREAM}@2", guessed=False)
     some = note_on(replace(found, own=[found.own[0], named]))
@@ -52,8 +52,8 @@ async def test_guessed_causes_are_said_to_be_guessed() -> None:
 async def test_a_search_is_shown_with_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
     log = await empty()
     await tell(log, STREAM, long_search(3))
-    history = await find(log, TOPICS, STREAM)
-    show_past(history, await past_at(history))
+    history = await find_stream(log, TOPICS, STREAM)
+    show_past(history, await state_at(history))
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"{STREAM}  search NO_MORE_TRIAL, after offset 24, 2023-")
     assert said[1].strip() == "25 records by then, 1 without effect"
@@ -67,8 +67,8 @@ async def test_a_narrow_screen_leaves_columns_out_and_cuts_no_value(
     monkeypatch.setattr(screen, "WIDTH", 60)
     log = await empty()
     await tell(log, STREAM, long_search(1))
-    history = await find(log, TOPICS, STREAM)
-    show_past(history, await past_at(history))
+    history = await find_stream(log, TOPICS, STREAM)
+    show_past(history, await state_at(history))
     shown = capsys.readouterr().out
     assert "parameters" in shown and "where" not in shown
     assert "…" not in shown
@@ -79,14 +79,14 @@ async def test_why_a_search_was_stopped_is_said_as_that(capsys: pytest.CaptureFi
     told.tell(SearchStopRequested(command_id="c-2", reason="enough"))
     log = await empty()
     await tell(log, STREAM, told)
-    history = await find(log, TOPICS, STREAM)
-    show_past(history, await past_at(history))
+    history = await find_stream(log, TOPICS, STREAM)
+    show_past(history, await state_at(history))
     assert "  stopped: enough\n" in capsys.readouterr().out
 
 
 def test_a_change_is_written_field_by_field() -> None:
     told = long_search(1)
-    before = picture(told.stream)
+    before = state_view(told.stream)
     found = [line for change in changes(before, before) for line in change_lines(change)]
     assert found == []
     first = [line for change in changes(None, before) for line in change_lines(change)]

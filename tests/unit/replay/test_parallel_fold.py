@@ -4,29 +4,29 @@ from functools import partial
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.rebuild.fill import Processes, Share, packed
+from trackside.replay.rebuild.parallel_fold import FoldRange, ProcessPool, balance_partitions
 
 OPEN = partial(KafkaLog, "127.0.0.1:1", client_id="test")
 
 
 def test_partitions_are_dealt_out_so_that_all_have_about_as_many_records() -> None:
     sizes = {("events", 0): 50, ("events", 1): 30, ("events", 2): 20, ("fleet", 0): 1}
-    assert packed(sizes, 2) == [[("events", 0), ("fleet", 0)], [("events", 1), ("events", 2)]]
+    assert balance_partitions(sizes, 2) == [[("events", 0), ("fleet", 0)], [("events", 1), ("events", 2)]]
 
 
 def test_nobody_gets_nothing() -> None:
-    assert packed({("events", 0): 5}, 4) == [[("events", 0)]]
+    assert balance_partitions({("events", 0): 5}, 4) == [[("events", 0)]]
 
 
 def test_a_short_log_is_folded_by_one_process() -> None:
-    processes = Processes(8, OPEN)
+    processes = ProcessPool(8, OPEN)
     assert [processes.count(records) for records in (0, 99_999, 150_000, 10**9)] == [1, 1, 3, 8]
 
 
 def test_a_part_of_a_share_has_its_own_partitions_only() -> None:
     cuts = {"scheduler": {("events", 0): 7, ("events", 1): 9}, "dispatcher": {("events", 1): 3}}
-    share = Share(Topics(), {("events", 0): 2, ("events", 1): 0}, cuts)
-    part = share.of([("events", 1)])
+    fold_range = FoldRange(Topics(), {("events", 0): 2, ("events", 1): 0}, cuts)
+    part = fold_range.part_of([("events", 1)])
     assert part.starts == {("events", 1): 0}
     assert part.cuts == {"scheduler": {("events", 1): 9}, "dispatcher": {("events", 1): 3}}
-    assert share.sizes() == {("events", 0): 5, ("events", 1): 9}
+    assert fold_range.sizes() == {("events", 0): 5, ("events", 1): 9}

@@ -22,8 +22,8 @@ from trackside.contracts.searches import (
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.list_tuner import batch_tuner
 from trackside.domain.outcome import Outcome
-from trackside.replay.derive.fork import fork_of, parse_changes
-from trackside.replay.derive.rerun import rerun_of, side_by_side
+from trackside.replay.derive.fork import fork_search, parse_changes
+from trackside.replay.derive.rerun import compare_searches, rerun_command
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
 
@@ -47,12 +47,12 @@ def decided(command: StartSearch) -> tuple[Told, list[Event]]:
 
 def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> None:
     search = two_ended_one_open(goal=0.9, max_duration_s=60.0)
-    command = rerun_of(search, "digits-1", 40)
+    command = rerun_command(search, "digits-1", 40)
     assert command.tuner.options["sets"] == [trial.parameters for trial in search.trials]
     assert (command.max_trials, command.seed, command.concurrency) == (3, search.seed, 1)
     assert (command.goal, command.max_duration_s) == (None, None)
     assert command.assessor is not None
-    assert rerun_of(search, "digits-1", 40, judged=False).assessor is None
+    assert rerun_command(search, "digits-1", 40, with_assessor=False).assessor is None
     told, (accepted, started) = decided(command)
     assert isinstance(accepted, CommandAccepted)
     assert isinstance(started, SearchStarted) and started.origin is not None
@@ -74,20 +74,20 @@ def test_parameters_that_the_record_has_twice_are_tried_twice() -> None:
 
 def test_a_search_without_trials_is_not_run_again() -> None:
     with pytest.raises(NotRecordedError, match="no trials"):
-        rerun_of(search_running().search, "digits-1", 3)
+        rerun_command(search_running().search, "digits-1", 3)
 
 
 def test_a_fork_tells_what_had_ended_and_begins_with_what_had_not() -> None:
     search = two_ended_one_open()
-    made = fork_of(search, "digits-1", 40, {})
-    assert (made.ended, made.told, made.again, made.command.max_trials) == (2, 2, 1, 2)
+    made = fork_search(search, "digits-1", 40, {})
+    assert (made.ended, made.imported, made.unfinished, made.command.max_trials) == (2, 2, 1, 2)
     assert [past.value for past in made.command.past] == [0.5, 0.75]
     assert made.command.first == [search.trials[2].parameters]
     assert made.command.seed is None
 
 
 def test_no_suggestion_counts_that_was_asked_without_the_past() -> None:
-    told, events = decided(fork_of(two_ended_one_open(), "digits-1", 40, {}).command)
+    told, events = decided(fork_search(two_ended_one_open(), "digits-1", 40, {}).command)
     kinds = [type(event).__name__ for event in events]
     assert kinds == ["CommandAccepted", "SearchStarted", "TrialsImported", "SearchUpdated", "TrialAdded"]
     search = told.search
@@ -101,7 +101,7 @@ def test_no_suggestion_counts_that_was_asked_without_the_past() -> None:
 
 def test_the_tuner_knows_the_past_before_it_is_asked_for_the_first_trial() -> None:
     search = two_ended_one_open()
-    told, events = decided(fork_of(search, "digits-1", 40, {"max_trials": 9}).command)
+    told, events = decided(fork_search(search, "digits-1", 40, {"max_trials": 9}).command)
     assert isinstance(events[-1], TrialAdded)
     added = TrialSuggested(
         trial=0, parameters=events[-1].parameters, seen=told.search.opened[0], source="customized"
@@ -116,17 +116,17 @@ def test_a_search_that_is_over_goes_on_with_a_higher_limit() -> None:
     told.tell(suggested(0), submitted(0))
     finish(told, 0, 0.5)
     with pytest.raises(BadScenarioError, match="1 trials of digits-1 had ended, and max_trials is 1"):
-        fork_of(told.search, "digits-1", 9, {})
-    made = fork_of(told.search, "digits-1", 9, {"max_trials": 5})
-    assert (made.command.max_trials, made.again) == (4, 0)
+        fork_search(told.search, "digits-1", 9, {})
+    made = fork_search(told.search, "digits-1", 9, {"max_trials": 5})
+    assert (made.command.max_trials, made.unfinished) == (4, 0)
 
 
 def test_another_tuner_begins_without_the_options_of_the_one_before() -> None:
     search = two_ended_one_open(tuner={"name": "tpe", "options": {"n_startup_trials": 3}})
-    tuner = fork_of(search, "digits-1", 40, parse_changes(["tuner.name=gp"])).command.tuner
+    tuner = fork_search(search, "digits-1", 40, parse_changes(["tuner.name=gp"])).command.tuner
     assert (tuner.name, tuner.options) == ("gp", {})
     changes = parse_changes(["assessor.name=asha,assessor.options.reduction_factor=3", "space.lr.high=0.6"])
-    command = fork_of(search, "digits-1", 40, changes).command
+    command = fork_search(search, "digits-1", 40, changes).command
     assert command.tuner.options == {"n_startup_trials": 3}
     assert command.assessor is not None and command.assessor.options == {"reduction_factor": 3}
     assert len(command.past) == sum(trial.parameters["lr"] <= 0.6 for trial in search.trials[:2])
@@ -144,7 +144,7 @@ def test_another_tuner_begins_without_the_options_of_the_one_before() -> None:
 )
 def test_what_can_not_be_set_is_said(texts: list[str], said: str) -> None:
     with pytest.raises(BadScenarioError, match=said):
-        fork_of(two_ended_one_open(), "digits-1", 40, parse_changes(texts))
+        fork_search(two_ended_one_open(), "digits-1", 40, parse_changes(texts))
 
 
 def test_a_comma_within_brackets_parts_no_changes() -> None:
@@ -157,7 +157,7 @@ def test_a_comma_within_brackets_parts_no_changes() -> None:
 
 
 def test_a_past_that_is_not_of_the_space_is_refused_with_its_place() -> None:
-    made = fork_of(two_ended_one_open(), "digits-1", 40, {}).command
+    made = fork_search(two_ended_one_open(), "digits-1", 40, {}).command
     body = made.model_dump(mode="json")
     body["past"][1]["parameters"] = {"lr": 3.0}
     _, (refused,) = decided(StartSearch.model_validate(body))
@@ -169,7 +169,7 @@ def test_two_searches_are_put_beside_each_other(capsys: pytest.CaptureFixture[st
     old, new = two_ended_one_open(), two_ended_one_open()
     new.trials[1].value = 0.5
     new.trials[2].parameters = {"lr": 0.123}
-    found = side_by_side(old, new)
+    found = compare_searches(old, new)
     written = json.loads(json.dumps(found.as_json()))
     assert (written["same_parameters"], written["compared"]) == (2, 2)
     assert (written["mean_difference"], written["largest_difference"]) == (-0.125, -0.25)
@@ -184,7 +184,7 @@ def test_a_trial_that_was_stopped_elsewhere_is_compared_by_the_steps_that_both_r
     old, new = two_ended_one_open(), two_ended_one_open()
     old.trials[1].reports = [(0, 0.25), (1, 0.5), (2, None)]
     new.trials[1].reports = [(0, 0.25), (1, 0.75)]
-    written = side_by_side(old, new).as_json()
+    written = compare_searches(old, new).as_json()
     assert (written["compared"], written["mean_difference"]) == (1, 0.0)
     pair = written["trials"][1]
     assert (pair["alike"], pair["steps_compared"], pair["largest_difference_of_a_step"]) == (False, 2, 0.25)

@@ -9,21 +9,20 @@ from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty, events_of
 from trackside.domain.streams import dump
 from trackside.eventlog.memory import MemoryLog
-from trackside.replay.find import find
-from trackside.replay.history import history as timeline
-from trackside.replay.history import state_cache as keeping
-from trackside.replay.history.history import Past, past_at
-from trackside.replay.history.moments import NOW, Moment
-from trackside.replay.history.state_cache import Kept
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history import recorded_stream, state_cache
+from trackside.replay.history.point_in_time import NOW, PointInTime
+from trackside.replay.history.recorded_stream import PastState, state_at
+from trackside.replay.history.state_cache import StateCache
 
 FEW = 10
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
-    monkeypatch.setattr(timeline, "EVERY_RECORDS", FEW)
-    monkeypatch.setattr(timeline, "WORTH_KEEPING", 3)
-    return Kept(tmp_path / "states")
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateCache:
+    monkeypatch.setattr(recorded_stream, "CACHE_EVERY_RECORDS", FEW)
+    monkeypatch.setattr(recorded_stream, "MIN_RECORDS_TO_CACHE", 3)
+    return StateCache(tmp_path / "states")
 
 
 @pytest.fixture
@@ -33,16 +32,16 @@ async def log() -> MemoryLog:
     return written
 
 
-async def looks(log: MemoryLog, moments: Sequence[Moment], kept: Kept | None) -> list[Past]:
-    history = await find(log, TOPICS, "one")
-    return [await past_at(history, moment, kept) for moment in moments]
+async def looks(log: MemoryLog, moments: Sequence[PointInTime], cache: StateCache | None) -> list[PastState]:
+    history = await find_stream(log, TOPICS, "one")
+    return [await state_at(history, moment, cache) for moment in moments]
 
 
-def files(kept: Kept) -> list[Path]:
-    return sorted(kept.folder.rglob(f"*{keeping.SUFFIX}"))
+def files(cache: StateCache) -> list[Path]:
+    return sorted(cache.folder.rglob(f"*{state_cache.SUFFIX}"))
 
 
-def same(one: Past, other: Past) -> bool:
+def same(one: PastState, other: PastState) -> bool:
     return (dump(one.stream), one.last.offset, one.records, one.ignored) == (
         dump(other.stream),
         other.last.offset,
@@ -52,36 +51,36 @@ def same(one: Past, other: Past) -> bool:
 
 
 @pytest.mark.thorough
-async def test_every_later_look_gives_what_the_first_one_gives(log: MemoryLog, kept: Kept) -> None:
-    entries = events_of(log, "one")[(await find(log, TOPICS, "one")).begin :]
-    await looks(log, [NOW], kept)
-    by_offset = [Moment(offset=entry.offset) for entry in entries]
-    by_time = [Moment(time_ms=entry.append_time_ms) for entry in entries]
+async def test_every_later_look_gives_what_the_first_one_gives(log: MemoryLog, cache: StateCache) -> None:
+    entries = events_of(log, "one")[(await find_stream(log, TOPICS, "one")).begin :]
+    await looks(log, [NOW], cache)
+    by_offset = [PointInTime(offset=entry.offset) for entry in entries]
+    by_time = [PointInTime(time_ms=entry.append_time_ms) for entry in entries]
     for moment in (*by_offset, *by_time):
-        [fresh], [later] = await looks(log, [moment], None), await looks(log, [moment], kept)
+        [fresh], [later] = await looks(log, [moment], None), await looks(log, [moment], cache)
         assert same(fresh, later)
-    assert later.known >= FEW
+    assert later.cached >= FEW
 
 
-async def test_a_later_look_folds_only_what_came_after(log: MemoryLog, kept: Kept) -> None:
-    first, again = await looks(log, [NOW, NOW], kept)
-    assert first.known == 0
-    assert again.known == again.records == first.records
+async def test_a_later_look_folds_only_what_came_after(log: MemoryLog, cache: StateCache) -> None:
+    first, again = await looks(log, [NOW, NOW], cache)
+    assert first.cached == 0
+    assert again.cached == again.records == first.records
 
 
-async def test_what_is_of_another_log_is_not_believed(log: MemoryLog, kept: Kept) -> None:
-    await looks(log, [NOW], kept)
+async def test_what_is_of_another_log_is_not_believed(log: MemoryLog, cache: StateCache) -> None:
+    await looks(log, [NOW], cache)
     other = await empty()
     await write_small_history(other, TOPICS)  # the same events, under other ids
-    [fresh], [later] = await looks(other, [NOW], None), await looks(other, [NOW], kept)
+    [fresh], [later] = await looks(other, [NOW], None), await looks(other, [NOW], cache)
     assert same(fresh, later)
-    assert later.known == 0
+    assert later.cached == 0
 
 
 @pytest.mark.parametrize("harm", ["cut", "changed", "another fold", "no line"])
-async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, kept: Kept, harm: str) -> None:
-    await looks(log, [NOW], kept)
-    for path in files(kept):
+async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, cache: StateCache, harm: str) -> None:
+    await looks(log, [NOW], cache)
+    for path in files(cache):
         octets = path.read_bytes()
         harmed = {
             "cut": octets[:-10],
@@ -90,19 +89,19 @@ async def test_a_file_that_is_not_whole_is_passed_over(log: MemoryLog, kept: Kep
             "no line": b"",
         }
         path.write_bytes(harmed[harm])
-    [later] = await looks(log, [NOW], kept)
-    assert later.known == 0
+    [later] = await looks(log, [NOW], cache)
+    assert later.cached == 0
 
 
 async def test_the_oldest_files_make_room(
-    log: MemoryLog, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, cache: StateCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await looks(log, [NOW], kept)
-    assert len(files(kept)) > 2
-    monkeypatch.setattr(keeping, "MOST_BYTES", files(kept)[-1].stat().st_size + 1)
-    await looks(log, [Moment(offset=events_of(log, "one")[-5].offset)], kept)
-    await looks(await _grown(log), [NOW], Kept(kept.folder))
-    assert len(files(kept)) <= 2
+    await looks(log, [NOW], cache)
+    assert len(files(cache)) > 2
+    monkeypatch.setattr(state_cache, "MAX_BYTES", files(cache)[-1].stat().st_size + 1)
+    await looks(log, [PointInTime(offset=events_of(log, "one")[-5].offset)], cache)
+    await looks(await _grown(log), [NOW], StateCache(cache.folder))
+    assert len(files(cache)) <= 2
 
 
 async def _grown(log: MemoryLog) -> MemoryLog:
@@ -115,5 +114,5 @@ async def _grown(log: MemoryLog) -> MemoryLog:
 async def test_a_disk_that_takes_nothing_costs_nothing_but_time(log: MemoryLog, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     [fresh] = await looks(log, [NOW], None)
-    [past] = await looks(log, [NOW], Kept(tmp_path / "file" / "states"))
+    [past] = await looks(log, [NOW], StateCache(tmp_path / "file" / "states"))
     assert same(fresh, past)

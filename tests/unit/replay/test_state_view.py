@@ -15,13 +15,13 @@ from tests.unit.domain.given import (
 from tests.unit.projections.given_batches import eventful_batch
 from tests.unit.replay.given import TOPICS, empty, write
 from trackside.contracts.tasks import AttemptEnd
-from trackside.replay.find import find
-from trackside.replay.history.describe import Change, changes, picture
-from trackside.replay.history.history import past_at
-from trackside.replay.history.moments import Moment
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.point_in_time import PointInTime
+from trackside.replay.history.recorded_stream import state_at
+from trackside.replay.history.state_view import SubjectChange, changes, state_view
 
 
-def named(found: list[Change]) -> dict[str, Change]:
+def named(found: list[SubjectChange]) -> dict[str, SubjectChange]:
     return {change.subject: change for change in found}
 
 
@@ -33,7 +33,7 @@ def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
     told.tell(assigned(1))
     told.tell(begun(1))
     told.tell(ended(AttemptEnd.FAILED, 1))
-    taken = picture(told.stream)
+    taken = state_view(told.stream)
     assert taken.root["status"] == "RUNNING"
     assert (taken.root["best_trial"], taken.root["best_value"]) == (0, 0.5)
     assert [trial["status"] for trial in taken.trials.values()] == ["SUCCEEDED", "WAITING"]
@@ -44,7 +44,7 @@ def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
 def test_a_picture_does_not_change_with_its_stream() -> None:
     told = search_running()
     told.tell(suggested(0), submitted(0))
-    taken = picture(told.stream)
+    taken = state_view(told.stream)
     before = json.dumps(taken.as_json())
     finish(told, 0, 0.75)
     assert json.dumps(taken.as_json()) == before
@@ -55,10 +55,10 @@ def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
     told.tell(suggested(0), submitted(0))
     told.tell(assigned())
     told.tell(begun())
-    before = picture(told.stream)
+    before = state_view(told.stream)
     told.tell(report(0, 0.25))
     told.tell(suggested(1), submitted(1))
-    found = named(changes(before, picture(told.stream)))
+    found = named(changes(before, state_view(told.stream)))
     assert set(found) == {"search", "trial 0", "task digits-1.0", "trial 1", "task digits-1.1"} | {
         "task digits-1.1 attempt 1"
     }
@@ -70,7 +70,7 @@ def test_changes_name_each_subject_with_the_fields_that_differ() -> None:
 
 def test_the_first_change_of_all_is_from_nothing() -> None:
     told = search_running()
-    found = named(changes(None, picture(told.stream)))
+    found = named(changes(None, state_view(told.stream)))
     assert all(change.before is None for change in found.values())
     assert found["search"].as_json()["changed"]["status"] == {"from": None, "to": "RUNNING"}
 
@@ -78,14 +78,14 @@ def test_the_first_change_of_all_is_from_nothing() -> None:
 async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
     log = await empty()
     await write(log, "tasks", eventful_batch("tasks"))
-    history = await find(log, TOPICS, "tasks")
-    end = picture((await past_at(history)).stream)
+    history = await find_stream(log, TOPICS, "tasks")
+    end = state_view((await state_at(history)).stream)
     assert end.root["status"] == "DONE"
     assert [group["state"] for group in end.groups.values()] == ["ended", "ended"]
     attempts = end.tasks["tasks.1.a"]["attempts"]
     assert attempts[0]["given_up_placements"] == ["1: refused", "2: returned", "3: preempted"]
     assert attempts[0]["error"].startswith("TRAIN: OutOfMemoryError")
     for offset in range(history.begin, history.end):
-        taken = picture((await past_at(history, Moment(offset=offset))).stream)
+        taken = state_view((await state_at(history, PointInTime(offset=offset))).stream)
         json.dumps(taken.as_json())
     assert taken == end

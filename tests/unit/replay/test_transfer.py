@@ -18,8 +18,7 @@ from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.projections.snapshots import fold_name
 from trackside.replay.causality.why import why
-from trackside.replay.find import find
-from trackside.replay.history.describe import picture
+from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import (
     AlreadyImportedError,
     BadNameError,
@@ -29,12 +28,13 @@ from trackside.replay.history.errors import (
     UnknownStreamError,
     UnsupportedFileError,
 )
-from trackside.replay.history.history import past_at
-from trackside.replay.history.moments import Moment
+from trackside.replay.history.point_in_time import PointInTime
+from trackside.replay.history.recorded_stream import state_at
+from trackside.replay.history.state_view import state_view
 from trackside.replay.transfer import import_stream as importing
-from trackside.replay.transfer.export import Exported, export
+from trackside.replay.transfer.export import ExportSummary, write_export
 from trackside.replay.transfer.file_format import LineWriter, state_digest
-from trackside.replay.transfer.import_stream import Imported, import_file
+from trackside.replay.transfer.import_stream import ImportSummary, import_file
 from trackside.replay.transfer.imported_streams import IMPORT, PLACE, TIME
 
 STREAMS = ["one", "two", "tasks", "halted", "going", "open"]
@@ -55,12 +55,12 @@ async def elsewhere() -> MemoryLog:
     return other
 
 
-async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> Exported:
+async def written(log: MemoryLog, topics: Topics, stream: str, path: Path) -> ExportSummary:
     with path.open("wb") as file:
-        return await export(await find(log, topics, stream), file.write)
+        return await write_export(await find_stream(log, topics, stream), file.write)
 
 
-async def imported(log: MemoryLog, path: Path, name: str = "") -> Imported:
+async def imported(log: MemoryLog, path: Path, name: str = "") -> ImportSummary:
     return await import_file(log, ELSEWHERE, path, name)
 
 
@@ -70,13 +70,13 @@ async def test_an_imported_stream_is_the_exported_one(
 ) -> None:
     there, again = tmp_path / "there", tmp_path / "again"
     exported = await written(log, TOPICS, stream, there)
-    assert len(there.read_bytes().splitlines()) == exported.head.records + 2
+    assert len(there.read_bytes().splitlines()) == exported.header.records + 2
     found = await imported(elsewhere, there)
-    assert (found.stream, found.head.records, found.compared) == (stream, exported.head.records, True)
-    before, after = await find(log, TOPICS, stream), await find(elsewhere, ELSEWHERE, stream)
-    for offset in range(exported.head.first_offset, exported.head.last_offset, 5):
-        moment = Moment(offset=offset)
-        states = [(await past_at(history, moment)).stream for history in (before, after)]
+    assert (found.stream, found.header.records, found.compared) == (stream, exported.header.records, True)
+    before, after = await find_stream(log, TOPICS, stream), await find_stream(elsewhere, ELSEWHERE, stream)
+    for offset in range(exported.header.first_offset, exported.header.last_offset, 5):
+        moment = PointInTime(offset=offset)
+        states = [(await state_at(history, moment)).stream for history in (before, after)]
         assert dump(states[0]) == dump(states[1])
     await written(elsewhere, ELSEWHERE, stream, again)
     assert again.read_bytes() == there.read_bytes()
@@ -88,15 +88,15 @@ async def test_under_another_name_everything_but_the_names_is_the_same(
 ) -> None:
     await written(log, TOPICS, stream, tmp_path / "f")
     await imported(elsewhere, tmp_path / "f", "last-year")
-    before = (await past_at(await find(log, TOPICS, stream))).stream
-    after = (await past_at(await find(elsewhere, ELSEWHERE, "last-year"))).stream
+    before = (await state_at(await find_stream(log, TOPICS, stream))).stream
+    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream
     assert after.stream_id == "last-year"
     assert all(name.startswith("last-year.") for name in after.tasks)
     assert state_digest(before) == state_digest(after)
-    assert picture(before).trials == picture(after).trials
+    assert state_view(before).trials == state_view(after).trials
     assert [named(task) for task in before.tasks] == [named(task) for task in after.tasks]
     name = next(iter(after.tasks)).removeprefix("last-year.")
-    assert (await why(await find(elsewhere, ELSEWHERE, "last-year"), name)).own[0].what in (
+    assert (await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), name)).own[0].what in (
         "TrialSuggested",
         "TaskSubmitted",
     )
@@ -112,7 +112,7 @@ async def test_under_another_name_causes_in_the_stream_are_renamed_too(
     await tell(log, STREAM, told)
     await written(log, TOPICS, STREAM, tmp_path / "f")
     await imported(elsewhere, tmp_path / "f", "last-year")
-    found = await why(await find(elsewhere, ELSEWHERE, "last-year"), "0")
+    found = await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), "0")
     assert [(step.cause, step.follows) for step in found.own] == [("last-year@2", 2), ("other@2", -1)]
 
 
@@ -130,8 +130,8 @@ async def test_a_history_with_much_that_is_late_or_doubled_survives_too(
     await tell(log, STREAM, Chance(Random(seed)).history(250))
     await written(log, TOPICS, STREAM, tmp_path / "f")
     await imported(elsewhere, tmp_path / "f")
-    before, after = await find(log, TOPICS, STREAM), await find(elsewhere, ELSEWHERE, STREAM)
-    states = [await past_at(history) for history in (before, after)]
+    before, after = await find_stream(log, TOPICS, STREAM), await find_stream(elsewhere, ELSEWHERE, STREAM)
+    states = [await state_at(history) for history in (before, after)]
     assert dump(states[0].stream) == dump(states[1].stream)
     assert states[0].ignored == states[1].ignored > 0
 
@@ -144,7 +144,7 @@ async def test_waits_that_rest_on_append_times_come_out_as_they_were(
     await tell(log, STREAM, waiting_retry(backoff_s=0.015))
     await written(log, TOPICS, STREAM, tmp_path / "f")
     await imported(elsewhere, tmp_path / "f", "renamed")
-    past = await past_at(await find(elsewhere, ELSEWHERE, "renamed"))
+    past = await state_at(await find_stream(elsewhere, ELSEWHERE, "renamed"))
     task = past.stream.tasks["renamed.0"]
     assert past.ignored == 1
     assert 0 < task.not_before_ms <= task.attempt.assigned_ms < 1_800_000_000_000
@@ -199,11 +199,11 @@ async def test_headers_of_an_import_mean_nothing_in_the_log_of_events(log: Memor
     for entry in log._partition(topic.name, partition):
         headers = [*entry.headers, (IMPORT, b"x"), (PLACE, b"0:999"), (TIME, b"5")]
         await forged.append(topic.name, partition, [Outgoing(entry.key, entry.value, headers)])
-    past = await past_at(await find(forged, TOPICS, "one"))
+    past = await state_at(await find_stream(forged, TOPICS, "one"))
     assert past.last.append_time_ms > 5
     assert past.last.offset != 999
     with pytest.raises(UnknownStreamError):
-        await find(forged, TOPICS, "imported/one")
+        await find_stream(forged, TOPICS, "imported/one")
 
 
 async def test_a_name_that_is_there_is_refused(log: MemoryLog, elsewhere: MemoryLog, tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ async def test_of_two_streams_with_one_name_the_live_one_is_meant(log: MemoryLog
     later = await empty()
     await import_file(later, TOPICS, tmp_path / "f")
     await write_small_history(later, TOPICS)
-    assert (await find(later, TOPICS, "one")).place[0] == TOPICS.events.name
-    assert (await find(later, TOPICS, "imported/one")).place[0] == TOPICS.imports.name
+    assert (await find_stream(later, TOPICS, "one")).place[0] == TOPICS.events.name
+    assert (await find_stream(later, TOPICS, "imported/one")).place[0] == TOPICS.imports.name
 
 
 def cut(lines: list[bytes]) -> None:
@@ -281,7 +281,7 @@ async def test_a_damaged_file_is_refused_and_its_first_bad_line_named(
         await imported(elsewhere, path)
     assert str(caught.value).startswith(said)
     with pytest.raises(UnknownStreamError):
-        await find(elsewhere, ELSEWHERE, "one")
+        await find_stream(elsewhere, ELSEWHERE, "one")
 
 
 async def test_any_single_byte_that_is_changed_is_noticed(
@@ -310,7 +310,7 @@ def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> 
     with path.open("wb") as file:
         for body in bodies:
             if "state_sha256" in body:
-                body["sha256"] = lines._all.hexdigest()
+                body["sha256"] = lines._digest.hexdigest()
             file.write(lines.line(body))
 
 
@@ -382,9 +382,9 @@ async def test_an_import_that_broke_off_counts_for_nothing_and_can_be_repeated(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await import_file(elsewhere, ELSEWHERE, tmp_path / "f", told=pulled)
+        await import_file(elsewhere, ELSEWHERE, tmp_path / "f", on_progress=pulled)
     with pytest.raises(UnknownStreamError):
-        await find(elsewhere, ELSEWHERE, "one")
+        await find_stream(elsewhere, ELSEWHERE, "one")
     await imported(elsewhere, tmp_path / "f")
-    states = [await past_at(await find(*at, "one")) for at in ((log, TOPICS), (elsewhere, ELSEWHERE))]
+    states = [await state_at(await find_stream(*at, "one")) for at in ((log, TOPICS), (elsewhere, ELSEWHERE))]
     assert dump(states[0].stream) == dump(states[1].stream)

@@ -25,7 +25,7 @@ from trackside.domain.proposal import cause_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Why, why
-from trackside.replay.find import find
+from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import UnknownSubjectError
 
 
@@ -37,7 +37,7 @@ async def log() -> MemoryLog:
 
 
 async def asked(log: MemoryLog, stream: str, subject: str) -> Why:
-    return await why(await find(log, TOPICS, stream), subject)
+    return await why(await find_stream(log, TOPICS, stream), subject)
 
 
 async def asked_of(told: Told, subject: str) -> Why:

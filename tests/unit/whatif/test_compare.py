@@ -12,9 +12,9 @@ from tests.unit.replay.given import TOPICS, empty, tell, write
 from tests.unit.whatif.given import BAD, GOOD, MEDIAN, recorded, trace
 from trackside.cli.render import screen
 from trackside.contracts.searches import TrialStatus
-from trackside.replay.find import find
+from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
-from trackside.replay.history.moments import Moment
+from trackside.replay.history.point_in_time import PointInTime
 from trackside.whatif.charts.bar_chart import page, png
 from trackside.whatif.compare import ScenarioGrid, compare, parse_assessor, parse_placement_order
 from trackside.whatif.recording import read_recording
@@ -192,7 +192,7 @@ def test_the_table_fits_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_what_a_trial_said_is_recorded_with_when_it_had_its_device() -> None:
     log = await empty()
     await write(log, "one", search_decisions("one", trials=3, reports=4, lost=1))
-    recording = await read_recording(await find(log, TOPICS, "one"))
+    recording = await read_recording(await find_stream(log, TOPICS, "one"))
     assert (recording.concurrency, recording.devices, recording.omitted_trials) == (1, 1, 0)
     assert [one.number for one in recording.traces] == [0, 1, 2]
     first, again, _ = recording.traces
@@ -213,11 +213,11 @@ async def test_trials_that_have_not_ended_are_left_out_and_a_stream_without_any_
         told.tell(suggested(trial), submitted(trial))
     finish(told, 0, 0.5)
     await tell(log, "digits-1", told)
-    history = await find(log, TOPICS, "digits-1")
+    history = await find_stream(log, TOPICS, "digits-1")
     recording = await read_recording(history)
     assert ([one.number for one in recording.traces], recording.omitted_trials) == ([0], 1)
     assert any(
         "1 trials that had not ended" in line for line in compare(recording, ScenarioGrid()).assumptions
     )
     with pytest.raises(NotRecordedError, match="no trial of digits-1 has ended"):
-        await read_recording(history, Moment(offset=4))
+        await read_recording(history, PointInTime(offset=4))

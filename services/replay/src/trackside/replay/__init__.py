@@ -1,1 +1,1 @@
-"""Reads logs: rebuilds read models, verifies what was recorded."""
+"""Reads recorded logs: past states, causes, export and import, reruns and forks, rebuilds of read models."""

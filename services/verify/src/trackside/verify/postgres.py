@@ -108,7 +108,7 @@ async def verify_with_postgres(
     if snapshots.other_folds and not snapshots.compared:
         report.skipped["INV-13"] = f"{snapshots.other_folds} snapshots are of another release"
     if stream:
-        report.skipped["INV-15"] = "of the whole log only"
+        report.skipped["INV-15"] = "of the whole log alone"
         return report
     rebuilt = await rebuild(
         log, topics, dsn, lambda state: on_progress(state.read, state.total), schema=schema

@@ -23,8 +23,8 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, fold
 from trackside.domain.task import TaskState
 from trackside.replay.history.errors import NotRecordedError
-from trackside.replay.history.history import History
-from trackside.replay.history.moments import NOW, Moment
+from trackside.replay.history.point_in_time import NOW, PointInTime
+from trackside.replay.history.recorded_stream import RecordedStream
 
 STOP_DELAY_MS = 100
 """How long a stop takes where none was recorded: from the report by way of the assessor to the worker."""
@@ -139,18 +139,18 @@ class _TimingCollector:
         return self.tasks.setdefault(task_id, _DeviceTime())
 
 
-async def read_recording(history: History, moment: Moment = NOW) -> Recording:
+async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> Recording:
     """Reads a search up to a moment; raises NotRecordedError for a stream without one, or without trials."""
-    stream, timings = Stream(history.stream_id, history.partition), _TimingCollector()
-    async with aclosing(history.taken()) as records:
+    stream, timings = Stream(recorded.stream_id, recorded.partition), _TimingCollector()
+    async with aclosing(recorded.records()) as records:
         async for record, _ in records:
-            if not moment.includes(record):
+            if not point.includes(record):
                 break
             if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
                 timings.observe(stream, record)
     search = search_of(stream)
     if search is None:
-        raise NotRecordedError(f"{history.stream_id} has no search; what-if needs one")
+        raise NotRecordedError(f"{recorded.stream_id} has no search; what-if needs one")
     return _recording(search, timings)
 
 

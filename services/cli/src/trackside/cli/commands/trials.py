@@ -13,9 +13,9 @@ from trackside.contracts.searches import ImportTrials
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.find import find
+from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import NotRecordedError
-from trackside.replay.history.history import past_at
+from trackside.replay.history.recorded_stream import state_at
 from trackside.sdk.client import Client
 from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json
 
@@ -44,8 +44,8 @@ async def state_of(stream_id: str) -> Stream:
     """Returns a search, live or imported, as the log has it now; raises NotRecordedError if there is none."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-cli") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        found = (await past_at(history, kept=addresses.kept)).stream
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        found = (await state_at(recorded, cache=addresses.state_cache)).stream
     if search_of(found) is None:
         raise NotRecordedError(f"{stream_id} is not a search")
     return found

@@ -8,7 +8,7 @@ from trackside.cli.runtime.failures import CommandFailed
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.files import cache_folder
-from trackside.replay.history.state_cache import Kept
+from trackside.replay.history.state_cache import StateCache
 
 BOOTSTRAP = "TRACKSIDE_KAFKA_BOOTSTRAP"
 DSN = "TRACKSIDE_POSTGRES_DSN"
@@ -35,10 +35,10 @@ class Addresses:
         return os.environ.get(PREFIX, "")
 
     @property
-    def kept(self) -> Kept:
+    def state_cache(self) -> StateCache:
         """Where states of long streams are kept: in the user's cache."""
         given = os.environ.get("XDG_CACHE_HOME")
-        return Kept((Path(given) / "trackside" if given else cache_folder()) / "states")
+        return StateCache((Path(given) / "trackside" if given else cache_folder()) / "states")
 
 
 def _found(variable: str) -> stack.Stack:

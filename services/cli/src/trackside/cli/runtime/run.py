@@ -19,7 +19,7 @@ from trackside.replay.history.errors import (
     ReplayError,
     UnknownSubjectError,
 )
-from trackside.replay.rebuild.fill import LogTooShortError
+from trackside.replay.rebuild.parallel_fold import LogTooShortError
 from trackside.sdk.errors import ClientError, SpecError, UnsendableError
 
 ResultT = TypeVar("ResultT")

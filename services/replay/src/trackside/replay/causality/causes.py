@@ -1,4 +1,4 @@
-"""What led to what in a stream: each event with the one that it follows.
+"""The causes of the events of a stream: each event with the one that it follows.
 
 An event names its cause (`ce_causationid`). Events of older releases name none: theirs are inferred.
 """
@@ -21,7 +21,7 @@ from trackside.replay.causality.inferred_causes import inferred_cause
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event: who wrote it, what it is about, and the offset of the event that it follows (-1: none).
+    """One event: its writer, its subject, and the offset of the event that caused it (-1: none).
 
     `cause` is what the log names as its cause (`ce_causationid`), empty if it names none; `guessed` says that
     `follows` was inferred from the state instead. `outside` is a cause that is no event of the stream: an
@@ -44,7 +44,7 @@ class Step:
     command: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it for programs."""
+        """Returns the JSON form."""
         return {
             "offset": self.offset,
             "time_ms": self.time_ms,

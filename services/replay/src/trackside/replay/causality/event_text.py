@@ -1,4 +1,4 @@
-"""What an event says, in one short line."""
+"""The content of an event as one short line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ _LONGEST_PARAMETERS = 5
 
 
 def brief(event: Event) -> str:
-    """Says what is in an event, without the names of what it is about."""
+    """Returns the content of an event, without the ids of its subject."""
     match event:
         case CommandReceived():
             return event.command_type
@@ -86,12 +86,12 @@ def _plain(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Writes a number with at most 5 significant digits."""
+    """Formats a number with at most 5 significant digits."""
     return f"{value:.5g}"
 
 
 def parameters(values: Mapping[str, Any]) -> str:
-    """Writes the first few of some named values."""
+    """Formats the first few of some named values."""
     shown = [f"{name}={_plain(value)}" for name, value in list(values.items())[:_LONGEST_PARAMETERS]]
     more = len(values) - len(shown)
     return " ".join([*shown, *([f"and {more} more"] if more > 0 else [])])

@@ -12,7 +12,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes, Step
 from trackside.replay.history.errors import UnknownSubjectError
-from trackside.replay.history.history import History
+from trackside.replay.history.recorded_stream import RecordedStream
 
 _ROOT_ENDS = frozenset({SearchEnded.__name__, BatchEnded.__name__})
 _ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
@@ -20,7 +20,7 @@ _ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a command, or a task, or one attempt of it (`attempt` is 0 for all)."""
+    """The subject of a query: a command, a task, or one attempt of it (`attempt` is 0 for all)."""
 
     name: str
     command: str = ""
@@ -28,7 +28,7 @@ class Subject:
     attempt: int = 0
 
     def is_of(self, step: Step) -> bool:
-        """Says whether an event is about the subject itself."""
+        """Returns whether an event is about the subject itself."""
         if self.command:
             return step.command == self.command
         return step.task == self.task and self.attempt in (0, step.attempt)
@@ -36,7 +36,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """`causes` lead to what happened to the subject, oldest first, `own` is that, `then` what followed."""
+    """The `causes` of a subject, oldest first, its `own` events, and `then` what they caused."""
 
     subject: Subject
     causes: Sequence[Step]
@@ -52,24 +52,24 @@ class Why:
         return "some" if any(step.cause for step in steps) else "all"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it for programs, whole."""
+        """Returns the JSON form."""
         parts = {"causes": self.causes, "own": self.own, "then": self.then}
         return {"subject": self.subject.name, "guessed": self.guessed} | {
             name: [step.as_json() for step in steps] for name, steps in parts.items()
         }
 
 
-async def why(history: History, subject: str) -> Why:
+async def why(recorded: RecordedStream, subject: str) -> Why:
     """Reads a stream and gives the causes of a subject; raises UnknownSubjectError."""
-    causes = Causes(Stream(history.stream_id, history.partition))
-    async with aclosing(history.taken()) as records:
+    causes = Causes(Stream(recorded.stream_id, recorded.partition))
+    async with aclosing(recorded.records()) as records:
         async for record, _ in records:
             causes.take(record)
-    return explain(causes.steps, named(causes.steps, history.stream_id, subject))
+    return explain(causes.steps, named(causes.steps, recorded.stream_id, subject))
 
 
 def named(steps: Sequence[Step], stream_id: str, text: str) -> Subject:
-    """Finds what a person means: a trial's number, a task, an attempt `TASK/N`, a command's id.
+    """Resolves a subject: a trial's number, a task, an attempt `TASK/N`, a command's id.
 
     Tasks may be called without the stream's id before them. Raises UnknownSubjectError.
     """
@@ -104,7 +104,7 @@ def _known(stream_id: str, text: str, commands: set[str], attempts: dict[str, se
 
 
 def explain(steps: Sequence[Step], subject: Subject) -> Why:
-    """Gives the causes, the life and the consequences of a subject out of a stream's steps."""
+    """Returns the causes, the life and the consequences of a subject from a stream's steps."""
     own = [step for step in steps if subject.is_of(step)]
     counted = [step for step in own if step.outcome is Outcome.APPLIED]
     places = {step.offset: step for step in steps}

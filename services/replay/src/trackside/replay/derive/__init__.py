@@ -1,1 +1,1 @@
-"""New searches from recorded ones: rerun, fork; and what a recorded search says of its parameters."""
+"""New searches from recorded ones (rerun, fork), and the importance of parameters."""

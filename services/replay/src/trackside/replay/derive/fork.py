@@ -1,4 +1,4 @@
-"""A new search that goes on from the past of a recorded one. Pure."""
+"""Forks a recorded search: a new search that continues from its results. Pure."""
 
 import json
 import math
@@ -14,32 +14,33 @@ from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.replay.derive.rerun import plain_spec
 from trackside.replay.history.errors import BadScenarioError
 
-MOST_UNFINISHED = 200
+MAX_UNFINISHED = 200
 _NOT_TO_SET = frozenset({"origin", "past", "first"})
 _WITH_OPTIONS = ("tuner", "assessor")
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The command of a fork; `ended` trials lie behind it, of which `told` are told to its tuner.
+    """The command of a fork, and what it takes over.
 
-    `again` had not ended, and are its first trials.
+    `ended` trials are not repeated; `imported` results are given to its tuner. `unfinished` trials had not
+    ended, and are its first ones.
     """
 
     command: StartSearch
     ended: int
-    told: int
-    again: int
+    imported: int
+    unfinished: int
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """Reads `max_trials=40,tuner.name=gp`, once or several times; raises BadScenarioError.
+    """Parses `max_trials=40,tuner.name=gp`, once or several times; raises BadScenarioError.
 
-    A value is JSON where it is, else text. A comma within brackets or quotes parts nothing.
+    A value is JSON where it is, else text. A comma within brackets or quotes separates nothing.
     """
     found: dict[str, Any] = {}
     for text in texts:
-        for part in _parts(text):
+        for part in _split(text):
             name, equals, value = part.partition("=")
             name = name.strip()
             if not equals or not name:
@@ -53,7 +54,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split(text: str) -> Iterator[str]:
     part, depth, quoted = "", 0, False
     for letter in text:
         quoted ^= letter == '"'
@@ -67,28 +68,28 @@ def _parts(text: str) -> Iterator[str]:
         yield part
 
 
-def fork_of(search: Search, stream: str, offset: int, changes: Mapping[str, Any]) -> Fork:
-    """Gives the command of a search that goes on from this one, with some fields changed.
+def fork_search(search: Search, stream: str, offset: int, changes: Mapping[str, Any]) -> Fork:
+    """Returns the command of a search that continues a recorded one, with some fields changed.
 
-    `max_trials` counts what lies behind it too. Trials that ended with a value are its past, and the results
-    that the search had from elsewhere; those that had not ended are its first trials. The seed is the new
-    stream's own unless it is set. Raises BadScenarioError.
+    `max_trials` counts the ended trials too. Trials that ended with a value, and results that were imported,
+    are its past; those that had not ended are its first trials. The seed is that of the new stream unless it
+    is set. Raises BadScenarioError.
     """
     ended = [trial for trial in search.trials if trial.ended_at >= 0]
-    again = [trial.parameters for trial in search.trials if trial.ended_at < 0]
-    spec = _changed(plain_spec(search) | {"seed": None}, changes)
+    unfinished = [trial.parameters for trial in search.trials if trial.ended_at < 0]
+    spec = _with_changes(plain_spec(search) | {"seed": None}, changes)
     total = spec["max_trials"]
     if isinstance(total, int):
         if total <= len(ended):
             raise BadScenarioError(
                 f"{len(ended)} trials of {stream} had ended, and max_trials is {total}: nothing is left; "
-                f"go on with --set max_trials={2 * len(ended)}"
+                f"use --set max_trials={2 * len(ended)}"
             )
         spec["max_trials"] = total - len(ended)
-    if len(again) > MOST_UNFINISHED:
-        raise BadScenarioError(f"{len(again)} trials had not ended, the limit is {MOST_UNFINISHED}")
-    known = [(past.parameters, past.value) for past in search.imported]
-    known += [
+    if len(unfinished) > MAX_UNFINISHED:
+        raise BadScenarioError(f"{len(unfinished)} trials had not ended, the limit is {MAX_UNFINISHED}")
+    results = [(past.parameters, past.value) for past in search.imported]
+    results += [
         (trial.parameters, trial.value)
         for trial in ended
         if trial.status is TrialStatus.SUCCEEDED
@@ -96,24 +97,26 @@ def fork_of(search: Search, stream: str, offset: int, changes: Mapping[str, Any]
         and math.isfinite(trial.value)
         and not trial.hidden
     ]
-    past = _fitting(spec, known)
+    past = _within_space(spec, results)
     origin = {"kind": "fork", "stream": stream, "offset": offset}
-    command = command_of(StartSearch.wire_type(), spec | {"origin": origin, "past": past, "first": again})
+    command = command_of(
+        StartSearch.wire_type(), spec | {"origin": origin, "past": past, "first": unfinished}
+    )
     if isinstance(command, Problem):
         raise BadScenarioError(f"{command.path}: {command.message}")
     assert isinstance(command, StartSearch)
-    return Fork(command, len(ended), len(command.past), len(again))
+    return Fork(command, len(ended), len(command.past), len(unfinished))
 
 
-def _changed(spec: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Sets fields by their dotted names; another tuner or assessor begins without options."""
+def _with_changes(spec: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets fields by their dotted names; another tuner or assessor starts without options."""
     for name in _WITH_OPTIONS:
         if f"{name}.name" in changes:
             spec[name] = {"name": changes[f"{name}.name"], "options": {}}
     for name, value in changes.items():
-        *way, last = name.split(".")
+        *path, last = name.split(".")
         within: Any = spec
-        for step in way:
+        for step in path:
             if not isinstance(within, dict) or not isinstance(within.get(step), dict | None):
                 raise BadScenarioError(f"{name}: the search has no {step!r} with fields to set")
             if within.get(step) is None:
@@ -123,10 +126,14 @@ def _changed(spec: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return spec
 
 
-def _fitting(spec: Mapping[str, Any], known: Sequence[tuple[dict[str, Any], float]]) -> list[dict[str, Any]]:
-    """Leaves out results that the space doesn't have any more; an ill space is for the command to name."""
+def _within_space(
+    spec: Mapping[str, Any], results: Sequence[tuple[dict[str, Any], float]]
+) -> list[dict[str, Any]]:
+    """Drops results outside the space; an invalid space is reported by the command's own check."""
     try:
         axes = axes_of(spec["space"])
     except (ValueError, TypeError, LookupError, AttributeError):
         return []
-    return [{"parameters": p, "value": value} for p, value in known if parameters_fault(axes, p, "$") is None]
+    return [
+        {"parameters": p, "value": value} for p, value in results if parameters_fault(axes, p, "$") is None
+    ]

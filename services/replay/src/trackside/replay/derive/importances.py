@@ -1,4 +1,4 @@
-"""Which parameters mattered in a search: Optuna's PED-ANOVA over the trials that gave a value."""
+"""The importance of a search's parameters, by Optuna's PED-ANOVA over the trials with a value."""
 
 import json
 import math
@@ -12,52 +12,52 @@ from trackside.contracts.searches import TrialStatus
 from trackside.replay.history.errors import ReplayError
 
 NAME = "_name"
-FEWEST = 10
-"""With fewer values the best tenth is no group to compare with."""
+MIN_TRIALS = 10
+"""With fewer values the best tenth is too small to compare with."""
 
 
 class TooFewTrialsError(ReplayError):
-    """A search hasn't enough trials to say which parameters mattered."""
+    """A search has too few trials for importances."""
 
     def __init__(self, search_id: str, count: int) -> None:
-        super().__init__(f"{search_id} has {count} trials with a value; importances need {FEWEST}")
+        super().__init__(f"{search_id} has {count} trials with a value; importances need {MIN_TRIALS}")
 
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """A parameter, those of sub-spaces as `layer.kernel`, and its share: all together are 1."""
+    """A parameter (in a sub-space: `layer.kernel`) and its share; all shares add up to 1."""
 
     parameter: str
     share: float
 
 
 def importances(search: Search, objective: int = 0) -> tuple[list[Importance], int]:
-    """Gives the parameters that every counted trial has, the most important first, and how many counted.
+    """Returns the parameters that all counted trials have, most important first, and the number of trials.
 
-    `objective` is a place among those of the search, whose values count. Says how far the best tenth of the
-    trials lies from all of them along each parameter (Watanabe, Bansal, Hutter: PED-ANOVA, IJCAI 2023).
-    Raises TooFewTrialsError.
+    `objective` is the index of the objective whose values count. A share measures how far the best tenth of
+    the trials is from all of them along a parameter (Watanabe, Bansal, Hutter: PED-ANOVA, IJCAI 2023). Raises
+    TooFewTrialsError.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     values = {trial.number: _value(trial, objective) for trial in search.trials}
     counted = [trial for trial in search.trials if values[trial.number] is not None]
-    if len(counted) < FEWEST:
+    if len(counted) < MIN_TRIALS:
         raise TooFewTrialsError(search.search_id, len(counted))
     flat = [flattened(trial.parameters) for trial in counted]
     names = [name for name in flat[0] if all(name in parameters for parameters in flat)]
-    columns = {name: _column([parameters[name] for parameters in flat]) for name in names}
+    columns = {name: _distribution([parameters[name] for parameters in flat]) for name in names}
     searched = {name: column for name, column in columns.items() if column is not None}
     study = optuna.create_study(direction=directions_of(search.spec)[objective])
     study.add_trials(
         [
             optuna.trial.create_trial(
-                params={name: values[at] for name, (values, _) in searched.items()},
+                params={name: values[index] for name, (values, _) in searched.items()},
                 distributions={name: distribution for name, (_, distribution) in searched.items()},
                 value=values[trial.number],
             )
-            for at, trial in enumerate(counted)
+            for index, trial in enumerate(counted)
         ]
     )
     shares = _shares(study) if searched else {}
@@ -66,7 +66,7 @@ def importances(search: Search, objective: int = 0) -> tuple[list[Importance], i
 
 
 def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Gives the parameters of sub-spaces beside the others, behind the name of their choice."""
+    """Returns the parameters of sub-spaces at the top level, after the name of their choice."""
     found: dict[str, Any] = {}
     for name, value in parameters.items():
         if isinstance(value, dict):
@@ -79,17 +79,17 @@ def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]
 
 
 def _value(trial: Trial, objective: int) -> float | None:
-    """Gives the value by which a trial counts; none for one that didn't succeed, or lacks a finite number."""
+    """Returns the value by which a trial counts; None if it didn't succeed, or has no finite number."""
     values = numbers(trial.values or [trial.value])
     if trial.status is not TrialStatus.SUCCEEDED or values is None or not math.isfinite(values[objective]):
         return None
     return values[objective]
 
 
-def _column(values: Sequence[Any]) -> tuple[list[Any], Any] | None:
-    """Gives the values of a parameter as Optuna takes them and where they lie; None for one value only.
+def _distribution(values: Sequence[Any]) -> tuple[list[Any], Any] | None:
+    """Returns the values of a parameter as Optuna takes them and their distribution; None for a single value.
 
-    A range over more than two orders of magnitude is looked at by its logarithm.
+    A range over more than two orders of magnitude has a logarithmic scale.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
@@ -108,6 +108,6 @@ def _shares(study: Any) -> dict[str, float]:
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Optuna says of the evaluator that it is experimental
+        warnings.simplefilter("ignore")  # the evaluator is marked as experimental
         shares: dict[str, float] = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
     return shares

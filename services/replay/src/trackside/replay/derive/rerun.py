@@ -1,4 +1,4 @@
-"""The same trials again as a new search, and the two beside each other. Pure."""
+"""Reruns the trials of a recorded search as a new one, and compares two searches. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.searches import Origin, SearchSpec, StartSearch, TrialStatus
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
-MOST_TRIALS = 10_000
+MAX_TRIALS = 10_000
 _ENDS_A_SEARCH = ("max_duration_s", "goal")
 
 
 def plain_spec(search: Search) -> dict[str, Any]:
-    """Gives what defines a search, as JSON, without what would end it before its trials are over."""
+    """Returns the definition of a search as JSON, without limits that would end it before its last trial."""
     spec = search.spec.model_dump(mode="json", include=set(SearchSpec.model_fields))
     return {name: value for name, value in spec.items() if name not in _ENDS_A_SEARCH}
 
 
-def rerun_of(search: Search, stream: str, offset: int, *, judged: bool = True) -> StartSearch:
-    """Gives the command of a search that has the same trials: parameters, order, seed, concurrency.
+def rerun_command(search: Search, stream: str, offset: int, *, with_assessor: bool = True) -> StartSearch:
+    """Returns the command of a search with the same trials: parameters, order, seed, concurrency.
 
-    No tuner is asked: they are a list to go through. Without `judged` it has no assessor, so every trial runs
-    to its end. Raises NotRecordedError if there are no trials, BadScenarioError if there are too many.
+    No tuner is asked: the trials are a fixed list. Without `with_assessor` every trial runs to its end.
+    Raises NotRecordedError if there are no trials, BadScenarioError if there are too many.
     """
     if not search.trials:
         raise NotRecordedError(f"{stream} had no trials yet; there is nothing to run again")
-    if len(search.trials) > MOST_TRIALS:
-        raise BadScenarioError(f"{stream} has {len(search.trials):,} trials, the limit is {MOST_TRIALS:,}")
+    if len(search.trials) > MAX_TRIALS:
+        raise BadScenarioError(f"{stream} has {len(search.trials):,} trials, the limit is {MAX_TRIALS:,}")
     sets = [trial.parameters for trial in search.trials]
     changed = {
         "tuner": {"name": "batch", "options": {"sets": sets, "repeats": True}},
@@ -35,13 +35,13 @@ def rerun_of(search: Search, stream: str, offset: int, *, judged: bool = True) -
         "seed": search.seed,
         "origin": Origin(kind="rerun", stream=stream, offset=offset).model_dump(mode="json"),
     }
-    kept = plain_spec(search) | changed
-    return StartSearch.model_validate(kept if judged else kept | {"assessor": None})
+    spec = plain_spec(search) | changed
+    return StartSearch.model_validate(spec if with_assessor else spec | {"assessor": None})
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One trial in two searches; `difference` is new minus old where both have a value."""
+class TrialPair:
+    """One trial of two searches; `difference` is new minus old, if both have a value."""
 
     number: int
     old: Trial | None
@@ -49,22 +49,22 @@ class Pair:
 
     @property
     def same_parameters(self) -> bool:
-        """Says whether both have the trial, with the same parameters."""
+        """Returns whether both have the trial, with the same parameters."""
         return self.old is not None and self.new is not None and self.old.parameters == self.new.parameters
 
     @property
     def difference(self) -> float | None:
-        """New minus old, None where one of them has no value."""
+        """New minus old, None if one of them has no value."""
         old, new = _value(self.old), _value(self.new)
         return None if old is None or new is None else new - old
 
     @property
-    def alike(self) -> bool:
-        """Says whether both have the trial, with the same parameters, and it came as far in both."""
+    def comparable(self) -> bool:
+        """Returns whether both have the trial, with the same parameters, status and number of reports."""
         if self.old is None or self.new is None:
             return False
-        far = [(trial.status, len(trial.reports)) for trial in (self.old, self.new)]
-        return self.same_parameters and far[0] == far[1]
+        progress = [(trial.status, len(trial.reports)) for trial in (self.old, self.new)]
+        return self.same_parameters and progress[0] == progress[1]
 
     @property
     def steps(self) -> list[float]:
@@ -75,12 +75,12 @@ class Pair:
         return [new[step] - old[step] for step in sorted(old.keys() & new.keys())]
 
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs."""
+        """Returns the JSON form."""
         steps = self.steps
         return {
             "trial": self.number,
             "same_parameters": self.same_parameters,
-            "alike": self.alike,
+            "alike": self.comparable,
             "difference": self.difference,
             "steps_compared": len(steps),
             "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
@@ -90,17 +90,17 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class SearchComparison:
     """Two searches, trial by trial."""
 
     old: Search
     new: Search
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TrialPair, ...]
 
     @property
     def differences(self) -> list[float]:
-        """The differences of the trials that are the same in both, came as far in both, and have values."""
-        same = [pair.difference for pair in self.pairs if pair.alike]
+        """The differences of the comparable trials that have values."""
+        same = [pair.difference for pair in self.pairs if pair.comparable]
         return [difference for difference in same if difference is not None]
 
     @property
@@ -109,26 +109,26 @@ class SideBySide:
         return [difference for pair in self.pairs for difference in pair.steps]
 
     def as_json(self) -> dict[str, Any]:
-        """Gives it for programs."""
-        found, steps = self.differences, self.steps
+        """Returns the JSON form."""
+        differences, steps = self.differences, self.steps
         return {
             "old": _search(self.old),
             "new": _search(self.new),
             "same_parameters": sum(pair.same_parameters for pair in self.pairs),
-            "compared": len(found),
-            "mean_difference": math.fsum(found) / len(found) if found else None,
-            "largest_difference": max(found, key=abs) if found else None,
+            "compared": len(differences),
+            "mean_difference": math.fsum(differences) / len(differences) if differences else None,
+            "largest_difference": max(differences, key=abs) if differences else None,
             "steps_compared": len(steps),
             "largest_difference_of_a_step": max(steps, key=abs) if steps else None,
             "trials": [pair.as_json() for pair in self.pairs],
         }
 
 
-def side_by_side(old: Search, new: Search) -> SideBySide:
-    """Puts two searches beside each other, trial n beside trial n."""
+def compare_searches(old: Search, new: Search) -> SearchComparison:
+    """Compares two searches, trial n with trial n."""
     longest = max(len(old.trials), len(new.trials))
-    pairs = (Pair(number, _at(old, number), _at(new, number)) for number in range(longest))
-    return SideBySide(old, new, tuple(pairs))
+    pairs = (TrialPair(number, _at(old, number), _at(new, number)) for number in range(longest))
+    return SearchComparison(old, new, tuple(pairs))
 
 
 def _at(search: Search, number: int) -> Trial | None:
@@ -140,12 +140,12 @@ def _value(trial: Trial | None) -> float | None:
 
 
 def _reported(trial: Trial) -> dict[int, float]:
-    """Gives the finite values that a trial reported, by step; the last one of a step."""
+    """Returns the finite values that a trial reported, by step; the last one of a step."""
     return {step: value for step, value in trial.reports if value is not None and math.isfinite(value)}
 
 
 def status_of(trial: Trial | None) -> str | None:
-    """Gives a trial's state, `open` while it has not ended."""
+    """Returns a trial's status, `open` while it has not ended."""
     if trial is None:
         return None
     return "open" if trial.status is None else trial.status.value

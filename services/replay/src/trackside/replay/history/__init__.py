@@ -1,1 +1,1 @@
-"""The states of a stream, at any moment of its log."""
+"""The state of a stream at any point of its log."""

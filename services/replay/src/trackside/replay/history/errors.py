@@ -1,13 +1,13 @@
-"""What looking into a log can't do, with a code to act on and a sentence that says what to do."""
+"""The errors of replay, each with a code for programs and a message that says what to do."""
 
 
 class ReplayError(Exception):
-    """Something about a recorded stream can't be had; `code` is for programs."""
+    """A query of a recorded stream failed; `code` is for programs."""
 
     code = "replay_failed"
 
     def __str__(self) -> str:
-        """Gives the code and the sentence."""
+        """Returns the code and the message."""
         return f"{self.code}: {super().__str__()}"
 
 
@@ -24,47 +24,47 @@ class UnknownSubjectError(ReplayError):
 
 
 class BadRangeError(ReplayError):
-    """A moment that isn't one, that the stream doesn't have, or two in the wrong order."""
+    """An invalid point in time, one that the stream doesn't have, or two in the wrong order."""
 
     code = "bad_range"
 
 
 class NotRecordedError(ReplayError):
-    """The stream has nothing of what is asked about."""
+    """The stream has no records of the kind that is needed."""
 
     code = "not_recorded"
 
 
 class BadScenarioError(ReplayError):
-    """What is asked can't be: an unknown assessor, an option, a fleet that is too small."""
+    """An invalid option: an unknown assessor, a bad value, a fleet that is too small."""
 
     code = "bad_option"
 
 
 SILENCE_LIMIT_S = 30.0
-"""How long the log may give nothing although its end isn't reached."""
+"""How long the log may return nothing although its end isn't reached, s."""
 
 
 class SilentLogError(ReplayError):
-    """The log has records that it doesn't give."""
+    """The log has records that it doesn't return."""
 
     code = "log_silent"
 
 
 class DamagedFileError(ReplayError):
-    """A file isn't what was exported; the message names the line."""
+    """A file differs from what was exported; the message names the line."""
 
     code = "file_damaged"
 
 
 class UnsupportedFileError(ReplayError):
-    """A file was exported in a format, or with rules, that this release doesn't have."""
+    """A file was exported in a format, or with rules, that this release doesn't support."""
 
     code = "file_unsupported"
 
 
 class LiveTargetError(ReplayError):
-    """Something would be written under the name of a stream of the live log."""
+    """The target is a stream of the live log."""
 
     code = "replay_target_live"
 
@@ -76,18 +76,18 @@ class AlreadyImportedError(ReplayError):
 
 
 class BadNameError(ReplayError):
-    """A name that no stream may have."""
+    """A name that is no valid stream id."""
 
     code = "bad_identifier"
 
 
 class BusyError(ReplayError):
-    """Somebody else holds what is to be changed."""
+    """Another process holds the lock of what is to be changed."""
 
     code = "busy"
 
 
 class PartLostError(ReplayError):
-    """One of several processes that read the log has died, so that its part is missing."""
+    """One of several processes that read the log has died, so that its rows are missing."""
 
     code = "part_lost"

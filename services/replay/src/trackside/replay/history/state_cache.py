@@ -1,8 +1,8 @@
-"""States of long streams, kept on this machine's disk: a later look at the past begins from the nearest.
+"""A cache of states of long streams on disk: a later query starts from the nearest one.
 
-A file is a line that says what it is of, and the state. It is used only if it is whole, of the same fold, and
-if the record behind which it was taken lies in the log where it lay, under the same id. So nothing has to be
-invalidated: the log never changes, and what is of another log, release or stream is not believed.
+A file has a line with the position, and the state. It is used only if its digest matches, if it is of the
+same version of the fold, and if the record at its position has the same id in the log. So nothing has to be
+invalidated: the log never changes, and states of another log, release or stream are ignored.
 """
 
 import json
@@ -21,17 +21,17 @@ from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack
 from trackside.eventlog.log import TopicPartition
 from trackside.projections.snapshots import fold_name
-from trackside.replay.history.moments import Moment
+from trackside.replay.history.point_in_time import PointInTime
 
-EVERY_RECORDS = 20_000
-"""After how many records a state is kept: at most so many are folded at a later look."""
-MOST_BYTES = 512 * 2**20
+CACHE_EVERY_RECORDS = 20_000
+"""How many records there are between cached states: at most so many are folded by a query."""
+MAX_BYTES = 512 * 2**20
 SUFFIX = ".state"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a state was taken: behind the record `record_id`, which lies at `entry` of its topic.
+class CachedPosition:
+    """The position of a cached state: after the record `record_id`, which is entry `entry` of its topic.
 
     `offset` is that record's, `latest_ms` the newest append time of all that was folded.
     """
@@ -43,59 +43,61 @@ class Mark:
     records: int
     ignored: int
 
-    def lies_within(self, moment: Moment) -> bool:
-        """Says whether all that was folded had been written by a moment."""
-        if moment.offset is not None:
-            return self.offset <= moment.offset
-        return moment.time_ms is None or self.latest_ms <= moment.time_ms
+    def is_at_or_before(self, point: PointInTime) -> bool:
+        """Returns whether all that was folded had been written by a point in time."""
+        if point.offset is not None:
+            return self.offset <= point.offset
+        return point.time_ms is None or self.latest_ms <= point.time_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A folder of states, of all streams that were looked into on this machine."""
+class StateCache:
+    """A folder of states, of all streams that were queried on this machine."""
 
     folder: Path
 
-    def nearest(self, place: TopicPartition, stream_id: str, moment: Moment) -> tuple[Mark, Stream] | None:
-        """Gives the newest state that lies within a moment; None if there is none that is whole."""
+    def nearest(
+        self, place: TopicPartition, stream_id: str, point: PointInTime
+    ) -> tuple[CachedPosition, Stream] | None:
+        """Returns the newest valid state that is not after a point in time, None if there is none."""
         for path in sorted(self._folder(place, stream_id).glob(f"*{SUFFIX}"), reverse=True):
-            mark = _mark(path)
-            if mark is not None and mark.lies_within(moment):
-                stream = _state(path)
+            position = _read_position(path)
+            if position is not None and position.is_at_or_before(point):
+                stream = _read_state(path)
                 if stream is not None and stream.stream_id == stream_id:
-                    return mark, stream
+                    return position, stream
         return None
 
-    def keep(self, place: TopicPartition, mark: Mark, stream: Stream) -> None:
-        """Writes a state; a disk that can't take it is as good as none."""
+    def put(self, place: TopicPartition, position: CachedPosition, stream: Stream) -> None:
+        """Writes a state; errors of the disk are ignored."""
         folder = self._folder(place, stream.stream_id)
-        path = folder / f"{mark.offset:012d}{SUFFIX}"
+        path = folder / f"{position.offset:012d}{SUFFIX}"
         state = pack(stream)
-        head = {"fold": fold_name(), "sha256": sha256(state).hexdigest(), "mark": asdict(mark)}
+        head = {"fold": fold_name(), "sha256": sha256(state).hexdigest(), "mark": asdict(position)}
         draft = path.with_suffix(f".{os.getpid()}")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft.write_bytes(json.dumps(head).encode() + b"\n" + state)
             draft.replace(path)
-            self._make_room()
+            self._evict()
         except OSError:
             draft.unlink(missing_ok=True)
 
     def _folder(self, place: TopicPartition, stream_id: str) -> Path:
         return self.folder / sha256(f"{place[0]} {place[1]} {stream_id}".encode()).hexdigest()[:20]
 
-    def _make_room(self) -> None:
-        """Removes the oldest files beyond MOST_BYTES."""
-        left = MOST_BYTES
+    def _evict(self) -> None:
+        """Removes the oldest files beyond MAX_BYTES."""
+        left = MAX_BYTES
         for _, size, path in sorted(_sizes(self.folder), reverse=True):
             left -= size
             if left < 0:
                 path.unlink(missing_ok=True)
 
 
-def mark_of(record: Record, entry: int, latest_ms: int, records: int, ignored: int) -> Mark:
-    """Gives the mark behind a record."""
-    return Mark(entry, record.offset, latest_ms, record.envelope.id, records, ignored)
+def cached_position(record: Record, entry: int, latest_ms: int, records: int, ignored: int) -> CachedPosition:
+    """Returns the position after a record."""
+    return CachedPosition(entry, record.offset, latest_ms, record.envelope.id, records, ignored)
 
 
 def _sizes(folder: Path) -> Iterator[tuple[int, int, Path]]:
@@ -104,17 +106,17 @@ def _sizes(folder: Path) -> Iterator[tuple[int, int, Path]]:
         yield found.st_mtime_ns, found.st_size, path
 
 
-def _mark(path: Path) -> Mark | None:
+def _read_position(path: Path) -> CachedPosition | None:
     """Reads the first line of a file; None if it is of another fold, or unreadable."""
     try:
         with path.open("rb") as file:
             head: dict[str, Any] = json.loads(file.readline())
-        return Mark(**head["mark"]) if head["fold"] == fold_name() else None
+        return CachedPosition(**head["mark"]) if head["fold"] == fold_name() else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
 
 
-def _state(path: Path) -> Stream | None:
+def _read_state(path: Path) -> Stream | None:
     try:
         first, _, state = path.read_bytes().partition(b"\n")
         whole = json.loads(first)["sha256"] == sha256(state).hexdigest()

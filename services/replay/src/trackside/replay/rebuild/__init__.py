@@ -1,1 +1,1 @@
-"""Read models made again from the log, compared with the live ones, and put in their place."""
+"""Rebuilds read models from the log, compares them with the live ones, and swaps them in."""

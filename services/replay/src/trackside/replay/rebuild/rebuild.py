@@ -1,4 +1,4 @@
-"""Rebuilds all read models from offset 0 into a schema of their own and compares them with the live ones."""
+"""Rebuilds all read models from offset 0 in a schema of their own, and compares them with the live ones."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -20,31 +20,38 @@ from trackside.projections.postgres import (
     open_repeatable_read,
     tentative_transaction,
 )
-from trackside.replay.rebuild.compare import Difference, Side, difference
-from trackside.replay.rebuild.fill import LogTooShortError, Processes, Share, Waiting, fill, fill_in_processes
-from trackside.replay.rebuild.fold import States
-from trackside.replay.rebuild.swap import SWAP_PREFIX, Swapping, swapping, write_snapshots
+from trackside.replay.rebuild.compare import TableDifference, TableSource, first_difference
+from trackside.replay.rebuild.log_fold import StreamStates
+from trackside.replay.rebuild.parallel_fold import (
+    FoldRange,
+    LogTooShortError,
+    PendingRows,
+    ProcessPool,
+    fold_in_processes,
+    fold_partitions,
+)
+from trackside.replay.rebuild.schema_swap import SWAP_PREFIX, SchemaSwap, exclusive_swap, write_snapshots
 
 TABLES = {table.name: table for owner in OWNERS.values() for table in owner.tables}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a rebuild is: records read, of all that it will read."""
+class RebuildProgress:
+    """The progress of a rebuild: records read, and their total."""
 
     read: int
     total: int
 
 
 @dataclass(slots=True)
-class Report:
-    """What a rebuild found; `positions` are those of the live rows, by owner and partition."""
+class RebuildReport:
+    """The result of a rebuild: rows by table, positions by owner and partition, and the first difference."""
 
     events: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     live: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     rebuilt: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    first: Difference | None = None
+    first: TableDifference | None = None
     fold_s: float = 0.0
     compare_s: float = 0.0
     swapped: bool = False
@@ -52,16 +59,16 @@ class Report:
 
     @property
     def equal(self) -> bool:
-        """Says whether all rows and positions are the same on both sides."""
+        """Returns whether all rows and positions are the same."""
         return self.first is None and self.live == self.rebuilt
 
     def __str__(self) -> str:
-        """Gives the line that people see."""
+        """Returns the line that is printed."""
         verdict = "equal" if self.equal else f"not equal: {self.first or 'positions differ'}"
         return f"replay: {self.events} events, {sum(self.rows.values())} rows, {verdict}"
 
     def positions(self) -> list[str]:
-        """Gives one line an owner and topic, with the sums of both sides' positions."""
+        """Returns one line for each owner and topic, with the sums of live and rebuilt positions."""
         lines = []
         for owner, places in self.live.items():
             for topic in sorted({topic for topic, _ in places}):
@@ -75,83 +82,87 @@ async def rebuild(
     log: Log,
     topics: Topics,
     dsn: str,
-    progress: Callable[[Progress], None] = lambda progress: None,
+    progress: Callable[[RebuildProgress], None] = lambda progress: None,
     *,
     swap: bool = False,
     schema: str = LIVE_SCHEMA,
-    processes: Processes | None = None,
-) -> Report:
+    processes: ProcessPool | None = None,
+) -> RebuildReport:
     """Folds the log from offset 0 to the positions of the live rows and compares every table.
 
     With `processes` several of them fold a long log at once, each some of its partitions.
     No row and no snapshot of the live schema is used. The new schema lives in a transaction that is
-    undone, so nothing is left behind whatever happens; with `swap` it takes the live one's place, also
+    undone, so nothing of it is left whatever happens; with `swap` it takes the live one's place, also
     if they differ, once what was written meanwhile is in it too. Raises LogTooShortError, BusyError,
     PostgresGoneError, SchemaMissingError, TransientError, what reading a log of another release raises, and
     PartLostError.
     """
-    report, name = Report(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
-    async with swapping(dsn) if swap else nullcontext():
+    report, name = RebuildReport(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
+    async with exclusive_swap(dsn) if swap else nullcontext():
         async with tentative_transaction(dsn, schema) as attempt:
-            fresh = attempt.connection
-            await create_tables(fresh, name)
+            rebuilt = attempt.connection
+            await create_tables(rebuilt, name)
             async with open_repeatable_read(dsn, schema) as live:
-                share = await _share(log, topics, live, report, keeps_states=swap)
-                states = await _filled(log, share, fresh, report, progress, processes)
-                began = monotonic_s()
-                report.first = await _compared(live, fresh, share)
-                report.compare_s = monotonic_s() - began
+                fold_range = await _fold_range(log, topics, live, report, keep_states=swap)
+                states = await _fold(log, fold_range, rebuilt, report, progress, processes)
+                began_s = monotonic_s()
+                report.first = await _compare(live, rebuilt, fold_range)
+                report.compare_s = monotonic_s() - began_s
             if swap:
-                await write_snapshots(fresh, topics, states, report.live)
+                await write_snapshots(rebuilt, topics, states, report.live)
                 attempt.keep()
         if swap:
-            report.caught_up = await Swapping(log, topics, states, report.live, dsn).swap(schema, name)
+            report.caught_up = await SchemaSwap(log, topics, states, report.live, dsn).swap(schema, name)
             report.swapped = True
     return report
 
 
-async def _share(log: Log, topics: Topics, live: Connection, report: Report, *, keeps_states: bool) -> Share:
-    """Gives all that is to be folded: up to the live rows' positions."""
+async def _fold_range(
+    log: Log, topics: Topics, live: Connection, report: RebuildReport, *, keep_states: bool
+) -> FoldRange:
+    """Returns what is to be folded: all partitions up to the positions of the live rows."""
     for name in OWNERS:
         report.live[name] = await read_positions(live, name)
     places: dict[TopicPartition, int] = {}
     for cuts in report.live.values():
         for place, cut in cuts.items():
             places[place] = max(places.get(place, 0), cut)
-    return Share(topics, await _starts(log, topics, places), report.live, keeps_states)
+    return FoldRange(topics, await _start_offsets(log, topics, places), report.live, keep_states)
 
 
-async def _filled(
+async def _fold(
     log: Log,
-    share: Share,
-    fresh: Connection,
-    report: Report,
-    progress: Callable[[Progress], None],
-    processes: Processes | None,
-) -> States:
+    fold_range: FoldRange,
+    rebuilt: Connection,
+    report: RebuildReport,
+    progress: Callable[[RebuildProgress], None],
+    processes: ProcessPool | None,
+) -> StreamStates:
     """Folds a share into the fresh tables, and notes that they are as far as the live ones."""
-    total = sum(share.sizes().values())
+    total = sum(fold_range.sizes().values())
 
-    async def take(waiting: Waiting) -> None:
-        await _copy(fresh, waiting, report)
+    async def write_rows(pending: PendingRows) -> None:
+        await _copy(rebuilt, pending, report)
 
-    def told(read: int) -> None:
-        progress(Progress(read, total))
+    def on_progress(read: int) -> None:
+        progress(RebuildProgress(read, total))
 
-    began = monotonic_s()
+    began_s = monotonic_s()
     if processes is None or processes.count(total) < 2:
-        folded = await fill(log, share, take, told)
+        folded = await fold_partitions(log, fold_range, write_rows, on_progress)
     else:
-        folded = await fill_in_processes(processes, share, take, told)
-    report.events, report.fold_s = folded.events, monotonic_s() - began
+        folded = await fold_in_processes(processes, fold_range, write_rows, on_progress)
+    report.events, report.fold_s = folded.events, monotonic_s() - began_s
     for owner, positions in report.live.items():
-        await put_positions(fresh, owner, positions)
-        report.rebuilt[owner] = await read_positions(fresh, owner)
+        await put_positions(rebuilt, owner, positions)
+        report.rebuilt[owner] = await read_positions(rebuilt, owner)
     return folded.states
 
 
-async def _starts(log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Gives where to begin: at 0, but dead letters are not kept for ever. Raises LogTooShortError."""
+async def _start_offsets(
+    log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Returns where to begin: at 0, but dead letters are not retained for ever. Raises LogTooShortError."""
     starts: dict[TopicPartition, int] = {}
     begins = await log.beginnings(topics.dead_letters.name)
     for topic in sorted({topic for topic, _ in cuts}):
@@ -168,23 +179,27 @@ async def _starts(log: Log, topics: Topics, cuts: Mapping[TopicPartition, int]) 
     return starts
 
 
-async def _copy(fresh: Connection, waiting: Waiting, report: Report) -> None:
-    for name, rows in waiting.items():
+async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport) -> None:
+    for name, rows in pending.items():
         table = TABLES[name]
-        written = await copy_new(fresh, table, rows) if table is POINTS else len(rows)
+        written = await copy_new(rebuilt, table, rows) if table is POINTS else len(rows)
         if table is not POINTS:
-            await copy(fresh, name, table.columns, rows)
+            await copy(rebuilt, name, table.columns, rows)
         report.rows[name] = report.rows.get(name, 0) + written
 
 
-async def _compared(live: Connection, fresh: Connection, share: Share) -> Difference | None:
+async def _compare(live: Connection, rebuilt: Connection, fold_range: FoldRange) -> TableDifference | None:
     for table in TABLES.values():
         condition = ""
         if table.name == "dead_letters":
-            starts, name = share.starts, share.topics.dead_letters.name
+            starts, name = fold_range.starts, fold_range.topics.dead_letters.name
             places = [place for place in starts if place[0] == name]
-            kept = " OR ".join(f"letter_partition = {p[1]} AND letter_offset >= {starts[p]}" for p in places)
-            condition = kept or "false"
-        if found := await difference(table, Side(live, condition), Side(fresh, condition)):
-            return found
+            retained = " OR ".join(
+                f"letter_partition = {p[1]} AND letter_offset >= {starts[p]}" for p in places
+            )
+            condition = retained or "false"
+        if difference := await first_difference(
+            table, TableSource(live, condition), TableSource(rebuilt, condition)
+        ):
+            return difference
     return None

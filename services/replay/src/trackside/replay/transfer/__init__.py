@@ -1,1 +1,1 @@
-"""Streams to and from portable files."""
+"""Export of streams to portable files, and their import."""

@@ -1,7 +1,7 @@
 """The file of an exported stream: JSON lines, a header, a line for each record, a trailer.
 
-Each line ends in `check`, 16 hex digits of the sha256 of the check before it and the line's own text, so that
-the first line that was changed, lost or moved is known by its number. The trailer has the sha256 of all bytes
+Each line ends in `check`, 16 hex digits of the sha256 of the previous check and the line's own text: so the
+first line that was changed, lost or moved is known by its number. The trailer has the sha256 of all bytes
 before it, and the digest of the state that the records fold to.
 """
 
@@ -21,15 +21,15 @@ from trackside.replay.history.errors import DamagedFileError, UnsupportedFileErr
 
 FORMAT = 1
 GZIP = b"\x1f\x8b"
-LONGEST_LINE_BYTES = 16 * 2**20
+MAX_LINE_BYTES = 16 * 2**20
 _CHECK = ',"check":"'
 _CHECK_DIGITS = 16
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What a file says of its stream first: where it was written and how much of it follows."""
+class ExportHeader:
+    """The first line of a file: where its stream was written, and how many records follow."""
 
     stream: str
     rules: int
@@ -38,8 +38,8 @@ class Head:
     last_offset: int
     records: int
 
-    def as_json(self) -> Json:
-        """Gives the header line."""
+    def as_json(self) -> JsonObject:
+        """Returns the header line."""
         return {
             "trackside_export": FORMAT,
             "stream": self.stream,
@@ -52,8 +52,8 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One record: its place and time in the log where it was first written, and its very bytes."""
+class ExportedRecord:
+    """One record: its offset and time in the log where it was first written, and its exact bytes."""
 
     offset: int
     time_ms: int
@@ -61,82 +61,82 @@ class Line:
     headers: RecordHeaders
     value: bytes
 
-    def as_json(self) -> Json:
-        """Gives the line of a record."""
+    def as_json(self) -> JsonObject:
+        """Returns the line of a record."""
         return {
             "offset": self.offset,
             "time_ms": self.time_ms,
-            "key": _written(self.key),
-            "headers": [[name, _written(octets)] for name, octets in self.headers],
-            "value": _written(self.value),
+            "key": _encode(self.key),
+            "headers": [[name, _encode(data)] for name, data in self.headers],
+            "value": _encode(self.value),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
-    """What a file says at its end: the fold that the digest is of, and both digests."""
+class ExportTrailer:
+    """The last line of a file: the version of the fold, the digest of the state, and that of the file."""
 
     records: int
     fold: str
     state_sha256: str
     sha256: str = ""
 
-    def as_json(self) -> Json:
-        """Gives the trailer, without the digest of the lines."""
+    def as_json(self) -> JsonObject:
+        """Returns the trailer, without the digest of the lines."""
         return {"records": self.records, "fold": self.fold, "state_sha256": self.state_sha256}
 
 
 @dataclass(slots=True)
 class LineWriter:
-    """Makes the lines of a file, one after another."""
+    """Writes the lines of a file, one after another."""
 
     _check: str = ""
-    _all: Any = field(default_factory=sha256)
+    _digest: Any = field(default_factory=sha256)
 
-    def line(self, body: Json) -> bytes:
-        """Gives the next line."""
+    def line(self, body: JsonObject) -> bytes:
+        """Returns the next line."""
         text = json.dumps(body, separators=(",", ":"))[:-1]
         self._check = _next_check(self._check, text)
-        octets = f'{text}{_CHECK}{self._check}"}}\n'.encode()
-        self._all.update(octets)
-        return octets
+        data = f'{text}{_CHECK}{self._check}"}}\n'.encode()
+        self._digest.update(data)
+        return data
 
-    def trailer(self, tail: Tail) -> bytes:
-        """Gives the last line, with the digest of those before it."""
-        return self.line({**tail.as_json(), "sha256": self._all.hexdigest()})
+    def trailer(self, trailer: ExportTrailer) -> bytes:
+        """Returns the last line, with the digest of those before it."""
+        return self.line({**trailer.as_json(), "sha256": self._digest.hexdigest()})
 
 
 @dataclass(slots=True)
 class LineReader:
-    """Checks the lines of a file, one after another; `number` is that of the newest, from 1."""
+    """Checks the lines of a file, one after another; `number` is that of the last one read, from 1."""
 
     number: int = 0
     _check: str = ""
-    _all: Any = field(default_factory=sha256)
+    _digest: Any = field(default_factory=sha256)
 
-    def body(self, octets: bytes) -> Json:
-        """Gives what a line says; raises DamagedFileError naming the line."""
+    def body(self, data: bytes) -> JsonObject:
+        """Returns the object of a line; raises DamagedFileError that names the line."""
         self.number += 1
-        before = self._all.hexdigest()
+        before = self._digest.hexdigest()
         try:
-            text = octets.decode("utf-8")
+            text = data.decode("utf-8")
             body = json.loads(text)
         except (ValueError, RecursionError):
             raise self.damaged("is no JSON: the file was cut off or changed here") from None
         text = text.rstrip("\n")
-        head = text[: -(len(_CHECK) + _CHECK_DIGITS + 2)]
-        self._check = _next_check(self._check, head)
-        if not isinstance(body, dict) or text != f'{head}{_CHECK}{self._check}"}}':
+        header = text[: -(len(_CHECK) + _CHECK_DIGITS + 2)]
+        self._check = _next_check(self._check, header)
+        if not isinstance(body, dict) or text != f'{header}{_CHECK}{self._check}"}}':
             raise self.damaged("was changed, or lines before it are missing or out of order")
         if "state_sha256" in body and body.get("sha256") != before:
             raise self.damaged("is not the trailer of the lines before it")
-        self._all.update(octets)
+        self._digest.update(data)
         return body
 
-    def head(self, octets: bytes) -> Head:
-        """Reads the first line; raises UnsupportedFileError for a format of another release."""
-        version = _version(octets)
-        if octets.startswith(GZIP):
+    def header(self, data: bytes) -> ExportHeader:
+        """Parses the first line; raises UnsupportedFileError for a format of another release."""
+        version = _version(data)
+        if data.startswith(GZIP):
             raise UnsupportedFileError("the file is packed with gzip; unpack it first, with gunzip")
         if version is None:
             raise DamagedFileError("line 1 is not the header of an exported stream")
@@ -144,39 +144,44 @@ class LineReader:
             raise UnsupportedFileError(
                 f"the file has format {version}, this release reads format {FORMAT}; use one that reads it"
             )
-        body = self.body(octets)
+        body = self.body(data)
         numbers = ("rules", "partition", "first_offset", "last_offset", "records")
         if not isinstance(body.get("stream"), str):
             raise self.damaged("names no stream")
-        return Head(body["stream"], *(self.whole(body, name) for name in numbers))
+        return ExportHeader(body["stream"], *(self.whole_number(body, name) for name in numbers))
 
-    def record(self, body: Json) -> Line:
-        """Reads the line of a record."""
+    def record(self, body: JsonObject) -> ExportedRecord:
+        """Parses the line of a record."""
         try:
-            headers = [(str(name), _read(octets)) for name, octets in body["headers"]]
-            value = _read(body["value"])
-            key = _read(body["key"])
+            headers = [(str(name), _decode(data)) for name, data in body["headers"]]
+            value = _decode(body["value"])
+            key = _decode(body["key"])
         except (KeyError, TypeError, ValueError):
             raise self.damaged("is not the line of a record") from None
         if value is None:
             raise self.damaged("has no value: the record is gone")
-        return Line(self.whole(body, "offset"), self.whole(body, "time_ms"), key, headers, value)
-
-    def tail(self, body: Json) -> Tail:
-        """Reads the trailer."""
-        return Tail(
-            self.whole(body, "records"), str(body["fold"]), str(body["state_sha256"]), str(body["sha256"])
+        return ExportedRecord(
+            self.whole_number(body, "offset"), self.whole_number(body, "time_ms"), key, headers, value
         )
 
-    def whole(self, body: Json, name: str) -> int:
-        """Gives a whole number of a line."""
+    def trailer(self, body: JsonObject) -> ExportTrailer:
+        """Parses the trailer."""
+        return ExportTrailer(
+            self.whole_number(body, "records"),
+            str(body["fold"]),
+            str(body["state_sha256"]),
+            str(body["sha256"]),
+        )
+
+    def whole_number(self, body: JsonObject, name: str) -> int:
+        """Returns a non-negative integer of a line."""
         value = body.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self.damaged(f"has no whole number {name!r}")
         return value
 
     def damaged(self, what: str) -> DamagedFileError:
-        """Makes the error that names the newest line."""
+        """Returns the error that names the last line read."""
         return DamagedFileError(f"line {self.number} {what}")
 
 
@@ -184,25 +189,25 @@ def _next_check(before: str, text: str) -> str:
     return sha256(f"{before}\n{text}".encode()).hexdigest()[:_CHECK_DIGITS]
 
 
-def _version(octets: bytes) -> object:
+def _version(data: bytes) -> object:
     try:
-        body = json.loads(octets)
+        body = json.loads(data)
     except (ValueError, RecursionError):
         return None
     return body.get("trackside_export") if isinstance(body, dict) else None
 
 
-def _written(octets: bytes | None) -> str | Json | None:
-    """Writes bytes as text; those that are none as base64."""
-    if octets is None:
+def _encode(data: bytes | None) -> str | JsonObject | None:
+    """Encodes bytes as text, and as base64 if they are not UTF-8."""
+    if data is None:
         return None
     try:
-        return octets.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": b64encode(octets).decode()}
+        return {"base64": b64encode(data).decode()}
 
 
-def _read(written: Any) -> bytes | None:
+def _decode(written: Any) -> bytes | None:
     if written is None:
         return None
     if isinstance(written, dict):
@@ -213,28 +218,29 @@ def _read(written: Any) -> bytes | None:
 
 
 def state_digest(stream: Stream) -> str:
-    """Gives the sha256 of a stream's state, the same under any name.
+    """Returns the sha256 of a stream's state, the same under any name.
 
-    Left out are the stream's name, alone or as the beginning of another one, and how long a task had to
-    wait that no longer does: that is drawn from its name.
+    Left out are the stream's name, alone or as the beginning of another one, and the past backoff of tasks,
+    which depends on their names.
     """
-    state: Json = _nameless(state_adapter(type(stream.root)).dump_python(stream), stream.stream_id)
+    adapter = state_adapter(type(stream.root))
+    state: JsonObject = _without_name(adapter.dump_python(stream), stream.stream_id)
     for task in state["tasks"].values():
         if task["state"] is not TaskState.QUEUED:
             task["not_before_ms"] = 0
     return sha256(json.dumps(state, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
-def _nameless(value: Any, stream_id: str) -> Any:
+def _without_name(value: Any, stream_id: str) -> Any:
     own = f"{stream_id}."
     if isinstance(value, str):
         return value.removeprefix(own)
     if isinstance(value, dict):
-        names_it = [name for name, each in value.items() if name.endswith("_id") and each == stream_id]
-        plain = {name.removeprefix(own): _nameless(each, stream_id) for name, each in value.items()}
-        return plain | dict.fromkeys(names_it, "")
+        ids = [name for name, each in value.items() if name.endswith("_id") and each == stream_id]
+        plain = {name.removeprefix(own): _without_name(each, stream_id) for name, each in value.items()}
+        return plain | dict.fromkeys(ids, "")
     if isinstance(value, list | tuple | set | frozenset):
-        listed = [_nameless(each, stream_id) for each in value]
+        listed = [_without_name(each, stream_id) for each in value]
         return sorted(listed) if isinstance(value, set | frozenset) else listed
     return value
 
@@ -245,35 +251,35 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} in the state of a stream")
 
 
-def tail_of(stream: Stream, records: int) -> Tail:
-    """Makes the trailer of records that were folded."""
-    return Tail(records, fold_name(), state_digest(stream))
+def trailer_of(stream: Stream, records: int) -> ExportTrailer:
+    """Returns the trailer of a stream whose records were folded."""
+    return ExportTrailer(records, fold_name(), state_digest(stream))
 
 
 @dataclass(slots=True)
-class Renaming:
-    """Gives a stream and its tasks another name, in headers and bodies; tasks of others keep theirs."""
+class StreamRenaming:
+    """Renames a stream and its tasks, in headers and bodies; tasks of other streams keep their names."""
 
     old: str
     new: str
     _tasks: set[str] = field(default_factory=set)
 
-    def line(self, line: Line) -> Line:
-        """Gives a record under the new name; as it was, byte for byte, if that is the old one."""
+    def line(self, line: ExportedRecord) -> ExportedRecord:
+        """Returns a record under the new name; unchanged, byte for byte, if it is the old one."""
         if self.old == self.new:
             return line
-        headers = [(name, self._header(name, octets)) for name, octets in line.headers]
-        return Line(line.offset, line.time_ms, self.new.encode(), headers, self._value(line.value))
+        headers = [(name, self._header(name, data)) for name, data in line.headers]
+        return ExportedRecord(line.offset, line.time_ms, self.new.encode(), headers, self._value(line.value))
 
-    def _header(self, name: str, octets: bytes | None) -> bytes | None:
-        if octets is None:
+    def _header(self, name: str, data: bytes | None) -> bytes | None:
+        if data is None:
             return None
         if name.lower() == "ce_causationid":
-            stream, at, offset = octets.rpartition(b"@")
-            return self.new.encode() + at + offset if stream == self.old.encode() else octets
+            stream, at, offset = data.rpartition(b"@")
+            return self.new.encode() + at + offset if stream == self.old.encode() else data
         if name.lower() not in ("ce_partitionkey", "ce_correlationid", "ce_subject"):
-            return octets
-        return self._named(octets.decode("utf-8", "replace")).encode()
+            return data
+        return self._named(data.decode("utf-8", "replace")).encode()
 
     def _value(self, value: bytes) -> bytes:
         body = json.loads(value)
@@ -291,6 +297,6 @@ class Renaming:
         return f"{self.new}{text[len(self.old) :]}" if text.startswith(f"{self.old}.") else text
 
 
-def without(headers: RecordHeaders, names: Sequence[str]) -> RecordHeaders:
-    """Gives headers without some."""
-    return [(name, octets) for name, octets in headers if name not in names]
+def without_headers(headers: RecordHeaders, names: Sequence[str]) -> RecordHeaders:
+    """Returns headers without those of some names."""
+    return [(name, data) for name, data in headers if name not in names]

@@ -1,8 +1,8 @@
-"""Streams that were imported: a topic of their own, which no service reads.
+"""Streams that were imported: in a topic of their own, which no service reads.
 
-Its records are those of the exported stream, with the places and times that they had: so they fold to the
-same state, whenever they were imported and wherever they landed. An import counts once its last record is
-there; of two under one name the first that was completed counts.
+Its records are those of the exported stream, with their original offsets and times: so they fold to the same
+state, whenever and wherever they were imported. An import is valid once its last record is written; of two
+under one name the first that was completed is.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError
 from trackside.eventlog.log import Entry, Log, RecordHeaders
-from trackside.replay.history.history import History, entries, speaks_of
-from trackside.replay.transfer.file_format import Line, without
+from trackside.replay.history.recorded_stream import RecordedStream, has_value, read_entries
+from trackside.replay.transfer.file_format import ExportedRecord, without_headers
 
 PREFIX = "imported/"
 IMPORT, PLACE, TIME = "ce_importid", "ce_originalplace", "ce_originaltime"
-ADDED = (IMPORT, PLACE, TIME)
+ADDED_HEADERS = (IMPORT, PLACE, TIME)
 
 
-def added_headers(import_id: str, partition: int, line: Line) -> RecordHeaders:
-    """Gives the headers that keep a record's origin."""
+def origin_headers(import_id: str, partition: int, line: ExportedRecord) -> RecordHeaders:
+    """Returns the headers that keep a record's origin."""
     return [
         (IMPORT, import_id.encode()),
         (PLACE, f"{partition}:{line.offset}".encode()),
@@ -33,21 +33,21 @@ def added_headers(import_id: str, partition: int, line: Line) -> RecordHeaders:
 
 
 def original_headers(entry: Entry) -> RecordHeaders:
-    """Gives the headers that a record was exported with."""
-    return without(entry.headers, ADDED)
+    """Returns the headers that a record was exported with."""
+    return without_headers(entry.headers, ADDED_HEADERS)
 
 
-async def find_imported(log: Log, topics: Topics, stream_id: str) -> History | None:
-    """Finds an imported stream; None if there is none of this name that is complete."""
+async def find_imported(log: Log, topics: Topics, stream_id: str) -> RecordedStream | None:
+    """Finds an imported stream; None if there is no complete one of this name."""
     topic = topics.imports
     try:
         await log.preflight([topic])
     except PreflightError:
-        return None  # nothing was ever imported here
+        return None  # nothing was imported yet
     place = (topic.name, partition_of(stream_id, topic.partitions))
     begin = (await log.beginnings(topic.name))[place[1]]
     end = (await log.ends(topic.name))[place[1]]
-    async with aclosing(entries(log, place, begin, end)) as batches:
+    async with aclosing(read_entries(log, place, begin, end)) as batches:
         async for batch in batches:
             for entry in batch:
                 found = _completed(entry, stream_id)
@@ -57,8 +57,8 @@ async def find_imported(log: Log, topics: Topics, stream_id: str) -> History | N
 
 
 def _completed(entry: Entry, stream_id: str) -> StreamImported | None:
-    """Reads the record that completes an import of a stream; None for any other."""
-    if entry.value is None or not speaks_of(entry, StreamImported.wire_type().encode()):
+    """Returns the record that completes an import of a stream, None for any other record."""
+    if entry.value is None or not has_value(entry, StreamImported.wire_type().encode()):
         return None
     envelope = CODEC.envelope(entry.headers)
     if envelope.stream != stream_id or envelope.role not in StreamImported.written_by:
@@ -70,34 +70,36 @@ def _completed(entry: Entry, stream_id: str) -> StreamImported | None:
     return message if isinstance(message, StreamImported) else None
 
 
-def _history(log: Log, place: tuple[str, int], end: int, found: StreamImported) -> History:
-    wanted = found.import_id.encode()
+def _history(log: Log, place: tuple[str, int], end: int, found: StreamImported) -> RecordedStream:
+    import_id = found.import_id.encode()
 
-    def take(entry: Entry) -> Record | None:
-        return restored(entry, wanted)
+    def select(entry: Entry) -> Record | None:
+        return restore(entry, import_id)
 
-    return History(log, found.stream, place, found.begin, end, found.partition, found.last_offset, take)
+    return RecordedStream(
+        log, found.stream, place, found.begin, end, found.partition, found.last_offset, select
+    )
 
 
-def restored(entry: Entry, import_id: bytes) -> Record | None:
-    """Gives a record of an import as it was where it was first written; None for any other record.
+def restore(entry: Entry, import_id: bytes) -> Record | None:
+    """Returns a record of an import as it was first written, None for any other record.
 
     Nothing else reads these headers: in the log of events they mean nothing, whoever writes them.
     """
-    if not speaks_of(entry, import_id):
+    if not has_value(entry, import_id):
         return None
     record = decode(entry)
     if record is None or record.envelope.headers.get(IMPORT) != import_id:
         return None
-    place = _place(record.envelope.headers)
+    place = _original_place(record.envelope.headers)
     if place is None:
         return None
     partition, offset, time_ms = place
-    envelope = Envelope({n: octets for n, octets in record.envelope.headers.items() if n not in ADDED})
+    envelope = Envelope({n: data for n, data in record.envelope.headers.items() if n not in ADDED_HEADERS})
     return Record(record.topic, partition, offset, time_ms, envelope, record.message)
 
 
-def _place(headers: Mapping[str, bytes]) -> tuple[int, int, int] | None:
+def _original_place(headers: Mapping[str, bytes]) -> tuple[int, int, int] | None:
     numbers = [*headers.get(PLACE, b"").split(b":"), headers.get(TIME, b"")]
     if len(numbers) != 3 or not all(number.isdigit() and len(number) < 20 for number in numbers):
         return None

@@ -10,8 +10,8 @@ from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.rebuild.fill import Processes
-from trackside.replay.rebuild.rebuild import Report
+from trackside.replay.rebuild.parallel_fold import ProcessPool
+from trackside.replay.rebuild.rebuild import RebuildReport
 from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
 
 
@@ -47,9 +47,9 @@ def rebuild_and_compare(bootstrap: str, dsn: str) -> None:
 
 async def _rebuild(
     bootstrap: str, dsn: str, prefix: str, swap: bool = False, processes: int | None = None
-) -> Report:
+) -> RebuildReport:
     open_log = partial(KafkaLog, bootstrap, client_id="trackside-replay")
-    at_most = Processes(processes or os.cpu_count() or 1, open_log)
+    at_most = ProcessPool(processes or os.cpu_count() or 1, open_log)
     async with open_log() as log:
         with progress_of("reading the log") as show_progress:
             return await rebuild_read_models(

@@ -15,12 +15,18 @@ from trackside.contracts.searches import StartSearch
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.derive.fork import fork_of, parse_changes
-from trackside.replay.derive.rerun import Pair, SideBySide, rerun_of, side_by_side, status_of
-from trackside.replay.find import find
+from trackside.replay.derive.fork import fork_search, parse_changes
+from trackside.replay.derive.rerun import (
+    SearchComparison,
+    TrialPair,
+    compare_searches,
+    rerun_command,
+    status_of,
+)
+from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import LiveTargetError, NotRecordedError
-from trackside.replay.history.history import find_live, past_at
-from trackside.replay.history.moments import NOW, Moment, parse_moment
+from trackside.replay.history.point_in_time import NOW, PointInTime, parse_point_in_time
+from trackside.replay.history.recorded_stream import find_live, state_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class Submission:
 
 def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool) -> None:
     """Runs the trials of a recorded search again as a new search."""
-    search, offset = run(_recorded(stream_id, parse_moment(at, now_ms())))
-    command = rerun_of(search, stream_id, offset, judged=not no_assessor)
+    search, offset = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
+    command = rerun_command(search, stream_id, offset, with_assessor=not no_assessor)
     if not submission.as_json:
         screen.complain(f"{stream_id} after offset {offset}: {len(search.trials)} trials to run again")
     started = submission.submit(command)
@@ -61,12 +67,12 @@ def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool)
 
 def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission) -> None:
     """Starts a search that continues a recorded one from a moment, with some fields of its spec changed."""
-    search, offset = run(_recorded(stream_id, parse_moment(at, now_ms())))
-    made = fork_of(search, stream_id, offset, parse_changes(changes))
+    search, offset = run(_recorded(stream_id, parse_point_in_time(at, now_ms())))
+    made = fork_search(search, stream_id, offset, parse_changes(changes))
     if not submission.as_json:
         screen.complain(
-            f"{stream_id} after offset {offset}: {made.told} of {made.ended} ended trials copied, "
-            f"{made.command.max_trials} left to run, {made.again} of which had not ended"
+            f"{stream_id} after offset {offset}: {made.imported} of {made.ended} ended trials copied, "
+            f"{made.command.max_trials} left to run, {made.unfinished} of which had not ended"
         )
     submission.submit(made.command)
 
@@ -77,14 +83,14 @@ def compare(old: str, new: str, as_json: bool) -> None:
 
 
 def _show_both(old: str, search: Search, new: str, as_json: bool) -> None:
-    found = side_by_side(search, run(_recorded(new, NOW))[0])
+    found = compare_searches(search, run(_recorded(new, NOW))[0])
     if as_json:
         screen.emit(found.as_json())
     else:
         show(old, new, found)
 
 
-def show(old: str, new: str, found: SideBySide) -> None:
+def show(old: str, new: str, found: SearchComparison) -> None:
     """Prints two searches side by side."""
     columns = [
         Column("trial", right=True),
@@ -111,7 +117,7 @@ def show(old: str, new: str, found: SideBySide) -> None:
     screen.say(f"{whole['steps_compared']} steps were reported by both: largest difference {step}")
 
 
-def _cells(pair: Pair) -> list[object]:
+def _cells(pair: TrialPair) -> list[object]:
     """Returns the row of a trial in both searches; `by step` is the largest difference at a common step.
 
     `same` is whether both had the same parameters.
@@ -127,12 +133,12 @@ def _cells(pair: Pair) -> list[object]:
     return [pair.number, *sides, difference, max(pair.steps, key=abs, default=None), same]
 
 
-async def _recorded(stream_id: str, moment: Moment) -> tuple[Search, int]:
+async def _recorded(stream_id: str, point: PointInTime) -> tuple[Search, int]:
     """Returns a recorded search at a moment, and the offset of its last record then."""
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        past = await past_at(history, moment, addresses.kept)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        past = await state_at(recorded, point, addresses.state_cache)
     search = search_of(past.stream)
     if search is None:
         raise NotRecordedError(f"{stream_id} is not a search at that moment")

@@ -10,11 +10,11 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.find import find
-from trackside.replay.history.describe import Change, Fields, Picture, changes, picture
-from trackside.replay.history.history import History, Past, past_at, pasts
-from trackside.replay.history.moments import Moment, parse_moment
-from trackside.replay.history.state_cache import Kept
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
+from trackside.replay.history.recorded_stream import PastState, RecordedStream, state_at, states_at
+from trackside.replay.history.state_cache import StateCache
+from trackside.replay.history.state_view import Fields, StateView, SubjectChange, changes, state_view
 
 LONGEST_VALUE = 60
 OF_SEARCH = ("task_type", "tuner", "assessor", "direction", "max_trials", "concurrency", "seed")
@@ -23,32 +23,32 @@ OF_BATCH = ("groups", "running_group", "concurrency", "open_tasks")
 
 def show(stream_id: str, at: str, as_json: bool) -> None:
     """Prints the state of a stream at a moment."""
-    run(_show(stream_id, parse_moment(at, now_ms()), as_json))
+    run(_show(stream_id, parse_point_in_time(at, now_ms()), as_json))
 
 
 def diff(stream_id: str, from_: str, to: str, as_json: bool) -> None:
     """Prints what changed in a stream between two moments; an empty `from_` is its start."""
     now = now_ms()
-    start = parse_moment(from_, now) if from_ else None
-    run(_diff(stream_id, start, parse_moment(to, now), as_json))
+    start = parse_point_in_time(from_, now) if from_ else None
+    run(_diff(stream_id, start, parse_point_in_time(to, now), as_json))
 
 
-async def _show(stream_id: str, moment: Moment, as_json: bool) -> None:
+async def _show(stream_id: str, point: PointInTime, as_json: bool) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        past = await past_at(history, moment, addresses.kept)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        past = await state_at(recorded, point, addresses.state_cache)
     if as_json:
-        screen.emit(_place(history, past) | picture(past.stream).as_json())
+        screen.emit(_place(recorded, past) | state_view(past.stream).as_json())
     else:
-        show_past(history, past)
+        show_past(recorded, past)
 
 
-async def _diff(stream_id: str, start: Moment | None, end: Moment, as_json: bool) -> None:
+async def _diff(stream_id: str, start: PointInTime | None, end: PointInTime, as_json: bool) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        taken = await pictures_at(history, [end] if start is None else [start, end], addresses.kept)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        taken = await views_at(recorded, [end] if start is None else [start, end], addresses.state_cache)
     last, after = taken[-1]
     first, before = taken[0] if start is not None else (None, None)
     found = changes(before, after)
@@ -61,19 +61,19 @@ async def _diff(stream_id: str, start: Moment | None, end: Moment, as_json: bool
             screen.say(line)
 
 
-async def pictures_at(
-    history: History, moments: list[Moment], kept: Kept | None = None
-) -> list[tuple[Fields, Picture]]:
+async def views_at(
+    recorded: RecordedStream, moments: list[PointInTime], state_cache: StateCache | None = None
+) -> list[tuple[Fields, StateView]]:
     """Takes a picture at each moment, with its place."""
-    async with aclosing(pasts(history, moments, kept)) as found:
-        return [(_place(history, past), picture(past.stream)) async for past in found]
+    async with aclosing(states_at(recorded, moments, state_cache)) as found:
+        return [(_place(recorded, past), state_view(past.stream)) async for past in found]
 
 
-def show_past(history: History, past: Past) -> None:
+def show_past(recorded: RecordedStream, past: PastState) -> None:
     """Prints the state of a stream at a moment."""
-    taken = picture(past.stream)
+    taken = state_view(past.stream)
     status = taken.root.get("status", "no search, no batch")
-    screen.say(f"{history.stream_id}  {taken.kind} {status}, {_moment(_place(history, past))}")
+    screen.say(f"{recorded.stream_id}  {taken.kind} {status}, {_moment(_place(recorded, past))}")
     screen.say(f"  {past.records} records by then, {past.ignored} without effect")
     if taken.root:
         screen.say(f"  {_facts(taken.root, OF_BATCH if taken.groups else OF_SEARCH)}")
@@ -95,7 +95,7 @@ def show_past(history: History, past: Past) -> None:
         _show_tasks(taken)
 
 
-def change_lines(change: Change) -> list[str]:
+def change_lines(change: SubjectChange) -> list[str]:
     """Returns the lines of a change: one for the subject, then one for each field."""
     sign = "+" if change.before is None else "~"
     lines = [f"{sign} {change.subject}"]
@@ -105,7 +105,7 @@ def change_lines(change: Change) -> list[str]:
     return lines
 
 
-def _show_trials(taken: Picture) -> None:
+def _show_trials(taken: StateView) -> None:
     columns = [
         Column("trial", right=True),
         Column("status"),
@@ -126,7 +126,7 @@ def _show_trials(taken: Picture) -> None:
     screen.show_table(columns, rows)
 
 
-def _show_tasks(taken: Picture) -> None:
+def _show_tasks(taken: StateView) -> None:
     columns = [Column("task", keep=True), Column("type"), Column("task is"), Column("tries", right=True)]
     columns += [Column("where"), Column("reports", right=True), Column("error")]
     rows = []
@@ -143,11 +143,11 @@ def _about(task: Fields) -> list[Any]:
     return [task["end"] or task["state"], len(task["attempts"]), where]
 
 
-def _place(history: History, past: Past) -> Fields:
+def _place(recorded: RecordedStream, past: PastState) -> Fields:
     return {
-        "stream": history.stream_id,
-        "topic": history.place[0],
-        "partition": history.partition,
+        "stream": recorded.stream_id,
+        "topic": recorded.place[0],
+        "partition": recorded.partition,
         "offset": past.last.offset,
         "time": rfc3339(past.last.append_time_ms),
         "records": past.records,

@@ -1,4 +1,4 @@
-"""Commands that copy streams between installations: `replay export`, `replay import`."""
+"""Commands that copy streams between installations: `replay write_export`, `replay import`."""
 
 import sys
 from pathlib import Path
@@ -10,16 +10,16 @@ from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.find import find
-from trackside.replay.transfer.export import Exported, export
-from trackside.replay.transfer.import_stream import Imported, import_file
+from trackside.replay.find_stream import find_stream
+from trackside.replay.transfer.export import ExportSummary, write_export
+from trackside.replay.transfer.import_stream import ImportSummary, import_file
 
 
 def export_stream(stream_id: str) -> None:
     """Writes a stream to standard output, and what was written to standard error."""
     exported = run(_export(stream_id))
-    head, tail = exported.head, exported.tail
-    screen.complain(f"{head.stream}: {head.records} records, state {tail.state_sha256[:12]}")
+    header, trailer = exported.header, exported.trailer
+    screen.complain(f"{header.stream}: {header.records} records, state {trailer.state_sha256[:12]}")
 
 
 def import_stream(path: Path, new_id: str, as_json: bool) -> None:
@@ -29,30 +29,30 @@ def import_stream(path: Path, new_id: str, as_json: bool) -> None:
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror or error}") from error
     imported = run(_import(path, new_id))
-    head, tail = imported.head, imported.tail
+    header, trailer = imported.header, imported.trailer
     if as_json:
         screen.emit(
-            {"stream": imported.stream, "original_stream": head.stream, "records": head.records}
-            | {"state_sha256": tail.state_sha256, "state_compared": imported.compared}
+            {"stream": imported.stream, "original_stream": header.stream, "records": header.records}
+            | {"state_sha256": trailer.state_sha256, "state_compared": imported.compared}
         )
         return
-    name = imported.stream if imported.stream == head.stream else f"{head.stream} as {imported.stream}"
-    state = f"state {tail.state_sha256[:12]}, equal"
+    name = imported.stream if imported.stream == header.stream else f"{header.stream} as {imported.stream}"
+    state = f"state {trailer.state_sha256[:12]}, equal"
     if not imported.compared:
-        state = f"state not compared: it was exported by a release with the fold {tail.fold}"
-    screen.say(f"imported {name}: {head.records} records, {state}")
+        state = f"state not compared: it was exported by a release with the fold {trailer.fold}"
+    screen.say(f"imported {name}: {header.records} records, {state}")
 
 
-async def _export(stream_id: str) -> Exported:
+async def _export(stream_id: str) -> ExportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        exported = await export(history, sys.stdout.buffer.write)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        exported = await write_export(recorded, sys.stdout.buffer.write)
         sys.stdout.buffer.flush()
         return exported
 
 
-async def _import(path: Path, name: str) -> Imported:
+async def _import(path: Path, name: str) -> ImportSummary:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
         with progress_of("importing") as show_progress:

@@ -12,8 +12,8 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
-from trackside.replay.find import find
-from trackside.replay.history.moments import Moment, parse_moment
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
 from trackside.whatif.charts.bar_chart import page, png
 from trackside.whatif.charts.canvas import MissingMatplotlibError
 from trackside.whatif.compare import (
@@ -31,7 +31,7 @@ PICTURES = frozenset({".png", ".html", ".htm"})
 
 def whatif(stream_id: str, at: str, grid: ScenarioGrid, plots: Sequence[Path], as_json: bool) -> None:
     """Prints a recorded search under each scenario of a grid, and draws it into the files of `plots`."""
-    comparison = compare(run(_recorded(stream_id, parse_moment(at, now_ms()))), grid)
+    comparison = compare(run(_recorded(stream_id, parse_point_in_time(at, now_ms()))), grid)
     for path in plots:
         _draw(comparison, path)
     if as_json:
@@ -66,10 +66,10 @@ def scenario_grid(
     )
 
 
-async def _recorded(stream_id: str, moment: Moment) -> Recording:
+async def _recorded(stream_id: str, point: PointInTime) -> Recording:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        return await read_recording(await find(log, Topics(prefix=addresses.prefix), stream_id), moment)
+        return await read_recording(await find_stream(log, Topics(prefix=addresses.prefix), stream_id), point)
 
 
 def _draw(comparison: Comparison, path: Path) -> None:

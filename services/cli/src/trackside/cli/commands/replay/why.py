@@ -15,7 +15,7 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.causality.causes import Step
 from trackside.replay.causality.why import Why
 from trackside.replay.causality.why import why as causes_of
-from trackside.replay.find import find
+from trackside.replay.find_stream import find_stream
 
 FIRST_CAUSES, LAST_CAUSES = 1, 3
 SHOWN_REPORTS = 2
@@ -32,8 +32,8 @@ def why(stream_id: str, subject: str, as_json: bool) -> None:
 async def _why(stream_id: str, subject: str, as_json: bool) -> None:
     addresses = Addresses()
     async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
-        history = await find(log, Topics(prefix=addresses.prefix), stream_id)
-        found = await causes_of(history, subject)
+        recorded = await find_stream(log, Topics(prefix=addresses.prefix), stream_id)
+        found = await causes_of(recorded, subject)
     if as_json:
         screen.emit({"stream": stream_id} | found.as_json())
         return

@@ -1,4 +1,4 @@
-"""A stream's state as plain values, subject by subject, for people, programs and comparisons."""
+"""A view of the state of a stream as plain values, by subject, for output and comparison."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ SEARCH, BATCH, COMMANDS = "search", "batch", "commands"
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What a stream was at a moment; nothing of it changes when the stream does.
+class StateView:
+    """The state of a stream at one time; it doesn't change with the stream.
 
-    `kind` says what its root is, `commands` for a stream where none was accepted. `tasks` are by task id,
+    `kind` is `search` or `batch`, or `commands` for a stream where none was accepted. `tasks` are by task id,
     each with its `attempts`; times are ms since 1970 by the log's clock.
     """
 
@@ -33,7 +33,7 @@ class Picture:
     tasks: dict[str, Fields]
 
     def as_json(self) -> Fields:
-        """Gives it for programs: lists of objects that name themselves."""
+        """Returns the JSON form: lists of objects with their names."""
         return {
             "kind": self.kind,
             "state": self.root,
@@ -44,7 +44,7 @@ class Picture:
         }
 
     def subjects(self) -> dict[str, Fields]:
-        """Gives everything that has a name of its own, with its fields, in reading order."""
+        """Returns every subject that has a name, with its fields, in reading order."""
         found = {self.kind: self.root} if self.root else {}
         found |= {f"command {name}": fields for name, fields in self.commands.items()}
         found |= {f"trial {number}": fields for number, fields in self.trials.items()}
@@ -58,15 +58,15 @@ class Picture:
         return found
 
 
-def picture(stream: Stream) -> Picture:
-    """Takes a picture of a stream's state."""
+def state_view(stream: Stream) -> StateView:
+    """Returns a view of a stream's state."""
     search, batch = search_of(stream), batch_of(stream)
     kind, root = COMMANDS, {}
     if search is not None:
         kind, root = SEARCH, _search(search)
     elif batch is not None:
         kind, root = BATCH, _batch(batch)
-    return Picture(
+    return StateView(
         kind=kind,
         root=root,
         commands={name: _command(command) for name, command in stream.commands.items()},
@@ -219,21 +219,21 @@ def _attempt(attempt: Attempt) -> Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What became of one subject between two pictures: `before` is None for a new one."""
+class SubjectChange:
+    """The change of one subject between two views; `before` is None for a new one."""
 
     subject: str
     before: Fields | None
     fields: Mapping[str, tuple[Any, Any]]
 
     def as_json(self) -> Fields:
-        """Gives it for programs."""
+        """Returns the JSON form."""
         changed = {name: {"from": old, "to": new} for name, (old, new) in self.fields.items()}
         return {"subject": self.subject, "new": self.before is None, "changed": changed}
 
 
-def changes(before: Picture | None, after: Picture) -> list[Change]:
-    """Lists what differs between two pictures of one stream; None is the nothing before it began."""
+def changes(before: StateView | None, after: StateView) -> list[SubjectChange]:
+    """Lists the differences between two views of one stream; None is the state before it began."""
     old = {} if before is None else before.subjects()
     found = []
     for subject, fields in after.subjects().items():
@@ -242,14 +242,14 @@ def changes(before: Picture | None, after: Picture) -> list[Change]:
         differing = {
             name: (was.get(name), value)
             for name, value in fields.items()
-            if was.get(name) != value and not (known is None and _says_nothing(value))
+            if was.get(name) != value and not (known is None and _is_empty(value))
         }
         if differing or known is None:
-            found.append(Change(subject, known, differing))
-    found += [Change(subject, fields, {name: (was, None) for name, was in fields.items()})
+            found.append(SubjectChange(subject, known, differing))
+    found += [SubjectChange(subject, fields, {name: (was, None) for name, was in fields.items()})
               for subject, fields in old.items()]  # fmt: skip
     return found
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or value is False or value in ("", [], {})

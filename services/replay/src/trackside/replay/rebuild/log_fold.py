@@ -1,4 +1,4 @@
-"""Folds a log from its start and gives the rows of every owner as they were at its own position."""
+"""Folds a log from its start to the rows of every owner, as they were at the owner's position."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,58 +25,58 @@ from trackside.projections.owners import Owner
 from trackside.projections.projection import Projection, RowKey, RowValues, Table
 from trackside.summary_indexer.validation import decode_points
 
-Cuts = Mapping[str, Mapping[TopicPartition, int]]
-States = dict[str, dict[int, list[bytes]]]
-"""Streams as they were at an owner's cut, dumped, by owner and partition of the events."""
+OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]
+StreamStates = dict[str, dict[int, list[bytes]]]
+"""Serialized streams as they were at an owner's cut, by owner and partition of the events."""
 _OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 _CLOSING = frozenset({SearchEnded, BatchEnded})
 
 
 @dataclass(slots=True)
-class Rows:
-    """Rows that wait to be copied, table by table; `known` are the series that were given."""
+class RowBuffer:
+    """Rows that wait to be copied, table by table; `known_series` are the series that were given."""
 
     tables: dict[str, tuple[Table, list[RowValues]]] = field(default_factory=dict)
-    known: set[int] = field(default_factory=set)
+    known_series: set[int] = field(default_factory=set)
 
     def of(self, table: Table) -> list[RowValues]:
-        """Gives the list of a table's rows, to be added to."""
+        """Returns the list of a table's rows, to be appended to."""
         return self.tables.setdefault(table.name, (table, []))[1]
 
-    def taken(self) -> dict[str, list[RowValues]]:
-        """Hands over what waits, by the name of its table; from here on nothing does."""
+    def records(self) -> dict[str, list[RowValues]]:
+        """Returns all rows by the name of their table, and empties the buffer."""
         tables, self.tables = self.tables, {}
         return {name: rows for name, (_, rows) in tables.items() if rows}
 
     @property
-    def waiting(self) -> int:
-        """How many rows wait in the longest list."""
+    def longest(self) -> int:
+        """The number of rows in the longest list."""
         return max((len(rows) for _, rows in self.tables.values()), default=0)
 
 
 @dataclass(slots=True)
 class LogFold:
-    """One pass over the log for all owners; each leaves a partition at its own cut.
+    """One pass over the log for all owners; each ends a partition at its own cut.
 
     `cuts[owner][(topic, partition)]` is the first offset that the owner's rows don't contain.
     """
 
     owners: tuple[Owner, ...]
-    cuts: Cuts
+    cuts: OwnerCuts
     topics: Topics
-    rows: Rows = field(default_factory=Rows)
+    rows: RowBuffer = field(default_factory=RowBuffer)
     streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
     fleet: Fleet = field(default_factory=Fleet)
     events: int = 0
-    keeps_states: bool = False
-    states: States = field(default_factory=dict)
-    """Filled with `keeps_states`."""
-    _facts: dict[TopicPartition, dict[tuple[str, RowKey], tuple[Table, RowValues]]] = field(
+    keep_states: bool = False
+    states: StreamStates = field(default_factory=dict)
+    """Filled if `keep_states`."""
+    _command_rows: dict[TopicPartition, dict[tuple[str, RowKey], tuple[Table, RowValues]]] = field(
         default_factory=dict
     )
 
     def places(self) -> dict[TopicPartition, int]:
-        """Gives every partition to read, with the highest cut of any owner."""
+        """Returns every partition to read, with the highest cut of any owner."""
         found: dict[TopicPartition, int] = {}
         for owner in self.owners:
             for place, cut in self.cuts.get(owner.name, {}).items():
@@ -84,7 +84,7 @@ class LogFold:
         return found
 
     def fold(self, place: TopicPartition, entries: list[Entry]) -> None:
-        """Folds entries of one partition that follow those before; what lies behind all cuts is left out."""
+        """Folds the next entries of one partition, up to the last cut."""
         stops = sorted({cut for cut in self._cuts_of(place).values() if cut > entries[0].offset})
         for stop in stops:
             if not entries:
@@ -94,7 +94,7 @@ class LogFold:
             self.events += len(inside)
             self._fold_all(place, inside, stop)
             if inside and inside[-1].offset + 1 == stop:
-                self._leave(place, stop)
+                self._finish(place, stop)
 
     def _cuts_of(self, place: TopicPartition) -> dict[str, int]:
         return {name: cuts[place] for name, cuts in self.cuts.items() if place in cuts}
@@ -129,20 +129,22 @@ class LogFold:
                 continue
             kind = type(record.message)
             if kind in _OF_COMMANDS:
-                self._note(place, stream, record, present)
+                self._add_command_rows(place, stream, record, present)
             elif kind in _CLOSING and stream.closed:
                 for owner in present:
-                    self._give(owner.of_streams, stream, after_close=False)
+                    self._add_rows(owner.of_streams, stream, after_close=False)
                 shrink(stream)
 
-    def _note(self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]) -> None:
-        facts = self._facts.setdefault(place, {})
+    def _add_command_rows(
+        self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]
+    ) -> None:
+        rows = self._command_rows.setdefault(place, {})
         for source in (source for owner in present for source in owner.of_records):
             table = source.table
             for row in source.rows(stream, record):
                 key = (table.name, row[: table.key_width])
-                old = facts.get(key)
-                facts[key] = (table, row if old is None else table.merged(old[1], row))
+                old = rows.get(key)
+                rows[key] = (table, row if old is None else table.merged(old[1], row))
 
     def _fold_points(self, entry: Entry) -> None:
         try:
@@ -152,30 +154,30 @@ class LogFold:
         series, points = metric_rows(message)
         self.rows.of(POINTS).extend(points)
         for row in series:
-            if row[0] not in self.rows.known:
-                self.rows.known.add(row[0])
+            if row[0] not in self.rows.known_series:
+                self.rows.known_series.add(row[0])
                 self.rows.of(SERIES).append(row)
 
-    def _leave(self, place: TopicPartition, cut: int) -> None:
-        """Gives the rows that are still open of the owners whose cut is reached."""
+    def _finish(self, place: TopicPartition, cut: int) -> None:
+        """Adds the rows of open streams for the owners whose cut is reached."""
         leaving = [o for o in self.owners if self.cuts.get(o.name, {}).get(place) == cut]
         if place[0] == self.topics.events.name:
             streams = [s for s in self.streams.by_id.values() if s.partition == place[1]]
             for owner in leaving:
-                if self.keeps_states and owner.of_streams:
+                if self.keep_states and owner.of_streams:
                     self.states.setdefault(owner.name, {})[place[1]] = [dump(stream) for stream in streams]
                 for stream in streams:
                     if not stream.closed:
-                        self._give(owner.of_streams, stream, after_close=False)
-                    self._give(owner.of_streams, stream, after_close=True)
+                        self._add_rows(owner.of_streams, stream, after_close=False)
+                    self._add_rows(owner.of_streams, stream, after_close=True)
                 if owner.of_records:
-                    for table, row in self._facts.pop(place, {}).values():
+                    for table, row in self._command_rows.pop(place, {}).values():
                         self.rows.of(table).append(row)
         elif place[0] == self.topics.fleet.name:
             for owner in leaving:
-                self._give(owner.of_fleet, self.fleet, after_close=False)
+                self._add_rows(owner.of_fleet, self.fleet, after_close=False)
 
-    def _give(self, projections: Iterable[Projection[Any]], state: Any, *, after_close: bool) -> None:
+    def _add_rows(self, projections: Iterable[Projection[Any]], state: Any, *, after_close: bool) -> None:
         for projection in projections:
             if projection.table.changes_after_close is after_close:
                 rows, row = self.rows.of(projection.table), projection.row

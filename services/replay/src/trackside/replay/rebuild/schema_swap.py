@@ -1,9 +1,9 @@
-"""Puts rebuilt rows in the place of the live ones, without a gap and without a step back.
+"""Replaces the live schema by a rebuilt one, without a gap for readers and without older rows.
 
-While a rebuild ran, services wrote on. So the rebuilt rows are brought to where the live ones are, with the
-same folding that services use; the last records while writers wait, so that positions are the same on both
-sides and services go on as if nothing had happened. Then names are changed. Who reads waits for nothing, and
-never sees less than before: no reader is left whose moment lies before the rebuilt rows.
+Services go on writing during a rebuild. So the rebuilt rows catch up with the live ones, by the same fold
+that services use; the last records while writers are locked out, so that both have the same positions and
+services continue without noticing. Then the schemas are renamed. Readers don't wait, and never see less than
+before: the swap waits until no transaction is left whose snapshot is older than the rebuilt rows.
 """
 
 import asyncio
@@ -26,130 +26,132 @@ from trackside.projections.projection import TableWrite
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError
-from trackside.replay.rebuild.fold import States
+from trackside.replay.rebuild.log_fold import StreamStates
 from trackside.summary_indexer.validation import decode_points
 
 SWAP_PREFIX = "rebuild_"
-ROUNDS = 100
+MAX_ROUNDS = 100
 FEW_RECORDS = 500
-HELD_LIMIT_S = 10.0
-WAIT_S, PAUSE_S, LOOK_S = 0.5, 0.2, 0.005
+LOCK_LIMIT_S = 10.0
+WAIT_S, RETRY_PAUSE_S, POLL_S = 0.5, 0.2, 0.005
 _LOCK = 7_239_405_120
 Cuts = Mapping[str, Mapping[TopicPartition, int]]
-Places = Mapping[TopicPartition, int]
+Offsets = Mapping[TopicPartition, int]
 
 
 @asynccontextmanager
-async def swapping(dsn: str) -> AsyncIterator[None]:
-    """Keeps other swaps away while the block runs, and drops what it, or one that was killed, leaves behind.
+async def exclusive_swap(dsn: str) -> AsyncIterator[None]:
+    """Excludes other swaps while the block runs, and drops the schemas that it, or a killed one, has left.
 
     Raises BusyError if there is another one.
     """
     async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
         connection = attempt.connection
         if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
-            raise BusyError("somebody swaps the read models now; try again when that is done")
+            raise BusyError("another process swaps the read models; try again when it is done")
         # A simple query ends the portal of the one before, which keeps a moment that the swap waits for.
         await connection.execute("SELECT 1")
-        await _clear(dsn)
+        await _drop_leftovers(dsn)
         try:
             yield
         finally:
-            await _clear(dsn)
+            await _drop_leftovers(dsn)
 
 
-async def _clear(dsn: str) -> None:
+async def _drop_leftovers(dsn: str) -> None:
     async with tentative_transaction(dsn, LIVE_SCHEMA) as attempt:
         await drop_schemas(attempt.connection, SWAP_PREFIX)
         attempt.keep()
 
 
-async def write_snapshots(connection: Connection, topics: Topics, states: States, cuts: Cuts) -> None:
-    """Writes the streams as the dispatcher's rows have them, so that it starts quickly from them too."""
+async def write_snapshots(connection: Connection, topics: Topics, states: StreamStates, cuts: Cuts) -> None:
+    """Writes snapshots of the streams at the dispatcher's positions, so that it starts quickly from them."""
     events = topics.events.name
     for (topic, partition), position in cuts[DISPATCHER].items():
         if topic == events:
             streams = (load(state, AGGREGATES) for state in states.get(DISPATCHER, {}).get(partition, []))
-            taken = checkpoint(partition, position, streams)
-            await write_checkpoint(connection, taken)
+            snapshot = checkpoint(partition, position, streams)
+            await write_checkpoint(connection, snapshot)
 
 
-class Swapping:
+class SchemaSwap:
     """Swaps a schema whose rows go up to `cuts` with the live one; `states` are the streams at those cuts.
 
-    It must be committed before: a reader whose moment lies before the commit would see its tables empty.
+    It must be committed before: a transaction with an older snapshot would see its tables empty.
     """
 
-    def __init__(self, log: Log, topics: Topics, states: States, cuts: Cuts, dsn: str) -> None:
+    def __init__(self, log: Log, topics: Topics, states: StreamStates, cuts: Cuts, dsn: str) -> None:
         self._dsn = dsn
-        self._tails = [
-            _Tail(name, log, topics, states.get(name, {}), places) for name, places in cuts.items()
+        self._owners = [
+            _OwnerCatchUp(name, log, topics, states.get(name, {}), places) for name, places in cuts.items()
         ]
 
-    async def swap(self, live: str, fresh: str) -> int:
-        """Swaps; gives how many records were folded that came while the rows were rebuilt.
+    async def swap(self, live: str, rebuilt: str) -> int:
+        """Swaps; returns how many records were folded that were written during the rebuild.
 
         Raises BusyError, SilentLogError, TimeoutError, and what folding raises: then the live rows stay.
         """
         total = 0
         try:
-            for _ in range(ROUNDS):
+            for _ in range(MAX_ROUNDS):
                 async with tentative_transaction(self._dsn, live) as reading:
                     goals = await self._goals(reading.connection)
-                found = await self._catch_up(fresh, goals)
+                found = await self._catch_up(rebuilt, goals)
                 total += found
                 if found >= FEW_RECORDS:
                     continue
-                swapped, found = await self._try(live, fresh)
+                swapped, found = await self._try(live, rebuilt)
                 total += found
                 if swapped:
                     return total
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(RETRY_PAUSE_S)
         finally:
-            for tail in self._tails:
-                await tail.close()
+            for owner in self._owners:
+                await owner.close()
         raise BusyError("a long transaction reads or locks the read models; end it and try again")
 
-    async def _try(self, live: str, fresh: str) -> tuple[bool, int]:
-        """Lets writers wait, folds the last records and swaps, if no reader is in the way for long."""
-        async with asyncio.timeout(HELD_LIMIT_S), tentative_transaction(self._dsn, live) as attempt:
+    async def _try(self, live: str, rebuilt: str) -> tuple[bool, int]:
+        """Locks writers out, folds the last records and swaps, unless a reader blocks it for long."""
+        async with asyncio.timeout(LOCK_LIMIT_S), tentative_transaction(self._dsn, live) as attempt:
             connection = attempt.connection
             if not await hold_writers(connection, live, WAIT_S):
                 return False, 0
-            found = await self._catch_up(fresh, await self._goals(connection))
-            if not await _all_gone(connection, await readers(connection)):
+            found = await self._catch_up(rebuilt, await self._goals(connection))
+            if not await _readers_gone(connection, await readers(connection)):
                 return False, found
-            await swap_schemas(connection, live=live, fresh=fresh)
+            await swap_schemas(connection, live=live, fresh=rebuilt)
             attempt.keep()
         return True, found
 
-    async def _goals(self, connection: Connection) -> dict[str, Places]:
-        return {tail.owner: await read_positions(connection, tail.owner) for tail in self._tails}
+    async def _goals(self, connection: Connection) -> dict[str, Offsets]:
+        return {owner.owner: await read_positions(connection, owner.owner) for owner in self._owners}
 
-    async def _catch_up(self, fresh: str, goals: Mapping[str, Places]) -> int:
-        """Brings the fresh rows to the positions given, and commits them."""
-        async with tentative_transaction(self._dsn, fresh) as attempt:
-            found = [await tail.to(attempt.connection, goals[tail.owner]) for tail in self._tails]
+    async def _catch_up(self, rebuilt: str, goals: Mapping[str, Offsets]) -> int:
+        """Folds the rebuilt rows up to the given positions, and commits them."""
+        async with tentative_transaction(self._dsn, rebuilt) as attempt:
+            found = [
+                await owner.catch_up_to(attempt.connection, goals[owner.owner]) for owner in self._owners
+            ]
             attempt.keep()
         return sum(found)
 
 
-async def _all_gone(connection: Connection, before: set[str]) -> bool:
-    """Waits for readers whose moment lies before the fresh rows: they would find the fresh tables empty."""
+async def _readers_gone(connection: Connection, earlier: set[str]) -> bool:
+    """Waits for readers whose snapshot is older than the rebuilt rows: they would find the tables empty."""
     deadline_s = monotonic_s() + WAIT_S
     while True:
-        if not before & await readers(connection):
+        if not earlier & await readers(connection):
             return True
         if monotonic_s() > deadline_s:
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
-class _Tail:
-    """Writes one owner's rows from its cut on, as far as it is told."""
+class _OwnerCatchUp:
+    """Writes one owner's rows from its cut on."""
 
     def __init__(
-        self, owner: str, log: Log, topics: Topics, states: Mapping[int, list[bytes]], cuts: Places
+        self, owner: str, log: Log, topics: Topics, states: Mapping[int, list[bytes]], cuts: Offsets
     ) -> None:
         self.owner = owner
         self._log, self._cuts = log, cuts
@@ -161,25 +163,25 @@ class _Tail:
         self._state.adopt(Recovered(streams, events))
         self._next = {place: cut for place, cut in cuts.items() if place[0] == self._metrics}
         self._next |= self._state.starts()
-        self._held: list[Entry] = []
+        self._later: list[Entry] = []
         self._reader: Reader | None = None
 
-    async def to(self, connection: Connection, goals: Places) -> int:
-        """Folds and writes up to `goals`; gives how many of the records lie behind the cuts."""
+    async def catch_up_to(self, connection: Connection, goals: Offsets) -> int:
+        """Folds and writes up to `goals`; returns how many of the records are after the cuts."""
         missing = {place for place, goal in goals.items() if self._next.get(place, 0) < goal}
-        waiting, held, count, heard = self._held, list[Entry](), 0, monotonic_s()
+        unread, later, count, last_read_s = self._later, list[Entry](), 0, monotonic_s()
         while missing:
-            entries = waiting or await self._read(goals)
-            waiting = []
+            entries = unread or await self._read(goals)
+            unread = []
             if entries:
-                heard = monotonic_s()
-            elif monotonic_s() - heard > SILENCE_LIMIT_S:
+                last_read_s = monotonic_s()
+            elif monotonic_s() - last_read_s > SILENCE_LIMIT_S:
                 raise SilentLogError(f"{self.owner} had read more than came in {SILENCE_LIMIT_S:.0f} s")
             inside = []
             for entry in entries:
                 place = (entry.topic, entry.partition)
                 if entry.offset >= goals.get(place, 0):
-                    held.append(entry)
+                    later.append(entry)
                     continue
                 inside.append(entry)
                 self._next[place] = entry.offset + 1
@@ -187,10 +189,10 @@ class _Tail:
                     missing.discard(place)
             await self._write(connection, inside)
             count += sum(entry.offset >= self._cuts[entry.topic, entry.partition] for entry in inside)
-        self._held = [*held, *waiting]
+        self._later = [*later, *unread]
         return count
 
-    async def _read(self, goals: Places) -> list[Entry]:
+    async def _read(self, goals: Offsets) -> list[Entry]:
         if self._reader is None:
             self._reader = self._log.reader({place: self._next.get(place, 0) for place in goals})
         return await self._reader.read(1.0)
@@ -212,7 +214,7 @@ class _Tail:
         for entry in entries:
             try:
                 messages.append(decode_points(entry))
-            except UndecodableError:  # it went to the dead letters
+            except UndecodableError:  # it is a dead letter
                 continue
         if messages:
             series, points = rows_of(messages)
@@ -220,6 +222,6 @@ class _Tail:
             await copy_new(connection, POINTS, points)
 
     async def close(self) -> None:
-        """Ends its reader."""
+        """Closes its reader."""
         if self._reader is not None:
             await self._reader.close()

@@ -3,20 +3,20 @@
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
 from trackside.replay.history.errors import UnknownStreamError
-from trackside.replay.history.history import History, find_live
+from trackside.replay.history.recorded_stream import RecordedStream, find_live
 from trackside.replay.transfer.imported_streams import PREFIX, find_imported
 
 
-async def find(log: Log, topics: Topics, name: str) -> History:
+async def find_stream(log: Log, topics: Topics, name: str) -> RecordedStream:
     """Finds a recorded stream; `imported/NAME` is the imported one where both exist.
 
     Raises UnknownStreamError.
     """
     stream_id = name.removeprefix(PREFIX)
-    history = None if name.startswith(PREFIX) else await find_live(log, topics, stream_id)
-    if history is None:
-        history = await find_imported(log, topics, stream_id)
-    if history is None:
+    recorded = None if name.startswith(PREFIX) else await find_live(log, topics, stream_id)
+    if recorded is None:
+        recorded = await find_imported(log, topics, stream_id)
+    if recorded is None:
         where = "among the imported ones" if name.startswith(PREFIX) else "in the log, and none was imported"
         raise UnknownStreamError(f"there is no stream {stream_id!r} {where}; `trackside ls` lists searches")
-    return history
+    return recorded

@@ -1,4 +1,4 @@
-"""Moments of a stream: an offset, a time, or a duration ago."""
+"""A point in time of a stream: an offset, a time, or a duration ago."""
 
 import re
 from dataclasses import dataclass
@@ -17,45 +17,45 @@ _OFFSET = re.compile(r"\d{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Up to and with an offset, or up to and with a time in ms since 1970; with neither it is now."""
+class PointInTime:
+    """Up to and including an offset, or a time in ms since 1970; with neither it is now."""
 
     offset: int | None = None
     time_ms: int | None = None
 
     def includes(self, record: Record) -> bool:
-        """Says whether a record had been written by then."""
+        """Returns whether a record had been written by then."""
         if self.offset is not None:
             return record.offset <= self.offset
         return self.time_ms is None or record.append_time_ms <= self.time_ms
 
     def __str__(self) -> str:
-        """Gives the moment as people read it."""
+        """Returns it as it is printed."""
         if self.offset is not None:
             return f"offset {self.offset}"
         return "now" if self.time_ms is None else rfc3339(self.time_ms)
 
 
-NOW = Moment()
+NOW = PointInTime()
 
 
-def parse_moment(text: str, now_ms: int) -> Moment:
-    """Reads a moment as people write it; raises BadRangeError for what is none, or is yet to come."""
+def parse_point_in_time(text: str, now_ms: int) -> PointInTime:
+    """Parses a point in time as it is typed; raises BadRangeError if it is invalid, or in the future."""
     written = text.strip()
     if written in ("", "now"):
         return NOW
     if _OFFSET.fullmatch(written):
-        return Moment(offset=int(written))
+        return PointInTime(offset=int(written))
     time_ms = _ago(written, now_ms)
     if time_ms is None:
         time_ms = _rfc3339(written)
     if time_ms > now_ms:
         raise BadRangeError(f"{text!r} has not come yet: it is {rfc3339(now_ms)}")
-    return Moment(time_ms=time_ms)
+    return PointInTime(time_ms=time_ms)
 
 
 def _ago(written: str, now_ms: int) -> int | None:
-    """Reads `1h30m`, also with `ago` behind it; None for what is no duration."""
+    """Parses `1h30m`, also with `ago` after it; returns None for what is no duration."""
     parts = written.removesuffix("ago").strip()
     if not parts or _PART.sub("", parts).strip():
         return None
@@ -64,9 +64,9 @@ def _ago(written: str, now_ms: int) -> int | None:
 
 def _rfc3339(written: str) -> int:
     try:
-        moment = datetime.fromisoformat(written)
+        parsed = datetime.fromisoformat(written)
     except ValueError:
         raise BadRangeError(f"{written!r} is no moment: expected {EXPECTED}") from None
-    if moment.tzinfo is None:
+    if parsed.tzinfo is None:
         raise BadRangeError(f"{written!r} says no time zone: write {written}Z for UTC")
-    return round(moment.timestamp() * 1000)
+    return round(parsed.timestamp() * 1000)

@@ -1,0 +1,231 @@
+"""A recorded stream, and its state at any point in time: a fold that stops early. Reads the log alone."""
+
+import gc
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, replace
+
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.message import Record
+from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream, fold
+from trackside.eventlog.clock import monotonic_s, rfc3339
+from trackside.eventlog.decode import decode
+from trackside.eventlog.log import Entry, Log, TopicPartition
+from trackside.replay.history.errors import SILENCE_LIMIT_S, BadRangeError, SilentLogError
+from trackside.replay.history.point_in_time import NOW, PointInTime
+from trackside.replay.history.state_cache import CACHE_EVERY_RECORDS, StateCache, cached_position
+
+READ_RECORDS = 20_000
+FIRST_READ_RECORDS = 500
+"""How many records are read first: whoever looks for the first record of a stream mostly needs no more."""
+MIN_RECORDS_TO_CACHE = CACHE_EVERY_RECORDS // 10
+"""How many records must have been folded for the state at the point asked for to be cached."""
+RecordedEntry = tuple[Record, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStream:
+    """One recorded stream: `select` picks its records out of the entries of `place` from `begin` to `end`.
+
+    Offsets of records are those of the partition where the stream was first written, `partition`;
+    `last_offset` is the highest that they could have now.
+    """
+
+    log: Log
+    stream_id: str
+    place: TopicPartition
+    begin: int
+    end: int
+    partition: int
+    last_offset: int
+    select: Callable[[Entry], Record | None]
+
+    async def records(self) -> AsyncGenerator[RecordedEntry, None]:
+        """Yields the records of the stream in log order, each with the entry it was read from."""
+        async with aclosing(read_entries(self.log, self.place, self.begin, self.end)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    record = self.select(entry)
+                    if record is not None:
+                        yield record, entry
+
+
+@dataclass(slots=True)
+class PastState:
+    """A stream as it was after record `last`.
+
+    `records` were written by then, of which `ignored` had no effect, and `cached` were in a cached state.
+    `last` is entry `entry` of its topic; `latest_ms` is the newest append time.
+    """
+
+    stream: Stream
+    last: Record
+    records: int = 0
+    ignored: int = 0
+    entry: int = -1
+    cached: int = 0
+    latest_ms: int = 0
+
+    def fold(self, record: Record, entry: int) -> None:
+        """Folds the next record."""
+        self.last, self.entry = record, entry
+        self.records += 1
+        self.latest_ms = max(self.latest_ms, record.append_time_ms)
+        self.ignored += fold(self.stream, record, AGGREGATES) is not Outcome.APPLIED
+
+
+async def read_entries(
+    log: Log, place: TopicPartition, begin: int, end: int
+) -> AsyncGenerator[Sequence[Entry], None]:
+    """Yields the entries of a partition from `begin` up to `end`, in batches; raises SilentLogError."""
+    if begin >= end:
+        return
+    reader, last_read_s, records = log.reader({place: begin}), monotonic_s(), FIRST_READ_RECORDS
+    try:
+        while True:
+            batch = await reader.read(1.0, records)
+            if batch:
+                last_read_s, records = monotonic_s(), READ_RECORDS
+                over = batch[-1].offset + 1 >= end
+                yield batch if batch[-1].offset < end else [e for e in batch if e.offset < end]
+                if over:
+                    return
+            elif monotonic_s() - last_read_s > SILENCE_LIMIT_S:
+                name = f"{place[0]}-{place[1]}"
+                raise SilentLogError(f"{name} ends at {end}, but gave nothing for {SILENCE_LIMIT_S:.0f} s")
+    finally:
+        await reader.close()
+
+
+def has_value(entry: Entry, value: bytes) -> bool:
+    """Returns whether the key or a header has this value: a fast filter of the records of other streams."""
+    return entry.key == value or any(found == value for _, found in entry.headers)
+
+
+@contextmanager
+def gc_disabled() -> Iterator[None]:
+    """Turns the garbage collector off: it would traverse a state that only grows, again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+async def find_live(log: Log, topics: Topics, stream_id: str) -> RecordedStream | None:
+    """Finds a stream in the log of events, from its first command on; None if it isn't there."""
+    topic, name = topics.events.name, stream_id.encode()
+    ends = await log.ends(topic)
+    partition = partition_of(stream_id, len(ends))
+    place, end = (topic, partition), ends[partition]
+
+    def select(entry: Entry) -> Record | None:
+        record = decode(entry) if has_value(entry, name) else None
+        return record if record is not None and record.envelope.stream == stream_id else None
+
+    async with aclosing(read_entries(log, place, (await log.beginnings(topic))[partition], end)) as batches:
+        async for batch in batches:
+            for entry in batch:
+                record = select(entry)
+                if record is not None and _begins(record):
+                    return RecordedStream(
+                        log, stream_id, place, entry.offset, end, partition, end - 1, select
+                    )
+    return None
+
+
+def _begins(record: Record) -> bool:
+    return isinstance(record.message, CommandReceived) and record.envelope.role in record.message.written_by
+
+
+async def states_at(
+    recorded: RecordedStream, points: Sequence[PointInTime], cache: StateCache | None = None
+) -> AsyncGenerator[PastState, None]:
+    """Yields the stream at each of some points in time, in their order; it is one object that is folded on.
+
+    With a cache the fold starts from the nearest cached state, and later states are added to it. Raises
+    BadRangeError if the stream hadn't begun, if the log hasn't reached a point, or if the order is wrong.
+    """
+    for point in points:
+        if point.offset is not None and point.offset > recorded.last_offset:
+            raise BadRangeError(f"the last offset of the partition is {recorded.last_offset}, not {point}")
+    pending, past, at = list(points), None, recorded.begin
+    if cache is not None and (found := await _from_cache(recorded, pending[0], cache)) is not None:
+        past, at = found
+    async with aclosing(replace(recorded, begin=at).records()) as records:
+        async for record, entry in records:
+            while pending and not pending[0].includes(record):
+                yield _at_point(past, pending.pop(0), record)
+            if not pending:
+                return
+            if past is None:
+                past = PastState(Stream(recorded.stream_id, recorded.partition), record)
+            past.fold(record, entry.offset)
+            if cache is not None and past.records % CACHE_EVERY_RECORDS == 0:
+                _cache(cache, recorded.place, past)
+    for point in pending:
+        if past is not None:
+            yield _at_point(past, point, past.last)
+
+
+async def _from_cache(
+    recorded: RecordedStream, point: PointInTime, cache: StateCache
+) -> tuple[PastState, int] | None:
+    """Returns the nearest cached state of this very stream, and the entry after it."""
+    found = cache.nearest(recorded.place, recorded.stream_id, point)
+    if found is None:
+        return None
+    position, stream = found
+    at = position.entry
+    if not recorded.begin <= at < recorded.end:
+        return None
+    async with aclosing(replace(recorded, begin=at, end=at + 1).records()) as records:
+        async for record, _ in records:
+            if record.envelope.id == position.record_id and record.offset == position.offset:
+                past = PastState(
+                    stream,
+                    record,
+                    position.records,
+                    position.ignored,
+                    at,
+                    position.records,
+                    position.latest_ms,
+                )
+                return past, at + 1
+    return None
+
+
+def _cache(cache: StateCache, place: TopicPartition, past: PastState) -> None:
+    position = cached_position(past.last, past.entry, past.latest_ms, past.records, past.ignored)
+    cache.put(place, position, past.stream)
+
+
+def _at_point(past: PastState | None, point: PointInTime, beyond: Record) -> PastState:
+    """Checks that a point in time is not before what was folded."""
+    if past is None:
+        began = f"offset {beyond.offset}, {rfc3339(beyond.append_time_ms)}"
+        raise BadRangeError(f"{beyond.envelope.stream} began at {began}; it has no state at {point}")
+    if not point.includes(past.last):
+        raise BadRangeError(f"{point} comes before the moment to start from, at offset {past.last.offset}")
+    return past
+
+
+async def state_at(
+    recorded: RecordedStream, point: PointInTime = NOW, cache: StateCache | None = None
+) -> PastState:
+    """Returns the stream as it was at a point in time; raises BadRangeError."""
+    with gc_disabled():
+        async with aclosing(states_at(recorded, [point], cache)) as found:
+            past = await anext(found)
+    if (
+        cache is not None
+        and past.records > CACHE_EVERY_RECORDS
+        and past.records - past.cached > MIN_RECORDS_TO_CACHE
+    ):
+        _cache(cache, recorded.place, past)
+    return past
