@@ -1,1 +1,1 @@
-"""Measures Trackside on this machine, each figure beside the ceiling measured in the same run."""
+"""Measures Trackside on this machine, each figure with a reference that is measured in the same run."""

@@ -13,24 +13,24 @@ from typing import Any
 from rich.console import Console
 
 from bench import (
-    answers,
-    forks,
-    idle,
-    place,
-    points,
-    rebuilds,
+    assessments,
+    command_latency,
+    fork_rate,
+    fresh_stack,
+    idle_worker,
+    metric_points,
+    noop_trials,
+    rebuild_rate,
     recovery,
-    replays,
+    replay_queries,
+    report_table,
     scheduling,
-    simulations,
-    slots,
-    starts,
+    simulation_rate,
+    slot_gaps,
     suggestions,
-    table,
-    trials,
-    verdicts,
+    task_starts,
 )
-from bench.figures import Figure, Findings, Goal, MissingError, percentile
+from bench.measurements import Figure, Goal, Measurements, MissingError, percentile
 from trackside.embedded.stack import Stack
 from trackside.eventlog.kafka import KafkaLog
 from trackside.telemetry.logs import configure_logs
@@ -41,7 +41,7 @@ PARTS = (
 )
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures and details there too")
@@ -57,91 +57,98 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--idle", type=float, default=5.0, help="seconds that an idle worker is watched (5)")
     parser.add_argument("--decisions", type=int, default=5_000, help="decisions of the scheduler (5000)")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
-async def measured(stack: Stack, asked: argparse.Namespace, console: Console) -> list[Findings]:
-    """Measures part after part on a stack that runs."""
-    parts = asked.only or PARTS
-    found: list[Findings] = []
+async def measure(stack: Stack, options: argparse.Namespace, console: Console) -> list[Measurements]:
+    """Measures part after part on a running stack."""
+    parts = options.only or PARTS
+    measurements: list[Measurements] = []
     async with KafkaLog(stack.bootstrap_servers, client_id="bench") as log:
-        console.print(f"{trials.WARM_UP} trials that nobody counts, to warm the broker up")
-        await trials.warm_up(log)
-        append_ms = await answers.appends(log, asked.commands)
-        beside_ms = percentile(append_ms, 50)
+        console.print(f"{noop_trials.WARM_UP} trials that are not counted, to warm the broker up")
+        await noop_trials.warm_up(log)
+        append_ms = await command_latency.appends(log, options.commands)
+        append_p50_ms = percentile(append_ms, 50)
         if "idle" in parts:
-            console.print(f"an idle worker, {asked.idle:g} s")
-            found.append(await idle.measured(stack, log, asked.idle))
+            console.print(f"an idle worker, {options.idle:g} s")
+            measurements.append(await idle_worker.measure(stack, log, options.idle))
         if "trials" in parts:
-            console.print(f"{asked.trials} no-op trials, and as many bare forks")
-            ceiling = await asyncio.to_thread(forks.measured, asked.trials)
-            found.append(await trials.measured(stack, log, asked.trials, ceiling, append_ms))
+            console.print(f"{options.trials} no-op trials, and as many bare forks")
+            fork_rates = await asyncio.to_thread(fork_rate.measure, options.trials)
+            measurements.append(await noop_trials.measure(stack, log, options.trials, fork_rates, append_ms))
         if "slots" in parts:
-            console.print(f"slots: {asked.trials} no-op trials, {asked.paced} of 0.25 s")
-            found.append(await slots.measured(stack, log, asked.trials, asked.paced, beside_ms))
+            console.print(f"slots: {options.trials} no-op trials, {options.paced} of 0.25 s")
+            measurements.append(
+                await slot_gaps.measure(stack, log, options.trials, options.paced, append_p50_ms)
+            )
         if "starts" in parts:
-            console.print(f"{asked.starts} starts of new processes and of a warm one")
-            found.append(await starts.measured(stack, log, asked.starts, beside_ms))
+            console.print(f"{options.starts} starts of new processes and of a warm one")
+            measurements.append(await task_starts.measure(stack, log, options.starts, append_p50_ms))
         if "answers" in parts:
-            console.print(f"{asked.commands} commands")
-            found.append(await answers.measured(log, asked.commands, searches=20))
+            console.print(f"{options.commands} commands")
+            measurements.append(await command_latency.measure(log, options.commands, searches=20))
         if "rebuild" in parts:
-            console.print(f"a log of {asked.events:,} events, read raw and rebuilt")
-            where = rebuilds.Place(log, stack.bootstrap_servers, stack.postgres_dsn)
-            found.append(await rebuilds.measured(where, asked.events))
+            console.print(f"a log of {options.events:,} events, read raw and rebuilt")
+            endpoints = rebuild_rate.Endpoints(log, stack.bootstrap_servers, stack.postgres_dsn)
+            measurements.append(await rebuild_rate.measure(endpoints, options.events))
         if "recovery" in parts:
-            console.print(f"a dispatcher with {asked.ended:,} ended trials, killed and started again")
-            found.append(await recovery.measured(stack.bootstrap_servers, stack.postgres_dsn, asked.ended))
+            console.print(f"a dispatcher with {options.ended:,} ended trials, killed and started again")
+            measurements.append(
+                await recovery.measure(stack.bootstrap_servers, stack.postgres_dsn, options.ended)
+            )
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
-            found.append(await replays.measured(log))
+            measurements.append(await replay_queries.measure(log))
         if "simulation" in parts:
             console.print("searches of 30 trials with faults, in virtual time")
-            found.append(await asyncio.to_thread(simulations.measured))
+            measurements.append(await asyncio.to_thread(simulation_rate.measure))
         if "points" in parts:
-            console.print(f"{asked.points:,} metric points")
-            found.append(await points.measured(log, stack.postgres_dsn, asked.points))
+            console.print(f"{options.points:,} metric points")
+            measurements.append(await metric_points.measure(log, stack.postgres_dsn, options.points))
         if "scheduling" in parts:
-            console.print(f"{asked.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
-            found.append(scheduling.measured(devices=1_000, queued=10_000, decisions=asked.decisions))
+            console.print(f"{options.decisions:,} decisions of the scheduler, 1,000 devices, 10,000 tasks")
+            measurements.append(scheduling.measure(devices=1_000, queued=10_000, decisions=options.decisions))
         if "suggestions" in parts:
             console.print("suggestions after 100, 1,000 and 10,000 trials")
-            found.append(await asyncio.to_thread(suggestions.measured))
+            measurements.append(await asyncio.to_thread(suggestions.measure))
         if "verdicts" in parts:
             console.print("reports of 100 live trials through an assessor")
-            found.append(await verdicts.measured(log))
-    return found
+            measurements.append(await assessments.measure(log))
+    return measurements
 
 
 def machine() -> str:
-    """Says what the figures were measured on."""
+    """Returns a description of the machine."""
     load = os.getloadavg()[0]
     return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
 
 
 def main() -> int:
     """Runs the benchmark."""
-    asked = arguments()
-    console = Console(width=table.WIDTH, highlight=False)
+    options = arguments()
+    console = Console(width=report_table.WIDTH, highlight=False)
     configure_logs(level="warning")
     console.print(f"machine: {machine()}")
     try:
-        with place.started(lambda line: console.print(f"  {line}", style="dim")) as (stack, seconds):
-            found = asyncio.run(measured(stack, asked, console))
+        with fresh_stack.start_stack(lambda line: console.print(f"  {line}", style="dim")) as (
+            stack,
+            seconds,
+        ):
+            measurements = asyncio.run(measure(stack, options, console))
     except MissingError as error:
         console.print(f"missing: {error}", style="bold red")
         return 1
     ready = Figure("P15", "stack ready, no downloads", seconds, "s", goal=Goal(20, 6, at_most=True))
-    figures = [ready, *(figure for findings in found for figure in findings.figures)]
-    counted = [line for findings in found for line in findings.counted]
+    figures = [ready, *(figure for measurement in measurements for figure in measurement.figures)]
+    counted = [line for measurement in measurements for line in measurement.counted]
     details: dict[str, Any] = {}
-    for findings in found:
-        details |= findings.details
+    for measurement in measurements:
+        details |= measurement.details
     console.print(f"machine: {machine()}\n")
-    table.shown(console, figures, counted, details)
-    if asked.json:
+    report_table.print_report(console, figures, counted, details)
+    if options.json:
         document = {"machine": machine(), "figures": [figure.as_json() for figure in figures]}
-        asked.json.write_text(
+        options.json.write_text(
             json.dumps(document | {"counted": counted, "details": details}, indent=1) + "\n"
         )
     return 0

@@ -1,6 +1,6 @@
-"""How long a killed dispatcher takes to decide again, with one search of 10,000 ended trials.
+"""R4: the time until a killed dispatcher decides again, with one search of 10,000 ended trials.
 
-Beside it the least that this can take: its imports in a bare process, and its snapshot fetched from Postgres.
+The reference is the least that this can take: its imports in a new process, and the read of its snapshot.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from bench import history
-from bench.figures import Figure, Findings, Goal, equal
-from bench.watching import watched
+from bench import synthetic_log
+from bench.log_watch import watch_topic
+from bench.measurements import Figure, Goal, Measurements, check_count
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id
@@ -34,49 +34,49 @@ SNAPSHOT = "SELECT count(*) FROM trackside.snapshots WHERE stream_id = $1 AND lo
 STATE = "SELECT state FROM trackside.snapshots"
 BARE = "import trackside.dispatcher.app"
 RUNS = 3
-"""How often it is killed; the median counts."""
+"""How often it is killed; the median is the figure."""
 
 
-async def measured(bootstrap: str, dsn: str, trials: int) -> Findings:
-    """Writes the search, lets a dispatcher fold it from offset 0, and kills that several times."""
+async def measure(bootstrap: str, dsn: str, trials: int) -> Measurements:
+    """Writes the search, starts a dispatcher that folds it from offset 0, and kills it several times."""
     settings = StackSettings(
         kafka_bootstrap=bootstrap, postgres_dsn=await _database(dsn), topic_prefix=PREFIX
     )
     await prepare(settings)
-    wanted = history.command().model_copy(
+    start_search = synthetic_log.command().model_copy(
         update={"max_trials": 10 * trials, "tuner": Tuner(name="tpe"), "concurrency": 2}
     )
     async with KafkaLog(bootstrap, client_id="bench") as log:
-        await history.join(log, settings.topics)
-        start = command_record(wanted, STREAM, new_id(), "trackside/sdk/bench", "")
+        await synthetic_log.join(log, settings.topics)
+        start = command_record(start_search, STREAM, new_id(), "trackside/sdk/bench", "")
         await log.publish(settings.topics.commands.name, 0, start)  # where the search says that it came from
-        events = await history.write_unended(log, settings.topics, STREAM, trials, wanted)
+        events = await synthetic_log.write_open_search(log, settings.topics, STREAM, trials, start_search)
         return await _measured(log, settings, trials, events)
 
 
-async def _measured(log: Log, settings: StackSettings, trials: int, events: int) -> Findings:
-    places = _Places(log, settings)
-    async with watched(log, settings.topics.events) as watch:
+async def _measured(log: Log, settings: StackSettings, trials: int, events: int) -> Measurements:
+    dispatcher_run = _DispatcherRun(log, settings)
+    async with watch_topic(log, settings.topics.events) as watch:
 
         async def until(fits: Callable[[Record], bool], began: float) -> float:
             return (await watch.until(fits, LIMIT_S)).at_s - began
 
         began = monotonic_s()
-        async with places.dispatcher():
+        async with dispatcher_run.dispatcher():
             whole_s = await until(_suggests(trials), began)
             await until(_suggests(trials + 1), began)
-            await places.snapshot(watch.seen[-1].record.offset)
+            await dispatcher_run.snapshot(watch.seen[-1].record.offset)
         answers, suggestions = [], []
         for trial in range(trials, trials + RUNS):
-            await history.end_trial(log, settings.topics, STREAM, trial)
-            command_id = await places.ping()
+            await synthetic_log.end_trial(log, settings.topics, STREAM, trial)
+            command_id = await dispatcher_run.ping()
             began = monotonic_s()
-            async with places.dispatcher():
+            async with dispatcher_run.dispatcher():
                 answers.append(await until(_answers(command_id), began))
                 suggestions.append(await until(_suggests(trial + 2), began))
-                await places.snapshot(watch.seen[-1].record.offset)
+                await dispatcher_run.snapshot(watch.seen[-1].record.offset)
         suggested = sum(isinstance(seen.record.message, TrialSuggested) for seen in watch.seen)
-    bare_s, read_bytes = await places.least()
+    bare_s, read_bytes = await dispatcher_run.minimum()
     figures = [
         Figure(
             "R4", f"dispatcher back, {trials:,} ended", sorted(answers)[RUNS // 2], "s", bare_s,
@@ -87,14 +87,14 @@ async def _measured(log: Log, settings: StackSettings, trials: int, events: int)
     ]  # fmt: skip
     details = {"recovery_s": {"answers": answers, "suggestions": suggestions}, "snapshot_bytes": read_bytes}
     counted = [
-        equal("suggestions after a kill", suggested - 2, RUNS),
+        check_count("suggestions after a kill", suggested - 2, RUNS),
         f"{events:,} events of one search, a snapshot of {read_bytes / 1e6:.1f} MB",
     ]
-    return Findings(figures, counted, details)
+    return Measurements(figures, counted, details)
 
 
-class _Places:
-    """What is killed, and where what it left is looked at."""
+class _DispatcherRun:
+    """The dispatcher that is killed, and its snapshots."""
 
     def __init__(self, log: Log, settings: StackSettings) -> None:
         self._log = log
@@ -113,14 +113,14 @@ class _Places:
             process.wait()
 
     async def ping(self) -> str:
-        """Publishes a command that is only to be answered, and gives its id."""
+        """Publishes a ping and returns its id."""
         command_id, topic = new_id(), self._settings.topics.commands
         record = command_record(Ping(), STREAM, command_id, "trackside/sdk/bench", "")
         await self._log.publish(topic.name, partition_of(STREAM, topic.partitions), record)
         return command_id
 
     async def snapshot(self, offset: int) -> None:
-        """Waits until the snapshot of the search holds the log up to an offset."""
+        """Waits until the snapshot of the search includes an offset."""
         connection = await asyncpg.connect(self._settings.postgres_dsn)
         try:
             async with asyncio.timeout(LIMIT_S):
@@ -129,8 +129,8 @@ class _Places:
         finally:
             await connection.close()
 
-    async def least(self) -> tuple[float, int]:
-        """Gives the seconds of the imports alone and of the snapshot's bytes, and how many these are."""
+    async def minimum(self) -> tuple[float, int]:
+        """Returns the seconds for the imports and the snapshot's bytes alone, and the number of bytes."""
         began = monotonic_s()
         bare = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, env=self._variables())
         await bare.wait()

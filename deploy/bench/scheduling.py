@@ -4,7 +4,7 @@ import heapq
 import itertools
 from typing import Any
 
-from bench.figures import Figure, Findings, Goal, MissingError, equal
+from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.resources import Needs, Resources
@@ -117,7 +117,7 @@ def _placement_fields(task: Task) -> dict[str, Any]:
     }
 
 
-def measured(devices: int, queued: int, decisions: int) -> Findings:
+def measure(devices: int, queued: int, decisions: int) -> Measurements:
     """Measures decisions a second while tasks end and others take their places, and passes without any."""
     ceiling = _ceiling(queued, decisions)
     figures, counted = [], []
@@ -130,14 +130,14 @@ def measured(devices: int, queued: int, decisions: int) -> Findings:
         figures.append(Figure("-", what, rate, "/s", ceiling, "pop, make events", Goal(1_000, 5_000)))
         figures.append(Figure("-", "a turn with nothing free", idle_ms, "ms"))
         counted.append(_conserved(bench))
-    return Findings(figures, counted)
+    return Measurements(figures, counted)
 
 
 def _conserved(bench: BenchCluster) -> str:
     """Checks that each submitted task waits, is placed or has ended; returns their count."""
     cluster = bench.cluster
     there = len(cluster.waiting) + len(cluster.placed) + bench.ended
-    return equal("tasks waiting, placed or ended", there, bench.submitted)
+    return check_count("tasks waiting, placed or ended", there, bench.submitted)
 
 
 def _fill(bench: BenchCluster, queued: int) -> None:

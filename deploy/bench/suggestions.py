@@ -1,17 +1,17 @@
-"""How long a tuner takes for one suggestion, and to take in a search's past; beside it, Optuna alone."""
+"""The time of a tuner for one suggestion, and to load a search's results; the reference is Optuna alone."""
 
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from bench.figures import Figure, Findings, equal
+from bench.measurements import Figure, Measurements, check_count
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 from trackside.eventlog.clock import monotonic_s
 
-PAST = (100, 1_000, 10_000)
-ASKED = 15
-"""Suggestions that are timed at each length of the past; the median counts."""
+PAST_TRIALS = (100, 1_000, 10_000)
+TIMED_SUGGESTIONS = 15
+"""Suggestions that are timed at each number of past trials; the median is the figure."""
 SPACE: dict[str, dict[str, Any]] = {
     "dropout": {"type": "uniform", "low": 0.0, "high": 0.5},
     "layers": {"type": "randint", "low": 1, "high": 6},
@@ -23,59 +23,63 @@ STATEFUL = {"name": "cma-es", "past": 1_000}
 """Asked again trial by trial when it is rebuilt, which takes time that grows with the square of the past."""
 
 
-def measured() -> Findings:
-    """Measures random and tpe at each length of the past, and how long a past takes to be taken in."""
-    found = Findings()
-    asked = 0
+def measure() -> Measurements:
+    """Measures random and tpe at each number of past trials, and how long they take to load."""
+    measurements = Measurements()
+    count = 0
     for name in ("random", "tpe"):
-        for past in PAST:
-            memory, rebuild_ms = _ours(name, SPACE, past)
-            ours = _timed(memory, past)
-            alone = _alone(name, past)
-            asked += len(ours)
+        for past in PAST_TRIALS:
+            tuner, rebuild_ms = _told_tuner(name, SPACE, past)
+            times = _time_suggestions(tuner, past)
+            optuna_times = _time_optuna(name, past)
+            count += len(times)
             what = f"suggest by {name}, {past:,} ended"
-            found.figures.append(Figure("-", what, median(ours), "ms", median(alone), "Optuna alone"))
-            if name == "tpe" and past == PAST[-1]:
-                found.figures.append(Figure("-", f"rebuild tpe, {past:,} ended", rebuild_ms, "ms"))
-    numbers = {key: found for key, found in SPACE.items() if found["type"] != "choice"}
+            measurements.figures.append(
+                Figure("-", what, median(times), "ms", median(optuna_times), "Optuna alone")
+            )
+            if name == "tpe" and past == PAST_TRIALS[-1]:
+                measurements.figures.append(Figure("-", f"rebuild tpe, {past:,} ended", rebuild_ms, "ms"))
+    numbers = {key: measurements for key, measurements in SPACE.items() if measurements["type"] != "choice"}
     name, past = str(STATEFUL["name"]), int(str(STATEFUL["past"]))
-    memory, rebuild_ms = _ours(name, numbers, past)
-    asked += len(_timed(memory, past))
-    found.figures.append(Figure("-", f"rebuild {name}, {past:,} ended", rebuild_ms, "ms"))
-    found.counted.append(equal("timed suggestions", asked, (2 * len(PAST) + 1) * ASKED))
-    return found
+    tuner, rebuild_ms = _told_tuner(name, numbers, past)
+    count += len(_time_suggestions(tuner, past))
+    measurements.figures.append(Figure("-", f"rebuild {name}, {past:,} ended", rebuild_ms, "ms"))
+    measurements.counted.append(
+        check_count("timed suggestions", count, (2 * len(PAST_TRIALS) + 1) * TIMED_SUGGESTIONS)
+    )
+    return measurements
 
 
 def value_of(parameters: Mapping[str, Any]) -> float:
-    """Gives a trial's value: a bend, so that there is something to learn."""
+    """Returns a trial's value: not monotonic, so that there is something to learn."""
     return -abs(float(parameters["learning_rate"]) - 0.01) - abs(float(parameters["dropout"]) - 0.2)
 
 
-def _ours(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple[AskTellTuner, float]:
-    """Gives a memory that was told so many ended trials, and how long that took, ms."""
-    chance = make_tuner(space, {"name": "random"}, 1, "maximize")
-    suggested = [chance.ask(number) or {} for number in range(past)]
-    memory = make_tuner(space, {"name": name}, 1, "maximize")
+def _told_tuner(name: str, space: Mapping[str, Mapping[str, Any]], past: int) -> tuple[AskTellTuner, float]:
+    """Returns a tuner with `past` ended trials, and how long it took to load them, ms."""
+    random_tuner = make_tuner(space, {"name": "random"}, 1, "maximize")
+    suggested = [random_tuner.ask(number) or {} for number in range(past)]
+    tuner = make_tuner(space, {"name": name}, 1, "maximize")
     began = monotonic_s()
     for number, parameters in enumerate(suggested):
-        memory.restore(number, parameters)
-        memory.tell(number, "complete", value_of(parameters))
-    return memory, (monotonic_s() - began) * 1000
+        tuner.restore(number, parameters)
+        tuner.tell(number, "complete", value_of(parameters))
+    return tuner, (monotonic_s() - began) * 1000
 
 
-def _timed(memory: AskTellTuner, past: int) -> list[float]:
-    taken = []
-    for number in range(past, past + ASKED):
+def _time_suggestions(tuner: AskTellTuner, past: int) -> list[float]:
+    times = []
+    for number in range(past, past + TIMED_SUGGESTIONS):
         began = monotonic_s()
-        parameters = memory.ask(number)
-        taken.append((monotonic_s() - began) * 1000)
+        parameters = tuner.ask(number)
+        times.append((monotonic_s() - began) * 1000)
         assert parameters is not None
-        memory.tell(number, "complete", value_of(parameters))
-    return taken
+        tuner.tell(number, "complete", value_of(parameters))
+    return times
 
 
-def _alone(name: str, past: int) -> list[float]:
-    """Times `ask` of Optuna with one sampler that lives on, in memory, after as many random trials."""
+def _time_optuna(name: str, past: int) -> list[float]:
+    """Times `ask` of Optuna with one sampler in memory, after `past` random trials."""
     import optuna
 
     kinds: Mapping[str, Any] = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
@@ -87,12 +91,12 @@ def _alone(name: str, past: int) -> list[float]:
         "optimizer": optuna.distributions.CategoricalDistribution(["sgd", "adam", "rmsprop"]),
     }
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
-    taken = []
-    for number in range(past + ASKED):
+    times = []
+    for number in range(past + TIMED_SUGGESTIONS):
         if number == past:
             study.sampler = kinds[name](seed=1)
         began = monotonic_s()
         trial = study.ask(distributions)
-        taken.append((monotonic_s() - began) * 1000)
+        times.append((monotonic_s() - began) * 1000)
         study.tell(trial, value_of(trial.params))
-    return taken[past:]
+    return times[past:]

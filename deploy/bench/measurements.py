@@ -1,4 +1,4 @@
-"""What a figure is: a value, the ceiling measured beside it, and the floor and aim of docs/performance."""
+"""A figure: a value, a reference measured in the same run, and the floor and aim of docs/performance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from typing import Any
 
 
 class MissingError(Exception):
-    """Something that was put in did not come out: a trial, an event, a row or an answer."""
+    """A trial, an event, a row or an answer is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Floor and aim; `at_most`: smaller is better; `ratio`: a part of what is beside it, 0 to 1."""
+    """Floor and aim; `at_most`: smaller is better; `ratio`: relative to the reference, 0 to 1."""
 
     floor: float
     aim: float
@@ -19,7 +19,7 @@ class Goal:
     ratio: bool = False
 
     def reached(self, value: float) -> str:
-        """Says what a value reaches."""
+        """Returns what a value reaches: aim, floor or below."""
         if self.at_most:
             return "aim" if value <= self.aim else "floor" if value <= self.floor else "below"
         return "aim" if value >= self.aim else "floor" if value >= self.floor else "below"
@@ -27,39 +27,39 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table; `beside` is what was measured next to it in the same run, in the same unit."""
+    """One line of the table; `reference` was measured in the same run, in the same unit."""
 
     number: str
     what: str
     value: float
     unit: str
-    beside: float | None = None
-    beside_what: str = ""
+    reference: float | None = None
+    reference_name: str = ""
     goal: Goal | None = None
 
     @property
     def ratio(self) -> float | None:
-        """The value as a part or a multiple of what is beside it."""
-        return None if not self.beside else self.value / self.beside
+        """The value relative to the reference."""
+        return None if not self.reference else self.value / self.reference
 
     @property
     def reached(self) -> str:
-        """What it reaches: aim, floor, below; nothing where no goal is set."""
+        """What it reaches: aim, floor or below; empty without a goal."""
         if self.goal is None:
             return ""
         value = self.ratio if self.goal.ratio else self.value
         return "" if value is None else self.goal.reached(value)
 
     def as_json(self) -> dict[str, Any]:
-        """Gives the figure for programs."""
+        """Returns the JSON form."""
         goal = None if self.goal is None else {"floor": self.goal.floor, "aim": self.goal.aim}
         return {
             "number": self.number,
             "what": self.what,
             "value": self.value,
             "unit": self.unit,
-            "beside": self.beside,
-            "beside_what": self.beside_what,
+            "beside": self.reference,
+            "beside_what": self.reference_name,
             "ratio": self.ratio,
             "goal": goal,
             "reached": self.reached,
@@ -67,8 +67,8 @@ class Figure:
 
 
 @dataclass(slots=True)
-class Findings:
-    """What a part of the run found: figures, what was counted, and details for those who look closer."""
+class Measurements:
+    """The results of a part of the run: figures, counts, and details for the JSON file."""
 
     figures: list[Figure] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
@@ -76,15 +76,15 @@ class Findings:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Gives a percentile by nearest rank; raises MissingError if there are no values."""
+    """Returns a percentile by nearest rank; raises MissingError if there are no values."""
     if not values:
         raise MissingError("no value was measured")
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, round(percent / 100 * len(ordered)) - 1))]
 
 
-def equal(what: str, found: int, expected: int) -> str:
-    """Gives the line of a count; raises MissingError if it isn't what was put in."""
+def check_count(what: str, found: int, expected: int) -> str:
+    """Returns the line of a count; raises MissingError if it isn't the expected one."""
     if found != expected:
         raise MissingError(f"{what}: {found:,} found, {expected:,} expected")
     return f"{found:,} {what}"

@@ -1,11 +1,11 @@
-"""P6: a command until its answer is seen outside, on an idle stack; beside it, an append until it is seen."""
+"""P6: the time from a command to its answer, on an idle stack; the reference is append and read."""
 
 from collections.abc import Callable
 from functools import partial
 
-from bench.figures import Figure, Findings, Goal, equal, percentile
-from bench.place import TASK_TYPE, TOPICS
-from bench.watching import watched
+from bench.fresh_stack import TASK_TYPE, TOPICS
+from bench.log_watch import watch_topic
+from bench.measurements import Figure, Goal, Measurements, check_count, percentile
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
@@ -19,18 +19,18 @@ from trackside.eventlog.record_writer import RecordWriter
 from trackside.sdk.publication import command_record
 
 FIRST = 20
-"""Answers that are not counted: connections, caches and code are cold."""
+"""The first answers, which are not counted: connections, caches and code are cold."""
 
 
 async def publish(log: Log, command: Command, stream_id: str, command_id: str) -> None:
-    """Publishes a command as any client does."""
+    """Publishes a command as a client does."""
     record = command_record(command, stream_id, command_id, "trackside/sdk/bench", "")
     commands = TOPICS.commands
     await log.publish(commands.name, partition_of(stream_id, commands.partitions), record)
 
 
 def search(trials: int, concurrency: int, task_type: str = TASK_TYPE) -> StartSearch:
-    """Gives the command of a search whose tasks do nothing, unless others are asked for."""
+    """Returns the command of a search, by default one whose tasks do nothing."""
     return StartSearch(
         name="bench",
         task_type=task_type,
@@ -43,12 +43,12 @@ def search(trials: int, concurrency: int, task_type: str = TASK_TYPE) -> StartSe
 
 
 async def appends(log: Log, count: int) -> list[float]:
-    """Gives how long an append takes until a reader of 12 partitions has it, in ms, one after another."""
+    """Returns the times from an append until a reader of 12 partitions has it, ms, one after another."""
     topics = Topics("bench-raw.")
     await log.ensure([topics.events])
     writer = RecordWriter("dispatcher", "bench")
     found = []
-    async with watched(log, topics.events) as watch:
+    async with watch_topic(log, topics.events) as watch:
         for number in range(count + FIRST):
             stream_id = f"raw-{number}"
             source = {"topic": "commands", "partition": 0, "offset": number}
@@ -66,9 +66,9 @@ def _of(stream_id: str) -> Callable[[Record], bool]:
 
 
 async def refusals(log: Log, count: int) -> list[float]:
-    """Gives how long commands to stop unknown searches took until their refusal was seen, in ms."""
+    """Returns the times from commands to stop unknown searches to their refusals, ms."""
     found = []
-    async with watched(log, TOPICS.events) as watch:
+    async with watch_topic(log, TOPICS.events) as watch:
         for number in range(count + FIRST):
             stream_id, command_id = f"unknown-{number}", new_id()
             began, start = monotonic_s(), len(watch.seen)
@@ -84,9 +84,9 @@ def _is_refusal(command_id: str, record: Record) -> bool:
 
 
 async def first_starts(log: Log, count: int) -> list[float]:
-    """Gives how long searches of one trial took from the command until its task had started, in ms."""
+    """Returns the times from the commands of searches with one trial to the starts of their tasks, ms."""
     found = []
-    async with watched(log, TOPICS.events) as watch:
+    async with watch_topic(log, TOPICS.events) as watch:
         for number in range(count + 1):
             stream_id = f"first-{number}"
             began, start = monotonic_s(), len(watch.seen)
@@ -107,22 +107,22 @@ def _has_ended(stream_id: str, record: Record) -> bool:
     return isinstance(record.message, SearchEnded) and record.envelope.stream == stream_id
 
 
-async def measured(log: Log, commands: int, searches: int) -> Findings:
-    """Measures all of it."""
+async def measure(log: Log, commands: int, searches: int) -> Measurements:
+    """Measures appends, refusals and first starts."""
     raw = await appends(log, commands)
     answers = await refusals(log, commands)
     starts = await first_starts(log, searches)
-    beside, what = percentile(raw, 50), "append + read back"
+    reference, what = percentile(raw, 50), "append + read back"
     tail = percentile(raw, 99)
     median, late = Goal(20, 5, at_most=True), Goal(60, 15, at_most=True)
     answer, first = percentile(answers, 50), percentile(starts, 50)
     figures = [
-        Figure("P6", "command -> answer, idle, p50", answer, "ms", beside, what, median),
+        Figure("P6", "command -> answer, idle, p50", answer, "ms", reference, what, median),
         Figure("P6", "the same, p99", percentile(answers, 99), "ms", tail, "the same, p99", late),
-        Figure("-", "command -> first start, p50", first, "ms", beside, what),
+        Figure("-", "command -> first start, p50", first, "ms", reference, what),
     ]
     counted = [
-        equal("refusals", len(answers), commands),
-        equal("first starts", len(starts), searches),
+        check_count("refusals", len(answers), commands),
+        check_count("first starts", len(starts), searches),
     ]
-    return Findings(figures, counted, {"append_ms": raw, "answer_ms": answers, "first_start_ms": starts})
+    return Measurements(figures, counted, {"append_ms": raw, "answer_ms": answers, "first_start_ms": starts})

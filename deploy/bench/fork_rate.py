@@ -1,7 +1,7 @@
-"""The ceiling of P1: processes forked by the worker's own forkserver, two at a time, with no log.
+"""The reference of P1: processes forked by the worker's forkserver, two at a time, without a log.
 
-It speaks the forkserver's protocol itself: the worker's half of it keeps processes ready, waits for files to
-be on disk and reports, which is what is measured against it.
+It implements the client's side of the protocol itself: the worker's own client also keeps processes ready,
+waits until files are on disk and reports, which is the cost that P1 measures.
 """
 
 import json
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.figures import MissingError
-from bench.place import SLOTS, TASK_TYPE, TASKS
+from bench.fresh_stack import SLOTS, TASK_TYPE, TASKS
+from bench.measurements import MissingError
 from trackside.eventlog.clock import monotonic_s
 from trackside.worker.attempts.forkserver_client import allowed_environment
 from trackside.worker.catalogue.task_catalogue import read_catalogue
@@ -38,19 +38,19 @@ WARM_UP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Forks:
-    """Processes a second: `bare` end at once, `tasks` run the same task as the search's."""
+class ForkRates:
+    """Processes per second: `bare` ones exit at once, `tasks` run the search's task."""
 
     bare: float
     tasks: float
 
 
-def measured(count: int) -> Forks:
+def measure(count: int) -> ForkRates:
     """Measures both rates over `count` processes each."""
     with TemporaryDirectory(prefix="trackside-bench-") as folder, _Server() as server:
         task = _assignment(Path(folder))
         _rate(server, WARM_UP, task)
-        return Forks(_rate(server, count, None), _rate(server, count, task))
+        return ForkRates(_rate(server, count, None), _rate(server, count, task))
 
 
 def _assignment(folder: Path) -> Assignment:
@@ -62,7 +62,7 @@ def _assignment(folder: Path) -> Assignment:
 
 
 def _rate(server: "_Server", count: int, task: Assignment | None) -> float:
-    """Gives how many a second end, with always two of them under way."""
+    """Returns how many processes per second exit, with two of them running at any time."""
     began = monotonic_s()
     running, number = 0, 0
     ended = 0
@@ -76,7 +76,7 @@ def _rate(server: "_Server", count: int, task: Assignment | None) -> float:
 
 
 class _Server:
-    """A forkserver with torch imported, and our end of its socket."""
+    """A forkserver with torch imported, and this end of its socket."""
 
     def __init__(self) -> None:
         self._channels: dict[int, tuple[socket.socket, Path | None]] = {}
@@ -99,7 +99,7 @@ class _Server:
         self._process.wait()
 
     def fork(self, number: int, task: Assignment | None) -> None:
-        """Asks for a process that runs a task, or that ends because it gets none."""
+        """Requests a process that runs a task, or that exits because it gets none."""
         ours, theirs = socket.socketpair()
         nothing = os.open(os.devnull, os.O_WRONLY)
         socket.send_fds(self._control, [encode(ForkProcess(number))], [theirs.fileno(), nothing, nothing])

@@ -1,4 +1,4 @@
-"""The stack that is measured: fresh, in a folder of its own, gone with this process."""
+"""The stack that is measured: a new one in a temporary folder, stopped with this process."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,9 +20,9 @@ TOPICS = Topics()
 
 
 @contextmanager
-def started(say: Callable[[str], None]) -> Iterator[tuple[Stack, float]]:
-    """Starts a stack where nothing was before; gives it, and the seconds until all of it was ready."""
-    jars.classpath(say)  # downloads are no part of what is measured
+def start_stack(log_line: Callable[[str], None]) -> Iterator[tuple[Stack, float]]:
+    """Starts a stack where nothing was before; returns it, and the seconds until all of it was ready."""
+    jars.classpath(log_line)  # downloads are no part of what is measured
     with tempfile.TemporaryDirectory(prefix="trackside-bench-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # Postgres may run as another user, who must be able to pass through
@@ -31,7 +31,7 @@ def started(say: Callable[[str], None]) -> Iterator[tuple[Stack, float]]:
             began = monotonic_s()
             services = stacks.services(home, TASKS, SLOTS)
             options = stack.StackOptions(services, setup=stacks.SETUP, leash=leash, ephemeral=True)
-            made = stack.start(home, options, say)
+            made = stack.start(home, options, log_line)
             try:
                 yield made, monotonic_s() - began
             finally:

@@ -1,4 +1,4 @@
-"""An outside consumer of the log: what it sees, and when it sees it by its own clock."""
+"""An independent consumer of the log, with the times at which it gets records."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,22 +13,24 @@ from trackside.eventlog.log import Log, Reader
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A record, and when it was there, in s of the monotonic clock."""
+class SeenRecord:
+    """A record, and when it was read, in s of the monotonic clock."""
 
     record: Record
     at_s: float
 
 
 @dataclass(slots=True)
-class Watch:
-    """Everything that was appended to a topic since the watch began."""
+class LogWatch:
+    """All records that were appended to a topic since the watch began."""
 
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenRecord] = field(default_factory=list)
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def until(self, fits: Callable[[Record], bool], limit_s: float = 60.0, start: int = 0) -> Seen:
-        """Gives the first record from place `start` on that fits; raises TimeoutError after `limit_s`."""
+    async def until(
+        self, fits: Callable[[Record], bool], limit_s: float = 60.0, start: int = 0
+    ) -> SeenRecord:
+        """Returns the first record from place `start` on that fits; raises TimeoutError after `limit_s`."""
         at = start
         async with asyncio.timeout(limit_s):
             while True:
@@ -40,20 +42,20 @@ class Watch:
                 await self._moved.wait()
 
     async def read(self, reader: Reader) -> None:
-        """Takes in what the reader gives, for ever."""
+        """Reads until it is cancelled."""
         while True:
             entries = await reader.read(1.0)
             at_s = monotonic_s()
-            self.seen += [Seen(record, at_s) for record in map(decode, entries) if record is not None]
+            self.seen += [SeenRecord(record, at_s) for record in map(decode, entries) if record is not None]
             self._moved.set()
 
 
 @asynccontextmanager
-async def watched(log: Log, topic: Topic) -> AsyncIterator[Watch]:
+async def watch_topic(log: Log, topic: Topic) -> AsyncIterator[LogWatch]:
     """Watches a topic from its end on."""
     ends = await log.ends(topic.name)
     reader = log.reader({(topic.name, partition): end for partition, end in ends.items()})
-    watch = Watch()
+    watch = LogWatch()
     await reader.read(0.2)  # connected before anything is measured
     reading = asyncio.create_task(watch.read(reader))
     try:

@@ -1,10 +1,10 @@
-"""How many seeds of a search with faults the simulator gets through in a minute, on one core and on all."""
+"""R3: seeds of a search with faults that are simulated per minute, on one core and on all."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from bench.figures import Figure, Findings, Goal, MissingError
+from bench.measurements import Figure, Goal, Measurements, MissingError
 from trackside.cli.commands.simulate import SweepResult, simulate_seeds
 from trackside.eventlog.clock import monotonic_s
 
@@ -12,8 +12,8 @@ SEEDS = 40
 WARM_UP = 2
 
 
-def measured() -> Findings:
-    """Sweeps seeds of the standard scene, 30 trials with faults, each log verified."""
+def measure() -> Measurements:
+    """Simulates seeds of the default configuration, 30 trials with faults, and verifies each log."""
     cores = os.cpu_count() or 1
     simulate_seeds(1_000, WARM_UP)
     began = monotonic_s()
@@ -36,4 +36,4 @@ def measured() -> Findings:
     counted = [
         f"{whole.seeds} searches of 30 trials, {whole.faults.total():,} faults, {whole.events:,} events"
     ]
-    return Findings(figures, counted, {"faults": dict(whole.faults)})
+    return Measurements(figures, counted, {"faults": dict(whole.faults)})

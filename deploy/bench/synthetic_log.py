@@ -1,4 +1,4 @@
-"""A log like those that searches leave, written with the product's own writer: the input of a rebuild."""
+"""Writes a log like that of real searches, with the record writer of the services: the input of a rebuild."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ STATUSES = (TaskStatus.AVAILABLE, TaskStatus.LOADING, TaskStatus.WAITING, TaskSt
 EVENTS_PER_TRIAL = 2 + 1 + 1 + len(STATUSES) + REPORTS + 1 + 1 + 1
 EVENTS_PER_SEARCH = 4
 INCARNATION = new_id()
-PAUSE_BYTES = 600
+OVERHEAD_BYTES = 600
 
 DISPATCHER, SCHEDULER, WORKER = (
     RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")
@@ -49,12 +49,12 @@ DISPATCHER, SCHEDULER, WORKER = (
 
 
 def events_of(searches: int) -> int:
-    """Gives the number of events in the streams of that many searches."""
+    """Returns the number of events in the streams of that many searches."""
     return searches * (TRIALS * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH)
 
 
 def command() -> StartSearch:
-    """Gives the command of the searches: four parameters, as in the digits example."""
+    """Returns the command of the searches, with four parameters, as in the digits example."""
     return StartSearch(
         name="digits",
         task_type="digits",
@@ -72,59 +72,61 @@ def command() -> StartSearch:
 
 
 @dataclass(slots=True)
-class Lane:
-    """One partition being written: what waits for the next request."""
+class PartitionWriter:
+    """Writes one partition in batches."""
 
     topic: str
     partition: int
     records: list[Outgoing] = field(default_factory=list)
-    size: int = 0
+    size_bytes: int = 0
 
     async def add(self, log: Log, records: Sequence[Outgoing]) -> None:
-        """Takes a decision in; sends what waits first if there is no room."""
-        weight = sum(len(record.value or b"") + PAUSE_BYTES for record in records)
-        if self.records and self.size + weight > MAX_BATCH_BYTES:
+        """Adds a decision; flushes first if the batch would be too large."""
+        added_bytes = sum(len(record.value or b"") + OVERHEAD_BYTES for record in records)
+        if self.records and self.size_bytes + added_bytes > MAX_BATCH_BYTES:
             await self.flush(log)
         self.records += records
-        self.size += weight
+        self.size_bytes += added_bytes
 
     async def flush(self, log: Log) -> None:
-        """Sends what waits."""
+        """Appends the batch."""
         if self.records:
             await log.append(self.topic, self.partition, self.records)
-        self.records, self.size = [], 0
+        self.records, self.size_bytes = [], 0
 
 
-async def write(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -> int:
-    """Writes a worker and that many finished searches; gives the number of events of both topics."""
+async def write_searches(log: Log, topics: Topics, searches: int, trials: int = TRIALS) -> int:
+    """Writes a worker and that many finished searches; returns the number of events of both topics."""
     await log.ensure(topics.shared)
     await join(log, topics)
-    lanes: dict[int, Lane] = {}
+    writers: dict[int, PartitionWriter] = {}
     for number in range(searches):
         stream_id = f"digits-{number:04d}"
         partition = partition_of(stream_id, topics.events.partitions)
-        lane = lanes.setdefault(partition, Lane(topics.events.name, partition))
+        writer_ = writers.setdefault(partition, PartitionWriter(topics.events.name, partition))
         trace = context.new_traceparent()
         for writer, messages in _search(stream_id, topics, number, trials, command()):
-            await lane.add(log, writer.decision(stream_id, messages, traceparent=trace))
-    for lane in lanes.values():
-        await lane.flush(log)
+            await writer_.add(log, writer.decision(stream_id, messages, traceparent=trace))
+    for writer_ in writers.values():
+        await writer_.flush(log)
     return searches * (trials * EVENTS_PER_TRIAL + EVENTS_PER_SEARCH) + 1
 
 
-async def write_unended(log: Log, topics: Topics, stream_id: str, trials: int, wanted: StartSearch) -> int:
-    """Writes one search whose trials so far have all ended, and that goes on; gives its number of events."""
-    lane = Lane(topics.events.name, partition_of(stream_id, topics.events.partitions))
+async def write_open_search(
+    log: Log, topics: Topics, stream_id: str, trials: int, start_search: StartSearch
+) -> int:
+    """Writes one search that has not ended, with ended trials; returns its number of events."""
+    writer_ = PartitionWriter(topics.events.name, partition_of(stream_id, topics.events.partitions))
     written = 0
-    for writer, messages in _search(stream_id, topics, 0, trials, wanted, over=False):
-        await lane.add(log, writer.decision(stream_id, messages))
+    for writer, messages in _search(stream_id, topics, 0, trials, start_search, ended=False):
+        await writer_.add(log, writer.decision(stream_id, messages))
         written += len(messages)
-    await lane.flush(log)
+    await writer_.flush(log)
     return written
 
 
 async def join(log: Log, topics: Topics) -> None:
-    """Writes the worker that all searches of such a log ran on."""
+    """Writes the join of the worker that all searches of the log ran on."""
     devices = [Device(device_id=f"cpu-{n}", kind="cpu", name="CPU slot", memory_bytes=1) for n in range(2)]
     joined = WorkerJoined(
         worker_id="bench",
@@ -139,9 +141,9 @@ async def join(log: Log, topics: Topics) -> None:
 
 
 async def end_trial(log: Log, topics: Topics, stream_id: str, trial: int) -> None:
-    """Runs a trial that the dispatcher has suggested, to its end but for the dispatcher's word."""
+    """Writes a suggested trial to its end, except for the dispatcher's TrialEnded."""
     partition = partition_of(stream_id, topics.events.partitions)
-    steps = [*list(_begun(stream_id, trial))[1:], *list(_done(stream_id, trial))[:-1]]
+    steps = [*list(_start_events(stream_id, trial))[1:], *list(_end_events(stream_id, trial))[:-1]]
     for writer, messages in steps:
         await log.append(topics.events.name, partition, writer.decision(stream_id, messages))
 
@@ -150,13 +152,13 @@ Step = tuple[RecordWriter, list[Message]]
 
 
 def _search(
-    stream_id: str, topics: Topics, number: int, trials: int, wanted: StartSearch, over: bool = True
+    stream_id: str, topics: Topics, number: int, trials: int, start_search: StartSearch, ended: bool = True
 ) -> Iterator[Step]:
-    if over:
-        wanted = wanted.model_copy(update={"max_trials": trials})
+    if ended:
+        start_search = start_search.model_copy(update={"max_trials": trials})
     command_id = new_id()
     source = Source(topic=topics.commands.name, partition=0, offset=number)
-    body = wanted.model_dump(mode="json")
+    body = start_search.model_dump(mode="json")
     digest = blake2b(stream_id.encode(), digest_size=32).hexdigest()
     received = CommandReceived(
         command_id=command_id,
@@ -173,14 +175,14 @@ def _search(
     yield DISPATCHER, [CommandAccepted(command_id=command_id, source=source), started]
     for first in range(0, trials, 2):
         for trial in range(first, min(first + 2, trials)):
-            yield from _begun(stream_id, trial)
+            yield from _start_events(stream_id, trial)
         for trial in range(first, min(first + 2, trials)):
-            yield from _done(stream_id, trial)
-    if over:
+            yield from _end_events(stream_id, trial)
+    if ended:
         yield DISPATCHER, [SearchEnded(status=SearchStatus.DONE, trials=trials)]
 
 
-def _begun(stream_id: str, trial: int) -> Iterator[Step]:
+def _start_events(stream_id: str, trial: int) -> Iterator[Step]:
     task_id = trial_task_id(stream_id, trial)
     parameters = {"lr": 0.0123 / (1 + trial), "hidden": 64.0, "dropout": 0.25, "optimizer": "adam"}
     yield (
@@ -198,7 +200,7 @@ def _begun(stream_id: str, trial: int) -> Iterator[Step]:
         yield WORKER, [TaskStatusChanged.model_validate(token | {"status": status})]
 
 
-def _done(stream_id: str, trial: int) -> Iterator[Step]:
+def _end_events(stream_id: str, trial: int) -> Iterator[Step]:
     task_id = trial_task_id(stream_id, trial)
     token = {"task_id": task_id, "attempt": 1, "placement": 1}
     value = 0.0

@@ -1,4 +1,4 @@
-"""P8, P9: a rebuild of all projections, beside consume, decode and COPY of the same events in one process."""
+"""P8, P9: a rebuild of all read models; the reference consumes, decodes and copies the same events."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,8 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from bench import history
-from bench.figures import Figure, Findings, Goal, MissingError, equal
+from bench import synthetic_log
+from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.contracts.codec import CODEC
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
@@ -32,33 +32,35 @@ TABLE = """CREATE TABLE raw_events (partition integer NOT NULL, log_offset bigin
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the log and the read models are."""
+class Endpoints:
+    """The addresses of the log and the read models."""
 
     log: Log
     bootstrap: str
     dsn: str
 
 
-async def measured(place: Place, events: int) -> Findings:
-    """Writes a log of at least that many events, then reads it raw and rebuilds from it, in turn."""
-    searches = -(-events // history.events_of(1))
-    total = await history.write(place.log, TOPICS, searches)
-    own = await _prepared(place)
-    raw_s = await _raw(own, history.events_of(searches))
-    memory = Memory()
-    one = await _rebuilt(own, total, memory=memory, swap=True)
-    two = await _rebuilt(own, total, ProcessPool(2, partial(KafkaLog, place.bootstrap, "bench")))
-    rows, trials = two.rows, searches * history.TRIALS
+async def measure(place: Endpoints, events: int) -> Measurements:
+    """Writes a log of at least `events` events, then reads it raw, then rebuilds from it."""
+    searches = -(-events // synthetic_log.events_of(1))
+    total = await synthetic_log.write_searches(place.log, TOPICS, searches)
+    rebuild_endpoints = await _prepare_database(place)
+    raw_s = await _read_raw(rebuild_endpoints, synthetic_log.events_of(searches))
+    memory = MemoryUse()
+    one = await _rebuild(rebuild_endpoints, total, memory=memory, swap=True)
+    two = await _rebuild(
+        rebuild_endpoints, total, ProcessPool(2, partial(KafkaLog, place.bootstrap, "bench"))
+    )
+    rows, trials = two.rows, searches * synthetic_log.TRIALS
     counted = [
-        equal("searches", rows["searches"], searches),
-        *(equal(f"rows of {table}", rows[table], trials) for table in ("trials", "tasks", "attempts")),
+        check_count("searches", rows["searches"], searches),
+        *(check_count(f"rows of {table}", rows[table], trials) for table in ("trials", "tasks", "attempts")),
         str(two),
     ]
-    rate, beside = total / one.fold_s, history.events_of(searches) / raw_s
+    rate, reference = total / one.fold_s, synthetic_log.events_of(searches) / raw_s
     figures = [
         Figure(
-            "P8", "rebuild of all read models", rate, "/s", beside, "consume, decode, COPY",
+            "P8", "rebuild of all read models", rate, "/s", reference, "consume, decode, COPY",
             Goal(0.35, 0.7, ratio=True),
         ),
         Figure(
@@ -71,42 +73,44 @@ async def measured(place: Place, events: int) -> Findings:
         ),
     ]  # fmt: skip
     details = {"raw_s": raw_s, "rebuild_s": [one.fold_s, two.fold_s], "memory_mb": memory.latest_mb}
-    return Findings(figures, counted, details)
+    return Measurements(figures, counted, details)
 
 
 @dataclass(slots=True)
-class Memory:
-    """What this process had of memory, in MB, when a fifth was read, and last."""
+class MemoryUse:
+    """The memory of this process, in MB, after a fifth of the records, and at the end."""
 
     early_mb: float = 0.0
     latest_mb: float = 0.0
 
-    def look(self, progress: RebuildProgress) -> None:
-        """Reads it off the kernel."""
+    def sample(self, progress: RebuildProgress) -> None:
+        """Samples the resident memory."""
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         self.latest_mb = pages * 4096 / 1e6
         if progress.read >= EARLY * progress.total and not self.early_mb:
             self.early_mb = self.latest_mb
 
 
-async def _rebuilt(
-    own: Place,
+async def _rebuild(
+    rebuild_endpoints: Endpoints,
     total: int,
     processes: ProcessPool | None = None,
-    memory: Memory | None = None,
+    memory: MemoryUse | None = None,
     swap: bool = False,
 ) -> RebuildReport:
-    """Rebuilds; what has been swapped must be equal to what comes out later."""
-    look = memory.look if memory is not None else lambda progress: None
-    report = await rebuild(own.log, TOPICS, own.dsn, look, swap=swap, processes=processes)
-    equal("events rebuilt", report.events, total)
+    """Rebuilds; a rebuild after a swap must equal the swapped schema."""
+    sample = memory.sample if memory is not None else lambda progress: None
+    report = await rebuild(
+        rebuild_endpoints.log, TOPICS, rebuild_endpoints.dsn, sample, swap=swap, processes=processes
+    )
+    check_count("events rebuilt", report.events, total)
     if not swap and not report.equal:
         raise MissingError(f"the second rebuild differs from the first: {report}")
     return report
 
 
-async def _prepared(place: Place) -> Place:
-    """Makes a database whose read models are empty but claim to be at the end of the log."""
+async def _prepare_database(place: Endpoints) -> Endpoints:
+    """Creates a database with empty read models whose positions are at the end of the log."""
     connection = await asyncpg.connect(place.dsn)
     try:
         await connection.execute(f"CREATE DATABASE {DATABASE}")
@@ -122,20 +126,20 @@ async def _prepared(place: Place) -> Place:
     async def prepared(connection: Connection) -> None:
         await migrate(connection)
         for owner in OWNERS.values():
-            await put_positions(connection, owner.name, _of(owner, ends))
+            await put_positions(connection, owner.name, _offsets_of(owner, ends))
 
     async with database(dsn) as opened:
         await opened.transaction(prepared)
-    return Place(place.log, place.bootstrap, dsn)
+    return Endpoints(place.log, place.bootstrap, dsn)
 
 
-def _of(owner: Owner, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+def _offsets_of(owner: Owner, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
     names = {topic.name for topic in owner.topics(TOPICS)}
     return {where: end for where, end in ends.items() if where[0] in names}
 
 
-async def _raw(place: Place, expected: int) -> float:
-    """Gives the seconds to consume, decode and copy all events into a table with a key, and nothing else."""
+async def _read_raw(place: Endpoints, expected: int) -> float:
+    """Returns the seconds to consume, decode and copy all events to a table with a key."""
     connection = await asyncpg.connect(place.dsn)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=place.bootstrap,
@@ -166,7 +170,7 @@ async def _raw(place: Place, expected: int) -> float:
                 read += len(rows)
                 rows = []
         seconds = monotonic_s() - began
-        equal("events read raw", await connection.fetchval("SELECT count(*) FROM raw_events"), expected)
+        check_count("events read raw", await connection.fetchval("SELECT count(*) FROM raw_events"), expected)
         await connection.execute("DROP TABLE raw_events")
         return seconds
     finally:

@@ -1,12 +1,12 @@
-"""What looking into a long stream costs, and what-if of a search of 300 trials."""
+"""R1, R2: the state of a long stream at a point in time, and a what-if of a search of 300 trials."""
 
 import random
 from contextlib import aclosing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import history
-from bench.figures import Figure, Findings, Goal, equal
+from bench import synthetic_log
+from bench.measurements import Figure, Goal, Measurements, check_count
 from trackside.contracts.searches import TrialStatus
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
@@ -24,23 +24,23 @@ EVENTS = 100_000
 TRIALS, REPORTS = 300, 50
 ASSESSORS = ("median", "percentile:percentile=25", "asha", "hyperband")
 ROUNDS = 3
-LATER = (99_000, 30_000, 49_000, 70_000, 90_000)
-"""Behind how many records the later looks are."""
+LATER_OFFSETS = (99_000, 30_000, 49_000, 70_000, 90_000)
+"""The numbers of records of the later queries."""
 
 
-async def measured(log: Log) -> Findings:
-    """Writes a stream of 100,000 events and looks at its end; then asks what-if of a search in memory."""
-    trials = EVENTS // history.EVENTS_PER_TRIAL
-    total = await history.write(log, TOPICS, 1, trials) - 1
-    raw_s, first_s, shown_s = [], [], []
+async def measure(log: Log) -> Measurements:
+    """Writes a stream of 100,000 events and queries its states; then runs a what-if of a search in memory."""
+    trials = EVENTS // synthetic_log.EVENTS_PER_TRIAL
+    total = await synthetic_log.write_searches(log, TOPICS, 1, trials) - 1
+    raw_s, first_s, later_s = [], [], []
     for _ in range(ROUNDS):
         with TemporaryDirectory(prefix="trackside-bench-") as folder:
-            kept = StateCache(Path(folder))
-            raw_s.append(await _read(log, total))
-            first_s.append(await _shown(log, total, total, kept))
-            shown_s += [await _shown(log, records, total, kept) for records in LATER]
-    asked = {name: _whatif(name) for name in ASSESSORS}
-    slowest = max(asked, key=lambda name: asked[name])
+            cache = StateCache(Path(folder))
+            raw_s.append(await _read_raw(log, total))
+            first_s.append(await _query(log, total, total, cache))
+            later_s += [await _query(log, records, total, cache) for records in LATER_OFFSETS]
+    whatif_s = {name: _whatif(name) for name in ASSESSORS}
+    slowest = max(whatif_s, key=lambda name: whatif_s[name])
     figures = [
         Figure(
             "R1",
@@ -53,44 +53,44 @@ async def measured(log: Log) -> Findings:
         Figure(
             "R1",
             "the same, later looks (slowest)",
-            max(shown_s),
+            max(later_s),
             "s",
             goal=Goal(5, 1, at_most=True),
         ),
         Figure(
             "R2",
             f"what-if, {TRIALS} x {REPORTS}, per assessor",
-            asked[slowest],
+            whatif_s[slowest],
             "s",
             goal=Goal(3, 1, at_most=True),
         ),
     ]
     counted = [
         f"{total:,} events looked into",
-        f"what-if of {', '.join(asked)}, the slowest: {slowest}",
+        f"what-if of {', '.join(whatif_s)}, the slowest: {slowest}",
     ]
-    return Findings(
-        figures, counted, {"first_s": first_s, "show_s": shown_s, "read_s": raw_s, "whatif_s": asked}
+    return Measurements(
+        figures, counted, {"first_s": first_s, "show_s": later_s, "read_s": raw_s, "whatif_s": whatif_s}
     )
 
 
-async def _shown(log: Log, records: int, total: int, kept: StateCache) -> float:
-    """Gives the seconds to find the stream and to have its state behind so many of its records."""
+async def _query(log: Log, records: int, total: int, cache: StateCache) -> float:
+    """Returns the seconds to find the stream and its state after `records` of its records."""
     began = monotonic_s()
-    past = await state_at(await find_stream(log, TOPICS, STREAM), PointInTime(offset=records - 1), kept)
+    past = await state_at(await find_stream(log, TOPICS, STREAM), PointInTime(offset=records - 1), cache)
     took_s = monotonic_s() - began
-    equal(f"records of the stream of {total:,}", past.records, records)
+    check_count(f"records of the stream of {total:,}", past.records, records)
     return took_s
 
 
-async def _read(log: Log, total: int) -> float:
-    """Gives the seconds to read the bytes of the stream's partition, and nothing else."""
+async def _read_raw(log: Log, total: int) -> float:
+    """Returns the seconds to read the bytes of the stream's partition, and nothing else."""
     partition = partition_of(STREAM, TOPICS.events.partitions)
     began, read = monotonic_s(), 0
     async with aclosing(read_entries(log, (TOPICS.events.name, partition), 0, total)) as batches:
         async for batch in batches:
             read += len(batch)
-    equal("records read", read, total)
+    check_count("records read", read, total)
     return monotonic_s() - began
 
 
@@ -101,17 +101,17 @@ def _whatif(name: str) -> float:
         began = monotonic_s()
         compared = compare(recording, grid)
         took.append(monotonic_s() - began)
-        equal(f"trials under {name}", len(compared.results[-1].search.trials), TRIALS)
+        check_count(f"trials under {name}", len(compared.results[-1].search.trials), TRIALS)
     return min(took)
 
 
 def _recording() -> Recording:
-    """Gives a search whose trials learn at rates of their own, 8 at once."""
-    chance = random.Random(1)
+    """Returns a search whose trials learn at different rates, 8 at once."""
+    rng = random.Random(1)
     traces, free = [], [0] * 8
     for number in range(TRIALS):
-        top, rate, slot = chance.random(), chance.uniform(0.05, 0.3), free.index(min(free))
-        values = [top * (1 - (1 - rate) ** step) + chance.gauss(0, 0.01) for step in range(REPORTS)]
+        top, rate, slot = rng.random(), rng.uniform(0.05, 0.3), free.index(min(free))
+        values = [top * (1 - (1 - rate) ** step) + rng.gauss(0, 0.01) for step in range(REPORTS)]
         traces.append(
             TrialTrace(
                 number=number,

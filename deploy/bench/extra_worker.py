@@ -1,4 +1,4 @@
-"""Another worker beside that of the stack, in a process of its own."""
+"""A second worker for the stack, in a process of its own."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
-from bench.place import SLOTS, TASKS
-from bench.watching import watched
+from bench.fresh_stack import SLOTS, TASKS
+from bench.log_watch import watch_topic
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics
@@ -21,7 +21,7 @@ LIMIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedWorker:
     """A worker that has joined."""
 
     pid: int
@@ -29,8 +29,8 @@ class Joined:
 
 
 @asynccontextmanager
-async def worker(stack: Stack, log: Log, topics: Topics) -> AsyncIterator[Joined]:
-    """Runs a worker while the block runs, on topics that may be its own."""
+async def worker(stack: Stack, log: Log, topics: Topics) -> AsyncIterator[JoinedWorker]:
+    """Runs a worker while the block runs, on the given topics."""
     with TemporaryDirectory(prefix="trackside-bench-worker-") as folder:
         variables = {
             **os.environ,
@@ -42,14 +42,14 @@ async def worker(stack: Stack, log: Log, topics: Topics) -> AsyncIterator[Joined
             "TRACKSIDE_WORKER_CPU_SLOTS": str(SLOTS),
             "TRACKSIDE_WORKER_DATA_DIR": folder,
         }
-        async with watched(log, topics.fleet) as watch:
+        async with watch_topic(log, topics.fleet) as watch:
             process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-m", "trackside.worker"], env=variables, stderr=subprocess.DEVNULL
             )
             try:
                 joined = (await watch.until(lambda record: _is(record, WorkerJoined), LIMIT_S)).record
                 assert isinstance(joined.message, WorkerJoined)
-                yield Joined(process.pid, joined.message.incarnation)
+                yield JoinedWorker(process.pid, joined.message.incarnation)
                 process.terminate()
                 await watch.until(lambda record: _is(record, WorkerLeft), LIMIT_S)
             finally:

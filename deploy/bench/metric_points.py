@@ -1,4 +1,4 @@
-"""P11: metric points from Kafka to rows by the summary-indexer, beside COPY of the same rows."""
+"""P11: metric points from Kafka to rows by the summary-indexer; the reference is COPY of the same rows."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import asyncpg
 
-from bench.figures import Figure, Findings, Goal, MissingError, equal
-from bench.place import TOPICS
+from bench.fresh_stack import TOPICS
+from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -21,7 +21,7 @@ TAGS = ("objective", "loss", "lr", "grad_norm")
 BATCHES_PER_TASK = 25
 COPY_ROWS = 20_000
 LIMIT_S = 300.0
-LOOK_EVERY_S = 0.02
+POLL_S = 0.02
 POSITIONS = "SELECT coalesce(sum(position), 0) FROM trackside.positions WHERE topic = $1"
 COUNT = "SELECT count(*) FROM trackside.metric_points"
 TABLE = """CREATE TABLE bench_points (series bigint NOT NULL, step bigint NOT NULL,
@@ -29,7 +29,7 @@ TABLE = """CREATE TABLE bench_points (series bigint NOT NULL, step bigint NOT NU
 
 
 def batches(count: int) -> list[MetricPointsReported]:
-    """Makes batches of 200 points as workers send them: four tags, a task for every 25 batches."""
+    """Returns batches of 200 points as workers send them: four tags, a task for every 25 batches."""
     per_tag, time_ms = BATCH_POINTS // len(TAGS), now_ms()
     made = []
     for number in range(count):
@@ -53,50 +53,53 @@ def batches(count: int) -> list[MetricPointsReported]:
 
 
 def _requests(messages: Sequence[MetricPointsReported]) -> list[tuple[int, list[Outgoing]]]:
-    """Encodes batches, and gathers what goes to one partition into requests, the partitions in turn."""
+    """Encodes batches, and groups them into requests by partition."""
     writer, topic = RecordWriter("worker", "bench"), TOPICS.metrics
     open_: dict[int, tuple[int, list[Outgoing]]] = {}
     full: list[tuple[int, list[Outgoing]]] = []
     for message in messages:
         record = replace(writer.single(message.stream, message), key=message.task_id.encode())
         partition = partition_of(message.task_id, topic.partitions)
-        size, records = open_.get(partition, (0, []))
-        weight = len(record.value or b"") + 600
-        if records and size + weight > MAX_BATCH_BYTES:
+        batch_bytes, records = open_.get(partition, (0, []))
+        record_bytes = len(record.value or b"") + 600
+        if records and batch_bytes + record_bytes > MAX_BATCH_BYTES:
             full.append((partition, records))
-            size, records = 0, []
-        open_[partition] = (size + weight, [*records, record] if not records else _added(records, record))
+            batch_bytes, records = 0, []
+        open_[partition] = (
+            batch_bytes + record_bytes,
+            [*records, record] if not records else _append(records, record),
+        )
     return [*full, *((partition, records) for partition, (_, records) in open_.items())]
 
 
-def _added(records: list[Outgoing], record: Outgoing) -> list[Outgoing]:
+def _append(records: list[Outgoing], record: Outgoing) -> list[Outgoing]:
     records.append(record)
     return records
 
 
-async def measured(log: Log, dsn: str, points: int) -> Findings:
-    """Publishes the points at once and waits until all of their rows are there."""
+async def measure(log: Log, dsn: str, points: int) -> Measurements:
+    """Publishes all points and waits until their rows are written."""
     messages = batches(points // BATCH_POINTS)
     connection = await asyncpg.connect(dsn)
     try:
         before = await connection.fetchval(COUNT)
-        seconds = await _indexed(log, connection, messages)
+        seconds = await _index(log, connection, messages)
         rows = await connection.fetchval(COUNT) - before
-        counted = [equal("metric points", rows, len(messages) * BATCH_POINTS)]
-        copied_s = await _copied(connection, [row for message in messages for row in metric_rows(message)[1]])
+        counted = [check_count("metric points", rows, len(messages) * BATCH_POINTS)]
+        copied_s = await _copy(connection, [row for message in messages for row in metric_rows(message)[1]])
     finally:
         await connection.close()
     figure = Figure(
         "P11", "metric points, Kafka to rows", rows / seconds, "/s", rows / copied_s, "COPY alone",
         Goal(0.25, 0.6, ratio=True),
     )  # fmt: skip
-    return Findings([figure], counted)
+    return Measurements([figure], counted)
 
 
-async def _indexed(
+async def _index(
     log: Log, connection: "asyncpg.Connection[asyncpg.Record]", messages: Sequence[MetricPointsReported]
 ) -> float:
-    """Gives the seconds from the first append to the moment when the last row is there."""
+    """Returns the seconds from the first append to the last row."""
     topic, requests = TOPICS.metrics.name, _requests(messages)
     start = await connection.fetchval(POSITIONS, topic)
     began = monotonic_s()
@@ -106,19 +109,19 @@ async def _indexed(
     while reached < len(messages):
         if monotonic_s() - began > LIMIT_S:
             raise MissingError(f"{reached} of {len(messages)} batches were indexed within {LIMIT_S:g} s")
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_S)
         reached = await connection.fetchval(POSITIONS, topic) - start
     return monotonic_s() - began
 
 
-async def _copied(connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[RowValues]) -> float:
-    """Gives the seconds that COPY takes for the same rows, in batches as large as the indexer's."""
+async def _copy(connection: "asyncpg.Connection[asyncpg.Record]", rows: Sequence[RowValues]) -> float:
+    """Returns the seconds that COPY takes for the same rows, in batches as large as the indexer's."""
     await connection.execute(TABLE)
     began = monotonic_s()
     for first in range(0, len(rows), COPY_ROWS):
         async with connection.transaction():
             await connection.copy_records_to_table("bench_points", records=rows[first : first + COPY_ROWS])
     seconds = monotonic_s() - began
-    equal("rows copied", await connection.fetchval("SELECT count(*) FROM bench_points"), len(rows))
+    check_count("rows copied", await connection.fetchval("SELECT count(*) FROM bench_points"), len(rows))
     await connection.execute("DROP TABLE bench_points")
     return seconds

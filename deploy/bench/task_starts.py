@@ -1,15 +1,15 @@
-"""How long a task takes to start: from its command at the device's topic until `train` is called.
+"""The start time of a task: from its command in the device's topic until `train` is called.
 
-A worker on topics of its own gets one command after another, each once the last task has ended, with nothing
-else to do: so this is what the worker itself takes, and neither scheduling nor waiting for cores.
+A worker on its own topics gets one command after another, each after the last task has ended: so this is the
+time of the worker itself, without scheduling and without waiting for cores.
 """
 
 from functools import partial
 
-from bench.figures import Figure, Findings, MissingError, equal, percentile
-from bench.place import TASK_TYPE, WARM_TYPE
-from bench.second import LIMIT_S, WORKER, Joined, worker
-from bench.watching import Watch, watched
+from bench.extra_worker import LIMIT_S, WORKER, JoinedWorker, worker
+from bench.fresh_stack import TASK_TYPE, WARM_TYPE
+from bench.log_watch import LogWatch, watch_topic
+from bench.measurements import Figure, Measurements, MissingError, check_count, percentile
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, RunTask
 from trackside.contracts.topics import Topics
@@ -20,15 +20,15 @@ from trackside.eventlog.record_writer import RecordWriter
 
 DEVICE = "cpu-0"
 FIRST = 10
-"""Starts that are not counted: code and connections are cold; the first warm one is a cold one, too."""
+"""The first starts, which are not counted: code and connections are cold."""
 
 
-async def measured(stack: Stack, log: Log, count: int, append_ms: float) -> Findings:
-    """Measures as many starts of new processes, and then of one that runs task after task."""
+async def measure(stack: Stack, log: Log, count: int, append_ms: float) -> Measurements:
+    """Measures `count` starts of new processes, and of a process that runs task after task."""
     topics = Topics("bench-starts.")
     await log.ensure(topics.shared)
-    found = Findings()
-    async with worker(stack, log, topics) as joined, watched(log, topics.events) as watch:
+    found = Measurements()
+    async with worker(stack, log, topics) as joined, watch_topic(log, topics.events) as watch:
         for task_type, title in ((TASK_TYPE, "a new process"), (WARM_TYPE, "a warm one")):
             times = [
                 await _start(log, topics, watch, joined, f"{task_type}-{number}", task_type)
@@ -39,13 +39,13 @@ async def measured(stack: Stack, log: Log, count: int, append_ms: float) -> Find
                 Figure("-", f"command -> train, {title}, p50", percentile(times, 50), "ms", append_ms, what),
                 Figure("-", "the same, p99", percentile(times, 99), "ms", append_ms, what),
             ]
-            found.counted.append(equal(f"starts of {title}", len(times), count))
+            found.counted.append(check_count(f"starts of {title}", len(times), count))
             found.details[f"start_ms_{task_type}"] = times
     return found
 
 
 async def _start(
-    log: Log, topics: Topics, watch: Watch, joined: Joined, task_id: str, task_type: str
+    log: Log, topics: Topics, watch: LogWatch, joined: JoinedWorker, task_id: str, task_type: str
 ) -> float:
     command = RunTask(
         stream=f"start-{task_id}",

@@ -1,4 +1,4 @@
-"""How figures are shown: one table of at most 100 columns, and what was counted below it."""
+"""Prints the figures: one table of at most 100 columns, and the counts below it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figure, Goal
+from bench.measurements import Figure, Goal
 
 WIDTH = 100
 STYLES = {"aim": "green", "floor": "yellow", "below": "red"}
 
 
-def shown(
+def print_report(
     console: Console, figures: Sequence[Figure], counted: Sequence[str], details: dict[str, Any]
 ) -> None:
     """Prints the table, the hops of a task, and the counts."""
@@ -20,20 +20,20 @@ def shown(
     table.add_column("#", no_wrap=True)
     table.add_column("measure", no_wrap=True)
     table.add_column("measured", justify="right", no_wrap=True)
-    table.add_column("beside it, in this run", max_width=28)
+    table.add_column("reference, in this run", max_width=28)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("floor", justify="right", no_wrap=True)
     table.add_column("aim", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for figure in figures:
-        beside = "-" if figure.beside is None else f"{number(figure.beside)} {figure.beside_what}"
+        reference = "-" if figure.reference is None else f"{number(figure.reference)} {figure.reference_name}"
         reached = figure.reached
         style = STYLES.get(reached, "")
         table.add_row(
             figure.number,
             figure.what,
             f"{number(figure.value)} {figure.unit}",
-            beside,
+            reference,
             ratio(figure),
             goal(figure.goal, figure.unit, aim=False),
             goal(figure.goal, figure.unit, aim=True),
@@ -57,14 +57,14 @@ def shown(
 
 
 def number(value: float) -> str:
-    """Writes a number with three significant digits and no exponent."""
+    """Formats a number with three significant digits and no exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def ratio(figure: Figure) -> str:
-    """Writes a part as percent, a multiple as such."""
+    """Formats a ratio: ms as a multiple, anything else as percent."""
     found = figure.ratio
     if found is None:
         return "-"
@@ -72,7 +72,7 @@ def ratio(figure: Figure) -> str:
 
 
 def goal(wanted: Goal | None, unit: str, *, aim: bool) -> str:
-    """Writes a floor or an aim with its unit."""
+    """Formats a floor or an aim with its unit."""
     if wanted is None:
         return "-"
     value = wanted.aim if aim else wanted.floor

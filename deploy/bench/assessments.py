@@ -1,9 +1,9 @@
-"""Metric events per second through an assessor with 100 live trials: appended, read, folded and judged."""
+"""Metric events per second through an assessor with 100 active trials: append, read, fold, assess."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from bench.figures import Figure, Findings, Goal, MissingError, equal
+from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.ids import trial_task_id
@@ -41,51 +41,51 @@ ENDED, LIVE, STEPS = 20, 100, 200
 LIMIT_S = 120.0
 OPTUNA_JOURNAL_PER_S = 523
 """Optuna's journal file with as many live trials on a machine like this one: quoted, not run here."""
-_AUTHORS = {role: RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")}
+_WRITERS = {role: RecordWriter(role, "bench") for role in ("dispatcher", "scheduler", "worker")}
 
 
-async def measured(log: Log) -> Findings:
-    """Measures a search of its own stream twice: judged by the median rule, and only read and folded."""
+async def measure(log: Log) -> Measurements:
+    """Measures a search twice: assessed by the median rule, and only read and folded."""
     await log.ensure([TOPICS.events])
-    judged_s = await _run(log, "verdicts-judged", Assessor(name="median"))
+    assessed_s = await _run(log, "verdicts-judged", Assessor(name="median"))
     folded_s = await _run(log, "verdicts-folded", None)
     reports = LIVE * STEPS
     figure = Figure(
-        "-", "reports through the median assessor", reports / judged_s, "/s", reports / folded_s,
+        "-", "reports through the median assessor", reports / assessed_s, "/s", reports / folded_s,
         "append, read and fold alone", Goal(OPTUNA_JOURNAL_PER_S, 5_000),
     )  # fmt: skip
-    return Findings([figure], [equal("reports judged", reports, LIVE * STEPS)])
+    return Measurements([figure], [check_count("reports judged", reports, LIVE * STEPS)])
 
 
 async def _run(log: Log, stream_id: str, assessor: Assessor | None) -> float:
-    """Gives the seconds from the first append until the last report is judged, or is folded without one.
+    """Returns the seconds from the first append until the last report is assessed, or folded without one.
 
     All trials are good, but the last report is bad: its verdict can only come when all before it are judged.
     """
     partition = partition_of(stream_id, TOPICS.events.partitions)
     place = (TOPICS.events.name, partition)
     start = (await log.ends(TOPICS.events.name))[partition]
-    for role, messages in _before(stream_id, assessor):
-        await log.append(*place, _AUTHORS[role].decision(stream_id, messages))
+    for role, messages in _history(stream_id, assessor):
+        await log.append(*place, _WRITERS[role].decision(stream_id, messages))
     requests = [[_report(stream_id, trial, step, 0.9) for trial in range(LIVE)] for step in range(STEPS)]
     requests[-1].append(_report(stream_id, LIVE, 0, 0.1))
-    records = [[_AUTHORS["worker"].single(stream_id, report) for report in batch] for batch in requests]
-    background, lane = Background(), AdvisorProcess("assessor")
+    records = [[_WRITERS["worker"].single(stream_id, report) for report in batch] for batch in requests]
+    background, advisor = Background(), AdvisorProcess("assessor")
     streams, stopped = Streams(AGGREGATES), asyncio.Event()
-    judging = AssessmentLoop(lane, background, lambda _stream, _answer: stopped.set())
-    await lane.start()
+    assessment_loop = AssessmentLoop(advisor, background, lambda _stream, _answer: stopped.set())
+    await advisor.start()
     try:
         async with asyncio.timeout(LIMIT_S):
             began = monotonic_s()
             background.spawn(_append(log, place, records))
-            await _read(log, place, start, streams, judging, stream_id)
+            await _read(log, place, start, streams, assessment_loop, stream_id)
             if assessor is not None:
                 await stopped.wait()
             return monotonic_s() - began
     except TimeoutError:
         raise MissingError(f"reports of {stream_id} were not judged in {LIMIT_S:g} s") from None
     finally:
-        await lane.close()
+        await advisor.close()
         await background.close()
 
 
@@ -95,9 +95,14 @@ async def _append(log: Log, place: tuple[str, int], requests: Sequence[list[Outg
 
 
 async def _read(
-    log: Log, place: tuple[str, int], start: int, streams: Streams, judging: AssessmentLoop, stream_id: str
+    log: Log,
+    place: tuple[str, int],
+    start: int,
+    streams: Streams,
+    assessment_loop: AssessmentLoop,
+    stream_id: str,
 ) -> None:
-    """Reads and folds until the one report of the last trial is there, and has it all judged meanwhile."""
+    """Reads, folds and assesses until the report of the last trial is there."""
     reader = log.reader({place: start})
     last = trial_task_id(stream_id, ENDED + LIVE)
     try:
@@ -108,15 +113,15 @@ async def _read(
                     streams.fold(record)
             stream = streams.by_id.get(stream_id)
             if stream is not None:
-                judging.update(stream)
+                assessment_loop.update(stream)
                 if last in stream.tasks and stream.tasks[last].reports:
                     return
     finally:
         await reader.close()
 
 
-def _before(stream_id: str, assessor: Assessor | None) -> Iterator[tuple[str, list[Message]]]:
-    """Gives the start of a search, the trials that have ended, and the start of those that live."""
+def _history(stream_id: str, assessor: Assessor | None) -> Iterator[tuple[str, list[Message]]]:
+    """Yields the start of a search, its ended trials, and the start of the active ones."""
     source = Source(topic=TOPICS.commands.name, partition=0, offset=0)
     spec = SearchSpec(
         task_type="digits",
@@ -155,6 +160,6 @@ def _before(stream_id: str, assessor: Assessor | None) -> Iterator[tuple[str, li
 
 
 def _report(stream_id: str, live: int, step: int, value: float) -> MetricReported:
-    """Gives a report of a trial; those that have ended come before those that live."""
+    """Returns a report of a trial; ended trials have negative numbers in `live`."""
     task_id = trial_task_id(stream_id, ENDED + live)
     return MetricReported(task_id=task_id, attempt=1, placement=1, kind="PERIODICAL", step=step, value=value)
