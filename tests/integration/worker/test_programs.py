@@ -159,7 +159,7 @@ async def test_another_exit_code_is_a_failure_with_the_last_words(
     [
         ("program: [no-such-program-anywhere]", "no such program in the folders of PATH"),
         ("program: [./nothing]", "there is no such file"),
-        ("program: [./script.py]", "no executable file"),
+        ("program: [./script.py]", "not an executable file"),
         ("program: [./orphan]", "No such file or directory"),
         ("program: [./noise]", "Exec format error"),
     ],

@@ -69,7 +69,7 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
 
 
 async def run_until_stopped(worker: "WorkerRunner", leaving: asyncio.Event) -> None:
-    """Runs a worker until it is told to leave; cancels it at once if it hasn't joined by then."""
+    """Runs a worker until `leaving` is set; cancels it at once if it hasn't joined by then."""
     running = asyncio.create_task(worker.run(leaving))
     told_to_leave = asyncio.create_task(leaving.wait())
     await asyncio.wait({running, told_to_leave}, return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +97,7 @@ class WorkerRunner:
         self._health = health
 
     async def run(self, leaving: asyncio.Event) -> None:
-        """Joins and works until it is told to leave; joins again whenever it was declared lost."""
+        """Joins and works until `leaving` is set; joins again each time it was declared lost."""
         settings = self._settings
         data_dir = settings.data_dir.resolve()
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class WorkerRunner:
         group: asyncio.TaskGroup,
         leaving: asyncio.Event,
     ) -> None:
-        """Recovers, joins, works until it is told to leave or is lost, and ends its tasks."""
+        """Recovers, joins, works until `leaving` is set or it is lost, and ends its tasks."""
         settings = self._settings
         after = await report_missing_ends(context.journal, context.locks, publisher, settings.keep_workdirs)
         starts = await self._device_topics(host_devices)

@@ -71,7 +71,7 @@ class Cgroups:
     def killed_for_memory(self, pid: int) -> bool | None:
         """Returns whether the kernel has killed in a process's cgroup since its task began; None without one.
 
-        The kernel counts a kill in the cgroup of the killed process, whichever limit was reached.
+        The kernel counts a kill in the cgroup of the killed process, also if another limit was reached.
         """
         name = str(pid)
         if name in self._ended:

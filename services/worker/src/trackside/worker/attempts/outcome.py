@@ -34,9 +34,9 @@ def determine_ending(
     """Returns the fields of AttemptEnded for a process that is gone.
 
     `written` is the content of its ending file; `code` its exit code, negative for a signal, None if the
-    forkserver died with it; `requested` the end that the worker was told to cause, lost if the worker itself
+    forkserver died with it; `requested` the end that the worker has requested, lost if the worker itself
     ends; `phase` the last one that it reported; `memory_ran_out` whether the host ran out of memory. A result
-    that was written counts, whatever happened later.
+    that was written counts, also if the process died later.
     """
     found = {name: written[name] for name in _FIELDS if name in written} if written is not None else {}
     if found.get("end") == AttemptEnd.FINISHED or (found and requested is None):

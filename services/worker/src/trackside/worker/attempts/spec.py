@@ -55,7 +55,7 @@ class AttemptListener:
 
 
 def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, outputs: int) -> Assignment:
-    """Returns what the task process of an attempt is told to run; `outputs` are 0 or 2 new descriptors."""
+    """Returns the assignment of an attempt for its task process; `outputs` are 0 or 2 new descriptors."""
     journal, entry, task_type = context.journal, spec.entry, spec.task_type
     workdir = str(journal.workdir(entry))
     environment = {

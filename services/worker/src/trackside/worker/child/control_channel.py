@@ -63,7 +63,7 @@ class ControlChannel:
         return self._accepted.pop(0)
 
     def answer(self, request: int) -> ParametersAnswer | None:
-        """Waits for the answer to a request; None if the process is told to exit. Raises WorkerGoneError."""
+        """Waits for the answer to a request; None after an EXIT. Raises WorkerGoneError."""
         while True:
             self._take_lines()
             for answer in self._answers:

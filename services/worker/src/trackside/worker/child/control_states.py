@@ -14,7 +14,7 @@ from trackside.worker.process_messages import ControlMessage, ExitCommand, Param
 
 
 class ControlState(StrEnum):
-    """What a task process was told last; the value continues the sentence `the task ...`."""
+    """The state of a task process by its control messages; the value continues `the task ...`."""
 
     NEW = "has not been told to load"
     LOADING = "has been told to load, and waits for its device"

@@ -47,7 +47,7 @@ def run(
 ) -> bool:
     """Runs the task to its end and writes its ending to the assignment's `ending` file.
 
-    A process that is told to exit before it has trained writes none. Returns whether the task has finished
+    A process that gets EXIT before it has trained writes none. Returns whether the task has finished
     without a failure or an interrupt: then the process may run another one. Raises WorkerGoneError.
     """
     attempt = _Attempt(assignment, channel, control, memory)
@@ -112,7 +112,7 @@ class _Attempt:
         self.times = {"load_time_ms": -1, "train_time_ms": -1}
 
     def result(self) -> dict[str, Any] | None:
-        """Runs the phases; returns the result, None if the process is told to exit. Raises _Failure."""
+        """Runs the phases; returns the result, None after an EXIT. Raises _Failure."""
         self._channel.status(TaskStatus.AVAILABLE)
         task = _staged("START", lambda: _task(self._assignment, self._channel, self._control.locks))
         if isinstance(self._control.next(), ExitCommand):

@@ -44,7 +44,7 @@ KEPT_BYTES = 65_536
 MAX_WARNINGS = 20
 READ_BYTES = 65_536
 DRAIN_BYTES = 16_777_216
-"""How much is read after a program has ended; processes that it has left may go on writing."""
+"""How much is read after a program has ended; processes that it has left may continue to write."""
 POLL_S = 0.05
 _PLACEHOLDER = re.compile(r"\{(parameters_file|workdir|device)\}")
 
