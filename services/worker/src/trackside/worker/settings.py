@@ -69,13 +69,13 @@ class WorkerSettings(BaseSettings):
     @property
     def queue_names(self) -> list[str]:
         """The queues as a list."""
-        return _listed(self.queues)
+        return _split(self.queues)
 
     @property
     def preload_modules(self) -> list[str]:
         """The modules to preload as a list."""
-        return _listed(self.preload)
+        return _split(self.preload)
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]

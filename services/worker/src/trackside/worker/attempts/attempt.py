@@ -107,9 +107,8 @@ class AttemptRun:
         """Sends the process the answer to its request, once; reports again an answer that it has received."""
         if request <= self._last_received:
             self._reporter.parameters_taken(request)
-        elif (
-            self._last_answered < request == self._last_request
-        ):  # the request came over the channel, so it is open
+        elif self._last_answered < request == self._last_request:
+            # The channel is open: the request came over it.
             self._last_answered = request
             self._writer.result().write(encode(ParametersAnswer(request, parameters, problem)))
 
@@ -197,9 +196,7 @@ class AttemptRun:
     async def _run_in_process(self, process: TaskProcess, locks: list[int]) -> int | None:
         """Runs the task in its process; returns the exit code, or None if the process is free."""
         await self._context.cgroups.enter(process.pid, process.exited, self.spec.task_type.max_memory_bytes)
-        if (
-            self._requested_end is not None
-        ):  # stopped while the process was forked: no code of the task has run
+        if self._requested_end is not None:  # stopped while it was forked: no code of the task has run
             self._context.forkserver.kill(process, signal.SIGKILL)
         outputs = process.new_outputs() if process is self.spec.process else []
         assignment = assignment_of(self._context, self.spec, self._traceparent, len(outputs))

@@ -16,33 +16,35 @@ from trackside.worker.reporting.journal import Journal, JournalEntry
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """What all attempts of a worker share; `host` is the environment of the worker."""
+    """What all attempts of a worker share."""
 
     journal: Journal
     locks: DeviceLocks
     forkserver: ForkserverClient
     host: Mapping[str, str]
+    """The environment variables of the worker."""
     stop_grace_s: float
+    """Seconds between SIGTERM and SIGKILL, unless a stop has its own."""
     pressure: MemoryPressure
     cgroups: Cgroups
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptSpec:
-    """What one attempt runs, and where; `shared` devices may have other tasks, too.
-
-    `interrupts` is how often it may run out of memory in training without ending, `interrupted` how often it
-    has in earlier placements. `process` is a warm process to run in; None for a new one.
-    """
+    """What one attempt runs, and where."""
 
     entry: JournalEntry
     host_devices: Sequence[HostDevice]
     task_type: TaskType
     parameters: Json
     interrupts: int = 0
+    """How often training may run out of memory without ending the attempt."""
     interrupted: int = 0
+    """How often it has, in earlier placements of the attempt."""
     shared: bool = False
+    """Whether other tasks may use its devices, too."""
     process: TaskProcess | None = None
+    """The warm process to run in; None for a new one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 def out_of_memory(error: BaseException) -> Resource | None:
     """Returns which memory ran out according to an exception or its causes; None if none did."""
     for each in exception_chain(error):
-        found = _of_one(each)
+        found = _classify(each)
         if found is not None:
             return found
     return None
@@ -51,7 +51,7 @@ def exception_chain(error: BaseException) -> Iterator[BaseException]:
         pending += [other for other in (each.__cause__, each.__context__) if other is not None]
 
 
-def _of_one(error: BaseException) -> Resource | None:
+def _classify(error: BaseException) -> Resource | None:
     if any(kind.__name__ in _DEVICE_CLASSES for kind in type(error).__mro__):
         return "device"
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

@@ -51,9 +51,9 @@ class ProcessBaseline:
             numpy_random.seed()
         if self._tasks:  # the first one is as it was forked
             random.seed()  # noqa: TID251 - by what the system has: as it is in a new process
-            self._settle_torch()
+            self._reset_torch()
 
-    def _settle_torch(self) -> None:
+    def _reset_torch(self) -> None:
         torch: Any = sys.modules.get("torch")
         if torch is None:
             return

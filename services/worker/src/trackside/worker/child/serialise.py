@@ -50,7 +50,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
             raise UnreportableError(f"{path}: integers end at 2^63")
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _not_finite(value, path)
+        return float(value) if math.isfinite(value) else _null_for(value, path)
     if isinstance(value, Mapping):
         return {_key(key, path): _plain(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -62,7 +62,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     )
 
 
-def _not_finite(value: float, path: str) -> None:
+def _null_for(value: float, path: str) -> None:
     sys.stderr.write(f"result: {path} is {value}, which JSON can't hold: it becomes null\n")
 
 
@@ -74,7 +74,7 @@ def _key(key: Any, path: str) -> str:
 
 def error_fields(stage: str, error: BaseException) -> dict[str, str]:
     """Returns an exception as the fields of a TaskError, with the last 64 KiB of its traceback."""
-    lines = traceback.format_exception(type(error), error, _of_the_task(error.__traceback__))
+    lines = traceback.format_exception(type(error), error, _without_own_frames(error.__traceback__))
     message = f"the disk is full: {error}" if disk_is_full(error) else str(error)
     return {
         "stage": stage,
@@ -84,7 +84,7 @@ def error_fields(stage: str, error: BaseException) -> dict[str, str]:
     }
 
 
-def _of_the_task(trace: TracebackType | None) -> TracebackType | None:
+def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without its first frames, which are those of the worker."""
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (OWN_MODULE, __name__):
         trace = trace.tb_next

@@ -103,7 +103,7 @@ class FencingTable:
 
     def record_accepted(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement was accepted."""
-        self._note(task_id, NewestPlacement(token, active=True))
+        self._store(task_id, NewestPlacement(token, active=True))
 
     def record_begun(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement has begun: it can't be given back any more."""
@@ -113,7 +113,7 @@ class FencingTable:
 
     def record_forbidden(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement must never run."""
-        self._note(task_id, NewestPlacement(token))
+        self._store(task_id, NewestPlacement(token))
 
     def record_answer(self, task_id: str, token: FencingToken, answer: Event) -> None:
         """Records the answer to repeated commands."""
@@ -121,7 +121,7 @@ class FencingTable:
         if newest is not None and newest.token == token:
             newest.answer = answer
         elif newest is None or newest.token < token:  # it was refused, so nothing else is known of it
-            self._note(task_id, NewestPlacement(token, answer=answer))
+            self._store(task_id, NewestPlacement(token, answer=answer))
 
     def record_finished(self, task_id: str, token: FencingToken) -> None:
         """Records that a placement has ended."""
@@ -129,7 +129,7 @@ class FencingTable:
         if newest is not None and newest.token == token:
             newest.active = False
 
-    def _note(self, task_id: str, newest: NewestPlacement) -> None:
+    def _store(self, task_id: str, newest: NewestPlacement) -> None:
         self.tasks[task_id] = newest
         self.tasks.move_to_end(task_id)
         while len(self.tasks) > REMEMBERED_TASKS:

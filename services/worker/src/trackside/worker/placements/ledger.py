@@ -116,7 +116,7 @@ class Ledger:
             return claim
         memory, cuda = claim.memory_bytes, claim.cuda_memory_bytes
         if self.memory_bytes:
-            memory = max(0, min(memory, self._for_us()))
+            memory = max(0, min(memory, self._task_memory_bytes()))
         for device_id in claim.device_ids:
             if device_id in self.devices and self._is_gpu(device_id):
                 left = self.devices[device_id].memory_bytes - self.foreign_bytes_by_device.get(device_id, 0)
@@ -175,10 +175,10 @@ class Ledger:
             return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
         if not self.memory_bytes:
             return None
-        left = self._for_us() - sum(each.memory_bytes for each in others)
+        left = self._task_memory_bytes() - sum(each.memory_bytes for each in others)
         return _shortage("the host", claim.memory_bytes, left)
 
-    def _for_us(self) -> int:
+    def _task_memory_bytes(self) -> int:
         """Returns the bytes of the host for tasks: less where others use more than is reserved for them."""
         return self.memory_bytes - max(0, self.foreign_bytes - self.reserve_bytes)
 

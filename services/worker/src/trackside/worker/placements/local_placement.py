@@ -34,27 +34,32 @@ PlacementDecision = Begin | GiveBack | AttemptEnd
 
 @dataclass(slots=True)
 class LocalPlacement:
-    """One placement; `claim` is what it requests, `allocation` what it has in the ledger.
-
-    `process` is a warm process that was assigned to it. `blocked_s` is since when, in monotonic seconds, it
-    waits although no task of this worker uses the devices; None while one does. `cause_of_end` is that of the
-    command that requested the end.
-    """
+    """One placement on this worker, from its RunTask until its process is gone."""
 
     entry: JournalEntry
     key: str
+    """That of the entry, and of the allocation in the ledger."""
     command: RunTask
     task_type: TaskType
     allocation: Allocation
+    """What it has; `claim` is what it requests."""
     reporter: Reporter
     decision: asyncio.Future[PlacementDecision]
+    """Is set once: when it begins, is given back, or ends without having begun."""
     reserved: Reservation
+    """That of the command, raised each time the training has run out of memory."""
     interrupts: int = 0
+    """How often its training has run out of memory, earlier placements of the attempt included."""
     process: TaskProcess | None = None
+    """The warm process that was assigned to it; None if it gets a new one."""
     run: AttemptRun | None = None
+    """None until it begins."""
     requested_end: tuple[AttemptEnd, float | None] | None = None
+    """The first end that was requested after it began, with the time before SIGKILL in seconds."""
     cause_of_end: str = ""
+    """The cause of the command that requested that end."""
     blocked_s: float | None = None
+    """Since when, in monotonic seconds, it waits although no task here uses devices; None if one does."""
 
     @property
     def claim(self) -> Claim:

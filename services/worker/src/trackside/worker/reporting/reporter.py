@@ -203,16 +203,16 @@ class Reporter:
             self._timer.cancel()
             self._timer = None
         if self._points:
-            self._summary(self._publisher.topics.metrics, self._batch_of_points())
+            self._summary(self._publisher.topics.metrics, self._point_batch())
         for source, lines in self._lines.items():
             if lines:
-                self._summary(self._publisher.topics.logs, self._batch_of_lines(source, lines))
+                self._summary(self._publisher.topics.logs, self._line_batch(source, lines))
 
     def _flush_soon(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
-    def _batch_of_points(self) -> MetricPointsReported:
+    def _point_batch(self) -> MetricPointsReported:
         by_tag: dict[str, list[MetricPoint]] = {}
         for point in self._points:
             by_tag.setdefault(printable(point.tag)[:MAX_TAG_CHARACTERS], []).append(point)
@@ -231,7 +231,7 @@ class Reporter:
             stream=entry.stream, task_id=entry.task_id, attempt=entry.attempt, series=series
         )
 
-    def _batch_of_lines(self, source: OutputSource, lines: list[str]) -> OutputWritten:
+    def _line_batch(self, source: OutputSource, lines: list[str]) -> OutputWritten:
         first, self._lines[source] = self._line_numbers[source], []
         self._line_numbers[source] += len(lines) + self._dropped_lines[source]
         if self._dropped_lines[source]:
