@@ -156,7 +156,7 @@ async def _endings(opened: KafkaLog, topics: Topics, queue: MailQueue) -> AsyncI
     """Yields the end of every group, batch or search from now on; None when a mail may be due."""
     ends = await opened.ends(topics.events.name)
     reader = opened.reader({(topics.events.name, partition): offset for partition, offset in ends.items()})
-    screen.complain("trackside mail: waiting for the next end of a group, batch or search")
+    screen.complain("trackside mail: waiting for what ends from now on")
     try:
         while True:
             due_s = queue.due_in_s(monotonic_s())
