@@ -17,6 +17,10 @@ def test_no_page_has_a_word_of_the_list() -> None:
     assert words.violations(words.pages()) == []
 
 
+def test_no_schema_has_a_word_of_the_list() -> None:
+    assert words.violations(words.schema_texts()) == []
+
+
 def test_no_help_text_has_a_word_of_the_list() -> None:
     assert words.violations(words.help_texts(app)) == []
 

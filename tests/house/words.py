@@ -1,6 +1,7 @@
 """Texts that people read, and the words that they do not contain, each with what to write instead."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -142,6 +143,21 @@ def pages() -> Iterator[Text]:
     for path in found:
         if "node_modules" not in path.parts:
             yield Text(shown(path), path.read_text("utf-8"))
+
+
+def schema_texts() -> Iterator[Text]:
+    """Yields the descriptions in the published schemas of all messages."""
+    for path in sorted((ROOT / "docs" / "reference" / "messages").glob("*.json")):
+        for text in _descriptions(json.loads(path.read_text("utf-8"))):
+            yield Text(shown(path), text)
+
+
+def _descriptions(value: Any) -> Iterator[str]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and isinstance(value.get("description"), str):
+        yield value["description"]
+    for found in inner:
+        yield from _descriptions(found)
 
 
 def help_texts(app: typer.Typer) -> Iterator[Text]:

@@ -43,11 +43,11 @@ class SuggestionDeferred(Event):
 
 
 class AssessmentFailed(Event):
-    """An assessor gave no verdict: it raised, was silent too long, ended or said neither yes nor no.
+    """An assessor failed: it raised, timed out, exited, or returned neither true nor false.
 
-    Up to row `rows` of what it is told of the search it had gone; `trial` is the one it was asked about, if
-    that is known: the trial goes on. `failure` counts failures in a row from 1; what follows is the search's
-    `assessor.on_failure`. `seen` is the offset that it was asked at.
+    `rows` is the number of rows of the search that it had processed. `trial` is the one it was asked about,
+    if that is known; the trial continues. `failure` counts failures in a row from 1; `assessor.on_failure` of
+    the search determines what follows. `seen` is the offset that it was asked at.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -127,12 +127,11 @@ class AnswerSuggestion(Command):
 class AssessmentRequested(Event):
     """Asks an assessor in a separate process which running trials of a search to stop.
 
-    `rows` counts what was reported, begun anew and ended in the search by then: it says which question this
-    is, and the same question is asked again after a crash. `running` are the trials that run, those whose
-    report is the newest first, each with number, steps and values; `ended` those that are over, the newest
-    end first, with status and value besides (none without a finite one). A value that isn't finite is a name.
-    `omitted` counts trials for which there was no room, within a trial its oldest reports. An answer counts
-    within `time_limit_s`, and the first one only.
+    `rows` counts the reports, restarts and ends in the search so far; it identifies the request, which is
+    repeated after a crash. `running` are the running trials, those with the newest report first, each with
+    number, steps and values; `ended` those that have ended, the newest end first, also with status and value
+    (none without a finite one). A value that isn't finite is a name. `omitted` counts trials left out to
+    limit the size, within a trial its oldest reports. The first answer within `time_limit_s` is used.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER

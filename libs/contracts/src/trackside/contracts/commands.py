@@ -21,9 +21,9 @@ class Source(BaseModel):
 
 
 class CommandReceived(Event):
-    """A command has entered its stream; `problem` is set when its body isn't fit to be kept.
+    """A command has entered its stream; `problem` is set when its body cannot be kept.
 
-    `key_id` is the key that it was signed with, empty if signatures are not looked at or it has none.
+    `key_id` is the key that it was signed with, empty if signatures are not checked or it has none.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER

@@ -23,10 +23,10 @@ class Device(BaseModel):
 
 
 class WorkerJoined(Event):
-    """A worker process has started; what it recovered of its past is in the log up to `after`.
+    """A worker process has started; the endings that it recovered are in the log up to `after`.
 
-    `after` maps a partition of the events topic, as text, to the offset behind the last ending that
-    the worker appended before it joined. Nobody acts upon the join before having folded to there.
+    `after` maps a partition of the events topic, as text, to the offset after the last ending that
+    the worker appended before it joined. Services act on the join only after they have folded up to there.
     `memory_bytes` is what the host may give to tasks, `max_tasks` how many processes it takes (0: no limit).
     """
 
@@ -80,7 +80,7 @@ class DeviceReading(BaseModel):
 
 
 class RunningPlacement(BaseModel):
-    """A placement that a worker has now, with the most memory it was seen to use."""
+    """A placement that a worker has now, with the peak of its memory."""
 
     model_config = ConfigDict(frozen=True)
     stream: str

@@ -86,10 +86,10 @@ class RetryPolicy(_Spec):
 
 
 class Needs(_Spec):
-    """All that a task asks of the scheduler. `preempt`: it may push aside tasks of lower priority.
+    """Everything that a task requests from the scheduler. `preempt`: it may preempt tasks of lower priority.
 
-    `exclusive`: two copies must never run, not even for the seconds in which a worker that was taken for
-    lost may live on; its worker ends it when the log stops answering.
+    `exclusive`: two copies must never run, not even for the seconds in which a worker that was declared
+    lost may still run; its worker ends it when the log stops responding.
     """
 
     queue: Identifier = "default"

@@ -154,7 +154,7 @@ class QLogUniform(_Range):
 
 
 class RandInt(_Parameter):
-    """A whole number from low up to, but without, high."""
+    """An integer from low to high - 1."""
 
     type: Literal["randint"]
     low: int = Field(ge=-(2**53), le=2**53)

@@ -51,10 +51,10 @@ class _Spec(BaseModel):
 
 
 class TunerFailure(_Spec):
-    """What to do when a tuner raises, is silent for too long, ends, or suggests what no trial can have.
+    """What to do when a tuner raises, times out, exits, or suggests invalid parameters.
 
     It is asked again `retries` times for the same trial; then the search ends as failed (`stop`), or this
-    trial, and only this one, is drawn by chance (`random`).
+    trial, and only this one, is sampled at random (`random`).
     """
 
     retries: int = Field(default=2, ge=0, le=100)
@@ -64,7 +64,7 @@ class TunerFailure(_Spec):
 class Tuner(_Spec):
     """The algorithm that suggests parameters, with its options.
 
-    With `remote` it is a process of anyone, in any language, that answers requests of this name; each within
+    With `remote` it is any process, in any language, that answers requests of this name; each within
     `time_limit_s`, or the dispatcher's own limit if that isn't given.
     """
 
@@ -76,10 +76,10 @@ class Tuner(_Spec):
 
 
 class AssessorFailure(_Spec):
-    """What to do when an assessor raises, is silent for too long, ends, or says what is no verdict.
+    """What to do when an assessor raises, times out, exits, or returns an invalid answer.
 
-    The trials it was asked about go on. After more than `retries` failures in a row, or 20 in all, the search
-    goes on without it (`keep`), or ends as failed (`stop`).
+    The trials it was asked about continue. After more than `retries` failures in a row, or 20 in all, the
+    search continues without it (`keep`), or ends as failed (`stop`).
     """
 
     retries: int = Field(default=2, ge=0, le=100)
@@ -87,10 +87,10 @@ class AssessorFailure(_Spec):
 
 
 class Assessor(_Spec):
-    """The algorithm that ends hopeless trials early, with its options.
+    """The algorithm that stops trials early, with its options.
 
     With `count_last_value` the last value of a trial that was stopped early is its result for the tuner. With
-    `remote` it is a process of anyone, in any language, that answers requests of this name; each within
+    `remote` it is any process, in any language, that answers requests of this name; each within
     `time_limit_s`, or the dispatcher's own limit if that isn't given.
     """
 
@@ -141,14 +141,14 @@ class SearchSpec(Needs):
 
 
 class PastTrial(_Spec):
-    """A result from elsewhere: parameters of the space, and the value that they gave."""
+    """A result from another source: parameters of the space, and their value."""
 
     parameters: Parameters
     value: Finite
 
 
 class Origin(_Spec):
-    """The recorded search that a new one repeats (rerun) or goes on from (fork), and up to which offset."""
+    """The recorded search that a new one repeats (rerun) or continues (fork), and up to which offset."""
 
     kind: Literal["rerun", "fork"]
     stream: str = Field(min_length=1, max_length=300)
@@ -158,8 +158,8 @@ class Origin(_Spec):
 class StartSearch(Command, SearchSpec):
     """Asks for a new search under the stream id of the command.
 
-    Its tuner is told the results of `past` before it is asked for anything; the parameters of `first` are the
-    first trials, in their order, whatever the tuner would say. Both are there from the start, or neither is.
+    Its tuner receives the results of `past` before its first suggestion; the parameters of `first` are the
+    first trials, in their order, without the tuner. Both are recorded together with the start.
     """
 
     origin: Origin | None = None
@@ -207,7 +207,7 @@ Removable = Literal["max_duration_s", "max_trial_duration_s", "goal"]
 class UpdateSearch(Command):
     """Changes limits of a search while it runs; what is left out stays. Ends no trial that runs.
 
-    `remove` names limits that shall no longer hold.
+    `remove` names limits to remove.
     """
 
     concurrency: Concurrency | None = None
@@ -219,9 +219,9 @@ class UpdateSearch(Command):
 
 
 class PauseSearch(Command):
-    """Asks a search to begin no new trials until it is resumed.
+    """Asks a search to start no new trials until it is resumed.
 
-    Running trials go on to their end (`finish`), or give their devices back at once and begin again, as the
+    Running trials continue to their end (`finish`), or return their devices at once and start again, as the
     same trials, when the search is resumed (`return`).
     """
 

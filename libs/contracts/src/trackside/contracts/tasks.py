@@ -66,7 +66,7 @@ class TaskError(BaseModel):
 class TaskSubmitted(Event):
     """A task waits for a device. `group` and `name` are those of its batch.
 
-    `estimated_by` says whose word its estimates are: its own, or its group's or batch's where it gave none.
+    `estimated_by` names the source of its estimates: the task, or its group or batch if it gave none.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -214,7 +214,7 @@ class TaskReturned(Event):
 class TaskInterrupted(Event):
     """An attempt ran out of memory while it trained; it keeps its process and its data, and trains again.
 
-    `interrupt` counts these within the attempt from 1; `reserved` is what it shall have next time.
+    `interrupt` counts these within the attempt from 1; `reserved` is what it gets next time.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
