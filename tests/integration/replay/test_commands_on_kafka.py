@@ -81,7 +81,7 @@ async def test_a_stream_is_exported_imported_and_looked_into(typed: Typed, tmp_p
     ("arguments", "code", "said"),
     [
         (("show", "none"), 1, "unknown_stream: there is no stream 'none'"),
-        (("show", "one", "--at", "then"), 2, "bad_range: 'then' is no moment"),
+        (("show", "one", "--at", "then"), 2, "bad_range: 'then' is not a point in time"),
         (("show", "one", "--at", "99999"), 2, "bad_range: the last offset of the partition is"),
         (("diff", "one", "--from", "now", "--to", "3"), 2, "bad_range: "),
         (("why", "one", "nothing"), 2, "unknown_subject: one has nothing called 'nothing'"),

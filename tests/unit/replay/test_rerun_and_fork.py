@@ -136,7 +136,7 @@ def test_another_tuner_begins_without_the_options_of_the_one_before() -> None:
     ("texts", "said"),
     [
         (["max_trials"], "'max_trials' sets nothing"),
-        (["past=[]"], "past is what the fork says itself"),
+        (["past=[]"], "past is set by the fork itself"),
         (["max_trial=9"], "max_trial"),
         (["concurrency=many"], "concurrency"),
         (["task_type.x=1"], "no 'task_type' with fields to set"),

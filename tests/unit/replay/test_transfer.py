@@ -261,7 +261,7 @@ def appended(lines: list[bytes]) -> None:
     ("harm", "said"),
     [
         (cut, "file_damaged: the file ends at line 59, without its trailer"),
-        (torn, "file_damaged: line 60 is no JSON: the file was cut off or changed here"),
+        (torn, "file_damaged: line 60 is not JSON: the file was cut off or changed here"),
         (dropped, "file_damaged: line 11 was changed, or lines before it are missing"),
         (swapped, "file_damaged: line 11 was changed"),
         (doubled, "file_damaged: line 12 was changed"),
@@ -323,7 +323,7 @@ def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> 
         ({0: {"stream": "x"}}, DamagedFileError, "line 2 is not a record of stream 'x'"),
         ({-1: {"state_sha256": "0"}}, DamagedFileError, "don't fold to the state"),
         ({5: {"value": None}}, DamagedFileError, "line 6 has no value"),
-        ({5: {"offset": "1"}}, DamagedFileError, "line 6 has no whole number 'offset'"),
+        ({5: {"offset": "1"}}, DamagedFileError, "line 6 has no integer 'offset'"),
         ({5: {"headers": 1}}, DamagedFileError, "line 6 is not the line of a record"),
         ({5: {"value": "{}"}}, UnsupportedFileError, "line 6: "),
     ],

@@ -46,7 +46,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
             if not equals or not name:
                 raise BadScenarioError(f"{part!r} sets nothing: expected NAME=VALUE, such as max_trials=40")
             if name.partition(".")[0] in _NOT_TO_SET:
-                raise BadScenarioError(f"{name} is what the fork says itself; it can't be set")
+                raise BadScenarioError(f"{name} is set by the fork itself; it can't be changed")
             try:
                 found[name] = json.loads(value)
             except ValueError:

@@ -66,7 +66,7 @@ def _rfc3339(written: str) -> int:
     try:
         parsed = datetime.fromisoformat(written)
     except ValueError:
-        raise BadRangeError(f"{written!r} is no moment: expected {EXPECTED}") from None
+        raise BadRangeError(f"{written!r} is not a point in time: expected {EXPECTED}") from None
     if parsed.tzinfo is None:
-        raise BadRangeError(f"{written!r} says no time zone: write {written}Z for UTC")
+        raise BadRangeError(f"{written!r} has no time zone: write {written}Z for UTC")
     return round(parsed.timestamp() * 1000)

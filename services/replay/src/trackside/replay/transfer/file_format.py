@@ -122,7 +122,7 @@ class LineReader:
             text = data.decode("utf-8")
             body = json.loads(text)
         except (ValueError, RecursionError):
-            raise self.damaged("is no JSON: the file was cut off or changed here") from None
+            raise self.damaged("is not JSON: the file was cut off or changed here") from None
         text = text.rstrip("\n")
         header = text[: -(len(_CHECK) + _CHECK_DIGITS + 2)]
         self._check = _next_check(self._check, header)
@@ -177,7 +177,7 @@ class LineReader:
         """Returns a non-negative integer of a line."""
         value = body.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.damaged(f"has no whole number {name!r}")
+            raise self.damaged(f"has no integer {name!r}")
         return value
 
     def damaged(self, what: str) -> DamagedFileError:

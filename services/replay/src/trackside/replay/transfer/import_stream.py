@@ -85,7 +85,7 @@ async def import_file(
         )
     winner = await find_imported(log, topics, stream_id)
     if winner is None or winner.begin != done:
-        raise AlreadyImportedError(f"{stream_id!r} was imported by someone else meanwhile; theirs counts")
+        raise AlreadyImportedError(f"{stream_id!r} was imported by another process; that import is used")
     return ImportSummary(stream_id, checked.header, checked.trailer, compared)
 
 
