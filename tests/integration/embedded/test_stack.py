@@ -34,14 +34,17 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["TRACKSIDE_HEALTH_PORT"])), 
 FAILING = [sys.executable, "-c", "raise SystemExit('no topics here')"]
 
 
-class Given(TypedDict):
+class StackArguments(TypedDict):
     """Addresses of servers that nobody asks: the stack then runs services only."""
 
     bootstrap_servers: str
     postgres_dsn: str
 
 
-GIVEN: Given = {"bootstrap_servers": "127.0.0.1:1", "postgres_dsn": "postgresql://nobody@127.0.0.1:1/none"}
+WITHOUT_SERVERS: StackArguments = {
+    "bootstrap_servers": "127.0.0.1:1",
+    "postgres_dsn": "postgresql://nobody@127.0.0.1:1/none",
+}
 
 
 def service(name: str = "echo", before: str = "") -> stack.ServiceSpec:
@@ -135,7 +138,7 @@ def test_passwords_logs_and_data_are_the_owners_alone(servers: stack.Stack) -> N
 
 
 def test_a_killed_service_is_started_again(folder: Path) -> None:
-    running = stack.start(folder, stack.StackOptions([service()], **GIVEN))
+    running = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
     victim = kill(running, "echo")
     await_another(running, "echo", victim)
     assert stack.load(folder).status.processes["echo"].restarts == 1
@@ -153,22 +156,22 @@ def test_a_killed_supervisor_leaves_no_process(folder: Path, leash: Path) -> Non
 
 
 def test_a_stack_starts_again_after_its_supervisor_was_killed(folder: Path) -> None:
-    first = stack.start(folder, stack.StackOptions([service()], **GIVEN))
+    first = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
     os.kill(first.status.supervisor_pid, signal.SIGKILL)
     poll_until_sync(lambda: not is_locked(folder))
-    second = stack.start(folder, stack.StackOptions([service()], **GIVEN))
+    second = stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
     assert second.status.supervisor_pid != first.status.supervisor_pid
 
 
 def test_a_second_stack_on_the_folder_is_refused(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions(**GIVEN))
+    stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
     with pytest.raises(StackRunning, match="already runs"):
-        stack.start(folder, stack.StackOptions(**GIVEN))
+        stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
     assert stack.load(folder).status.state == "running"
 
 
 def test_stopping_leaves_no_process(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions([service("one"), service("two")], **GIVEN))
+    stack.start(folder, stack.StackOptions([service("one"), service("two")], **WITHOUT_SERVERS))
     left = pids_of(folder)
     assert stack.stop(folder) is True
     assert [is_alive(pid) for pid in left] == [False, False]
@@ -177,7 +180,7 @@ def test_stopping_leaves_no_process(folder: Path) -> None:
 
 def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> None:
     deaf = service("deaf", before="import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
-    stack.start(folder, stack.StackOptions([deaf], grace_s=0.2, **GIVEN))
+    stack.start(folder, stack.StackOptions([deaf], grace_s=0.2, **WITHOUT_SERVERS))
     (victim,) = pids_of(folder)
     stack.stop(folder)
     assert not is_alive(victim)
@@ -185,7 +188,7 @@ def test_a_service_that_ignores_the_request_to_stop_is_killed(folder: Path) -> N
 
 def test_what_a_service_leaves_behind_is_killed_with_it(folder: Path) -> None:
     forks = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n"
-    running = stack.start(folder, stack.StackOptions([service("forks", before=forks)], **GIVEN))
+    running = stack.start(folder, stack.StackOptions([service("forks", before=forks)], **WITHOUT_SERVERS))
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     kill(running, "forks")
@@ -201,7 +204,7 @@ if os.fork() == 0:
         os.setsid()
     time.sleep(600)
 """
-    stack.start(folder, stack.StackOptions([service("forks", before=forks)], **GIVEN))
+    stack.start(folder, stack.StackOptions([service("forks", before=forks)], **WITHOUT_SERVERS))
     (parent,) = pids_of(folder)
     (child,) = children_of(parent)
     (grandchild,) = children_of(child)
@@ -214,41 +217,46 @@ def test_setup_runs_before_the_services_with_the_addresses(folder: Path, tmp_pat
     said = "os.environ['TRACKSIDE_KAFKA_BOOTSTRAP']"
     write = f"import os, pathlib\npathlib.Path({str(seen)!r}).write_text({said})"
     late = service("late", before=f"import pathlib\nassert pathlib.Path({str(seen)!r}).exists()\n")
-    running = stack.start(folder, stack.StackOptions([late], setup=[[sys.executable, "-c", write]], **GIVEN))
-    assert (seen.read_text(), running.status.processes["late"].restarts) == (GIVEN["bootstrap_servers"], 0)
+    running = stack.start(
+        folder, stack.StackOptions([late], setup=[[sys.executable, "-c", write]], **WITHOUT_SERVERS)
+    )
+    assert (seen.read_text(), running.status.processes["late"].restarts) == (
+        WITHOUT_SERVERS["bootstrap_servers"],
+        0,
+    )
 
 
 def test_a_setup_that_fails_says_so_with_its_output_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(StackError, match=r"(?s)setup-0 ended with 1 3 times.*no topics here"):
-        stack.start(folder, stack.StackOptions([service()], setup=[FAILING], **GIVEN))
+        stack.start(folder, stack.StackOptions([service()], setup=[FAILING], **WITHOUT_SERVERS))
     assert not is_locked(folder)
 
 
-class Hurried:
-    """A clock by which hours pass as soon as a log has a word in it."""
+class FastClock:
+    """A clock that is hours ahead once a log contains a text."""
 
     sleep = staticmethod(time.sleep)
 
-    def __init__(self, log: Path, word: str) -> None:
-        self._log, self._word = log, word
+    def __init__(self, log: Path, text: str) -> None:
+        self._log, self._text = log, text
 
     def monotonic(self) -> float:
-        said = self._log.exists() and self._word in self._log.read_text()
-        return time.monotonic() + (10_000 if said else 0)
+        found = self._log.exists() and self._text in self._log.read_text()
+        return time.monotonic() + (10_000 if found else 0)
 
 
 def test_a_service_that_never_gets_ready_is_named_with_its_output(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = stack.ServiceSpec("broken", argv=FAILING)
-    monkeypatch.setattr(stack, "time", Hurried(folder / "logs" / "broken.log", "no topics here"))
+    monkeypatch.setattr(stack, "time", FastClock(folder / "logs" / "broken.log", "no topics here"))
     with pytest.raises(StackError, match=r"(?s)broken is .*no topics here"):
-        stack.start(folder, stack.StackOptions([broken], **GIVEN))
+        stack.start(folder, stack.StackOptions([broken], **WITHOUT_SERVERS))
     assert not is_locked(folder)
 
 
 def test_a_stack_is_found_from_a_folder_below(folder: Path, tmp_path: Path) -> None:
-    stack.start(folder, stack.StackOptions(**GIVEN))
+    stack.start(folder, stack.StackOptions(**WITHOUT_SERVERS))
     below = tmp_path / "some" / "where"
     below.mkdir(parents=True)
     assert stack.find(below).folder == folder
@@ -261,7 +269,9 @@ def test_a_folder_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
 
 def test_a_cut_leash_stops_the_stack_and_removes_an_ephemeral_folder(folder: Path, tmp_path: Path) -> None:
     with held_leash(tmp_path / "leash") as held:
-        running = stack.start(folder, stack.StackOptions([service()], leash=held, ephemeral=True, **GIVEN))
+        running = stack.start(
+            folder, stack.StackOptions([service()], leash=held, ephemeral=True, **WITHOUT_SERVERS)
+        )
         left = pids_of(folder)
     assert all_end([running.status.supervisor_pid, *left])
     assert not folder.exists()
@@ -273,7 +283,7 @@ import pathlib, time
 from trackside.embedded import stack
 from trackside.embedded.folder import held_leash
 with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
-    stack.start(pathlib.Path({str(folder)!r}), stack.StackOptions(leash=held, **{GIVEN!r}))
+    stack.start(pathlib.Path({str(folder)!r}), stack.StackOptions(leash=held, **{WITHOUT_SERVERS!r}))
     print("up", flush=True)
     time.sleep(600)
 """
@@ -285,8 +295,8 @@ with held_leash(pathlib.Path({str(tmp_path / "leash")!r})) as held:
 
 
 def test_ports_are_kept_from_one_start_to_the_next(folder: Path) -> None:
-    stack.start(folder, stack.StackOptions([service()], **GIVEN))
+    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
     before = json.loads((folder / "ports.json").read_text())
     stack.stop(folder)
-    stack.start(folder, stack.StackOptions([service()], **GIVEN))
+    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
     assert json.loads((folder / "ports.json").read_text()) == before

@@ -23,7 +23,7 @@ from trackside.eventlog.log import Outgoing
 from trackside.eventlog.settings import StackSettings
 
 
-class Office:
+class ReceiptHarness:
     """A dispatcher that may send receipts to two topics, one of which isn't there at first."""
 
     def __init__(self, dispatcher: RunningDispatcher, log: KafkaLog, inbox: str, late: str) -> None:
@@ -45,7 +45,7 @@ class Office:
         appended = await self.log.publish(topic, 1, Outgoing(new_id("s").encode(), value, headers))
         return Source(topic=topic, partition=1, offset=appended.offset)
 
-    async def receipts(self, topic: str, wanted: set[str]) -> dict[str, Record]:
+    async def read(self, topic: str, wanted: set[str]) -> dict[str, Record]:
         """Waits until the receipts with these ids are in a topic."""
         reader = self.log.reader({(topic, 0): 0})
         found: dict[str, Record] = {}
@@ -64,7 +64,7 @@ class Office:
 
 
 @pytest.fixture
-async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[Office]:
+async def read(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[ReceiptHarness]:
     prefix = f"t{secrets.token_hex(4)}."
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
@@ -77,50 +77,50 @@ async def office(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator
         "TRACKSIDE_TOPIC_PREFIX": prefix,
         "TRACKSIDE_DISPATCHER_RECEIPT_TOPICS": f"{inbox}, {late}",
     }
-    async with KafkaLog(settings.kafka_bootstrap, "office") as log:
+    async with KafkaLog(settings.kafka_bootstrap, "receipts") as log:
         with service_process("dispatcher", variables, tmp_path) as running:
-            found = Office(RunningDispatcher(settings, running), log, inbox, late)
+            found = ReceiptHarness(RunningDispatcher(settings, running), log, inbox, late)
             await found.make(inbox)
             yield found
 
 
-async def test_answers_go_to_the_topic_that_a_command_names(office: Office) -> None:
-    good_one = await office.say(office.inbox)
-    bad_one = await office.say(office.inbox, task_type="nope", structured=True)
-    found = await office.receipts(office.inbox, {position_id(good_one), position_id(bad_one)})
+async def test_answers_go_to_the_topic_that_a_command_names(receipts: ReceiptHarness) -> None:
+    good_one = await receipts.say(receipts.inbox)
+    bad_one = await receipts.say(receipts.inbox, task_type="nope", structured=True)
+    found = await receipts.read(receipts.inbox, {position_id(good_one), position_id(bad_one)})
     accepted, refused = found[position_id(good_one)], found[position_id(bad_one)]
-    assert accepted.message == await office.publisher.answer(good_one)
+    assert accepted.message == await receipts.publisher.answer(good_one)
     assert isinstance(accepted.message, CommandAccepted)
-    assert refused.message == await office.publisher.answer(bad_one)
+    assert refused.message == await receipts.publisher.answer(bad_one)
     assert isinstance(refused.message, CommandRefused) and refused.message.code == "unknown_task_type"
     assert accepted.envelope.role == "dispatcher"
     assert len(found) == 2
 
 
 @pytest.mark.parametrize("named", ["trackside.commands", "team-c.inbox", "a b", "..", "x" * 300])
-async def test_no_other_topic_is_written_to(office: Office, named: str) -> None:
-    prefix = office.dispatcher.settings.topic_prefix
+async def test_no_other_topic_is_written_to(receipts: ReceiptHarness, named: str) -> None:
+    prefix = receipts.dispatcher.settings.topic_prefix
     for topic in (named, f"{prefix}{named}"):
-        answer = await office.publisher.answer(await office.say(topic))
+        answer = await receipts.publisher.answer(await receipts.say(topic))
         assert isinstance(answer, CommandRefused)
         assert (answer.code, answer.path) == ("bad_receipt_topic", "$receiptto")
-        assert office.inbox in answer.message
-    sent = await office.say(office.inbox)
-    assert (await office.receipts(office.inbox, {position_id(sent)})).keys() == {position_id(sent)}
+        assert receipts.inbox in answer.message
+    sent = await receipts.say(receipts.inbox)
+    assert (await receipts.read(receipts.inbox, {position_id(sent)})).keys() == {position_id(sent)}
 
 
 async def test_a_topic_that_is_not_there_holds_up_no_other_and_gets_its_receipts_after_a_kill(
-    office: Office,
+    receipts: ReceiptHarness,
 ) -> None:
-    waiting = [await office.say(office.late) for _ in range(3)]
+    waiting = [await receipts.say(receipts.late) for _ in range(3)]
     for source in waiting:
-        assert isinstance(await office.publisher.answer(source), CommandAccepted)
-    sent = await office.say(office.inbox)
-    await office.receipts(office.inbox, {position_id(sent)})
-    office.dispatcher.service.restart()
-    await office.make(office.late)
-    found = await office.receipts(office.late, {position_id(source) for source in waiting})
+        assert isinstance(await receipts.publisher.answer(source), CommandAccepted)
+    sent = await receipts.say(receipts.inbox)
+    await receipts.read(receipts.inbox, {position_id(sent)})
+    receipts.dispatcher.service.restart()
+    await receipts.make(receipts.late)
+    found = await receipts.read(receipts.late, {position_id(source) for source in waiting})
     assert all(isinstance(record.message, CommandAccepted) for record in found.values())
     for source in waiting:
-        assert found[position_id(source)].message == await office.publisher.answer(source)
-    await office.publisher.assert_well()
+        assert found[position_id(source)].message == await receipts.publisher.answer(source)
+    await receipts.publisher.assert_well()

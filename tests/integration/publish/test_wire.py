@@ -39,7 +39,7 @@ def event(stream: str, **more: object) -> Json:
     return {**own, "data": valid_search(), **more}
 
 
-class Wire:
+class WirePublisher:
     """Writes records as they are."""
 
     def __init__(self, log: KafkaLog, dispatcher: RunningDispatcher, publisher: Publisher) -> None:
@@ -59,9 +59,9 @@ class Wire:
 
 
 @pytest.fixture
-async def wire(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIterator[Wire]:
+async def wire(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIterator[WirePublisher]:
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "wire") as log:
-        yield Wire(log, dispatcher, publisher)
+        yield WirePublisher(log, dispatcher, publisher)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ async def wire(dispatcher: RunningDispatcher, publisher: Publisher) -> AsyncIter
 )
 @pytest.mark.parametrize("backwards", [False, True], ids=["", "backwards"])
 async def test_a_binary_command_may_have_its_headers_in_any_way(
-    wire: Wire, more: Headers, backwards: bool
+    wire: WirePublisher, more: Headers, backwards: bool
 ) -> None:
     stream = new_id("w")
     headers = [*binary(stream), *more]
     await wire.accepts(headers[::-1] if backwards else headers, valid_search())
 
 
-async def test_names_of_headers_may_be_in_capitals(wire: Wire) -> None:
+async def test_names_of_headers_may_be_in_capitals(wire: WirePublisher) -> None:
     await wire.accepts([(name.upper(), octets) for name, octets in binary(new_id("w"))], valid_search())
 
 
@@ -105,12 +105,14 @@ async def test_names_of_headers_may_be_in_capitals(wire: Wire) -> None:
         pytest.param([], id="none"),
     ],
 )
-async def test_a_structured_command_is_known_by_its_type_or_by_itself(wire: Wire, headers: Headers) -> None:
+async def test_a_structured_command_is_known_by_its_type_or_by_itself(
+    wire: WirePublisher, headers: Headers
+) -> None:
     await wire.accepts(headers, event(new_id("w"), datacontenttype="application/json", team="vision"))
 
 
 @pytest.mark.parametrize("partition", range(4))
-async def test_any_partition_will_do(wire: Wire, partition: int) -> None:
+async def test_any_partition_will_do(wire: WirePublisher, partition: int) -> None:
     stream = new_id("w")
     await wire.accepts([*binary(stream), JSON_TYPE], valid_search(), stream, partition)
     await wire.accepts([STRUCTURED], event(new_id("w")), None, partition)
@@ -167,7 +169,7 @@ async def test_bi_14_a_bomb_is_refused_by_the_broker_however_small_it_was_packed
 
 
 async def test_a_record_without_any_header_is_answered_where_it_lies(
-    wire: Wire, dispatcher: RunningDispatcher
+    wire: WirePublisher, dispatcher: RunningDispatcher
 ) -> None:
     async with KafkaLog(dispatcher.settings.kafka_bootstrap, "wire") as log:
         appended = await log.publish(wire.topic, 1, Outgoing(None, b"{}", []))

@@ -16,7 +16,7 @@ VERSIONS = (3, 18)
 """The requests that this broker knows: one for the topics, and the one that asks for this list."""
 
 
-class Broker:
+class SilentBroker:
     """Returns which requests it knows, and answers none of the others."""
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def silent() -> AsyncIterator[tuple[Broker, str]]:
+async def silent() -> AsyncIterator[tuple[SilentBroker, str]]:
     """Runs a broker that falls silent, and returns it and its address."""
-    broker = Broker()
+    broker = SilentBroker()
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     async with server:
         yield broker, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"

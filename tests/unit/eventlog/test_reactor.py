@@ -20,7 +20,7 @@ TOPIC = Topics(event_partitions=2).events
 GOAL = 20
 
 
-class CountingUp:
+class CountingDecider:
     """Appends 0, 1, 2, ... up to GOAL: each number is decided from the numbers that were folded."""
 
     def __init__(self, done: asyncio.Event) -> None:
@@ -57,7 +57,7 @@ class CountingUp:
         return None
 
 
-class Faulty(MemoryLog):
+class FaultyLog(MemoryLog):
     """Loses every third append, and writes every fifth without saying so."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Faulty(MemoryLog):
         return appended
 
 
-def reactor(service: ServiceContext, decider: CountingUp) -> Reactor:
+def reactor(service: ServiceContext, decider: CountingDecider) -> Reactor:
     return Reactor(
         service,
         decider,
@@ -84,10 +84,10 @@ def reactor(service: ServiceContext, decider: CountingUp) -> Reactor:
     )
 
 
-async def run(log: MemoryLog, instances: int) -> list[CountingUp]:
+async def run(log: MemoryLog, instances: int) -> list[CountingDecider]:
     await log.ensure([TOPIC])
     services = [ServiceContext.on(log, Topics(), "dispatcher", str(at)) for at in range(instances)]
-    deciders = [CountingUp(asyncio.Event()) for _ in services]
+    deciders = [CountingDecider(asyncio.Event()) for _ in services]
     running = [
         asyncio.create_task(reactor(service, decider).run())
         for service, decider in zip(services, deciders, strict=True)
@@ -105,7 +105,7 @@ async def test_every_decision_is_folded_before_the_next_is_made() -> None:
 
 
 async def test_an_append_of_unknown_fate_is_neither_lost_nor_doubled() -> None:
-    (alone,) = await run(Faulty(), 1)
+    (alone,) = await run(FaultyLog(), 1)
     assert alone.applied == list(range(GOAL))
     assert alone.folded == sorted(alone.folded)
 
@@ -142,4 +142,4 @@ async def test_an_error_in_the_background_ends_the_loop() -> None:
 
     service.background.spawn(fail())
     with pytest.raises(RuntimeError, match="in the background"):
-        await reactor(service, CountingUp(asyncio.Event())).run()
+        await reactor(service, CountingDecider(asyncio.Event())).run()

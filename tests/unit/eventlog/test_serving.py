@@ -16,7 +16,7 @@ from trackside.eventlog.serving import from_end, from_start, wait_for_topics
 TOPIC = Topics(event_partitions=2).events
 
 
-class Faltering(MemoryLog):
+class FlakyLog(MemoryLog):
     """A log that answers every second question of a kind only."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Faltering(MemoryLog):
             raise TransientError("no answer")
 
 
-class Unchecked(MemoryLog):
+class UncheckedLog(MemoryLog):
     """A log that falls silent the first time that its topics are checked."""
 
     checked = 0
@@ -49,7 +49,7 @@ class Unchecked(MemoryLog):
         await super().preflight(topics)
 
 
-class Kept:
+class StoredSnapshots:
     """Snapshots of a log's beginning."""
 
     async def load(self) -> Recovered:
@@ -64,8 +64,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def log() -> Faltering:
-    log = Faltering()
+async def log() -> FlakyLog:
+    log = FlakyLog()
     await log.ensure([TOPIC])
     return log
 
@@ -74,24 +74,22 @@ def service(log: MemoryLog) -> ServiceContext:
     return ServiceContext.on(log, Topics(), "dispatcher")
 
 
-async def test_where_to_begin_is_asked_until_the_log_answers(log: Faltering) -> None:
+async def test_where_to_begin_is_asked_until_the_log_answers(log: FlakyLog) -> None:
     places = {(TOPIC.name, 0): 0, (TOPIC.name, 1): 0}
     assert await from_start(log, TOPIC) == places
     assert await from_end(log, TOPIC) == places
-    streams, starts = await recover(Kept(), log, TOPIC)
+    streams, starts = await recover(StoredSnapshots(), log, TOPIC)
     assert (starts, streams.positions) == (places, {0: 0, 1: 0})
 
 
-async def test_a_log_that_stays_silent_ends_the_start(
-    log: Faltering, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_log_that_stays_silent_ends_the_start(log: FlakyLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "TIMEOUT_S", 0.0)
     with pytest.raises(TransientError):
         await from_start(log, TOPIC)
 
 
 async def test_the_topics_are_checked_once_the_log_answers() -> None:
-    log = Unchecked()
+    log = UncheckedLog()
     await log.ensure([TOPIC])
     assert await wait_for_topics(service(log), [TOPIC])
     assert log.checked == 2
@@ -99,7 +97,7 @@ async def test_the_topics_are_checked_once_the_log_answers() -> None:
         await wait_for_topics(service(log), [TOPIC, Topics().fleet])
 
 
-async def test_a_service_that_is_told_to_stop_waits_for_no_log(log: Faltering) -> None:
+async def test_a_service_that_is_told_to_stop_waits_for_no_log(log: FlakyLog) -> None:
     stopped = service(log)
     stopped.stop.set()
     assert not await wait_for_topics(stopped, [TOPIC])

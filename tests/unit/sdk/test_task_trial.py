@@ -14,7 +14,7 @@ from trackside.worker.child import worker_channel
 from trackside.worker.child.worker_channel import WorkerChannel
 
 
-class Worker:
+class FakeWorker:
     """The worker's end of a channel."""
 
     def __init__(self, parameters: dict[str, Any]) -> None:
@@ -40,21 +40,21 @@ class Worker:
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    made = Worker({"lr": 0.1})
+def worker() -> Iterator[FakeWorker]:
+    made = FakeWorker({"lr": 0.1})
     trial.connect(made.channel)
     yield made
     trial.connect(ScreenChannel())
     made.close()
 
 
-def test_parameters_are_a_copy(worker: Worker) -> None:
+def test_parameters_are_a_copy(worker: FakeWorker) -> None:
     trial.parameters()["lr"] = 5
     assert trial.parameters() == {"lr": 0.1}
 
 
 def test_d39_outside_of_a_search_the_defaults_are_the_parameters(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    worker: FakeWorker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """D39: in a search those that it gives win; outside the same script runs by itself, and prints."""
     assert trial.parameters({"lr": 1, "epochs": 2}) == {"lr": 0.1, "epochs": 2}
@@ -79,7 +79,7 @@ def much_company(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("much_company")
-def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker: Worker) -> None:
+def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker: FakeWorker) -> None:
     for value in (0.1, 0.2, 0.3):
         trial.report(value)
     worker.channel.flush()
@@ -87,14 +87,14 @@ def test_the_first_report_goes_at_once_and_those_right_behind_it_together(worker
     assert [item[:2] for item in worker.next()["reports"]] == [[1, 0.2], [2, 0.3]]
 
 
-def test_a_report_held_back_for_company_is_sent_without_another_call(worker: Worker) -> None:
+def test_a_report_held_back_for_company_is_sent_without_another_call(worker: FakeWorker) -> None:
     trial.report(1)
     worker.next()
     trial.report(2)
     assert [item[:2] for item in worker.next()["reports"]] == [[1, 2.0]]
 
 
-def test_the_result_comes_behind_all_reports_and_only_once(worker: Worker) -> None:
+def test_the_result_comes_behind_all_reports_and_only_once(worker: FakeWorker) -> None:
     trial.report(1)
     trial.report(2)
     trial.result(3)
@@ -108,20 +108,20 @@ def test_the_result_comes_behind_all_reports_and_only_once(worker: Worker) -> No
     assert [item[1] for item in worker.channel.reports] == [1.0, 2.0, 5.0]
 
 
-def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: Worker) -> None:
+def test_a_dict_decides_by_its_default_and_the_rest_is_for_looking_at(worker: FakeWorker) -> None:
     trial.report({"default": 0.5, "loss": 2.0}, step=7)
     assert [item[:2] for item in worker.next()["reports"]] == [[7, {"value": 0.5, "others": {"loss": 2.0}}]]
     assert [[item[0], item[1], item[3]] for item in worker.next()["points"]] == [["loss", 7, 2.0]]
 
 
-def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(worker: Worker) -> None:
+def test_a_dict_without_a_default_leaves_it_to_the_search_which_numbers_count(worker: FakeWorker) -> None:
     trial.result({"accuracy": 0.5, "latency": math.inf})
     worker.channel.flush()
     assert worker.next() == {"final": {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}}
 
 
 @pytest.mark.usefixtures("much_company")
-def test_points_without_a_step_are_counted_by_tag(worker: Worker) -> None:
+def test_points_without_a_step_are_counted_by_tag(worker: FakeWorker) -> None:
     trial.log(loss=1.0, accuracy=0.1)
     trial.log(loss=0.9)
     trial.metric("loss", 0.8)
@@ -130,12 +130,12 @@ def test_points_without_a_step_are_counted_by_tag(worker: Worker) -> None:
     assert said == [["loss", 0], ["accuracy", 0], ["loss", 1], ["loss", 2]]
 
 
-def test_a_value_that_is_not_finite_travels_by_its_name(worker: Worker) -> None:
+def test_a_value_that_is_not_finite_travels_by_its_name(worker: FakeWorker) -> None:
     trial.report(-math.inf)
     assert worker.next()["reports"][0][1] == "-inf"
 
 
-def test_what_is_no_number_is_refused_where_it_was_said(worker: Worker) -> None:
+def test_what_is_no_number_is_refused_where_it_was_said(worker: FakeWorker) -> None:
     with pytest.raises(TypeError, match="report: expected a number, got NoneType"):
         trial.report(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="loss: expected a number, got str"):
@@ -145,7 +145,7 @@ def test_what_is_no_number_is_refused_where_it_was_said(worker: Worker) -> None:
             trial.result(numbers)
 
 
-def test_a_step_that_does_not_rise_is_refused(worker: Worker) -> None:
+def test_a_step_that_does_not_rise_is_refused(worker: FakeWorker) -> None:
     trial.report(1, step=4)
     with pytest.raises(ValueError, match="step 4 is not above the last one; expected 5 or more"):
         trial.report(1, step=4)
@@ -180,7 +180,7 @@ def test_a_task_without_train_says_so() -> None:
         task.train("cpu")
 
 
-def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: Worker) -> None:
+def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: FakeWorker) -> None:
     answers = {1: {"lr": 0.5}, 2: None}
     worker.channel.answer = answers.__getitem__
     trial.report(1.0, step=4)
@@ -202,7 +202,7 @@ def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: Wo
     assert [item[:2] for item in worker.channel.reports] == [(0, 2.0), (1, 3.0)]
 
 
-def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: Worker) -> None:
+def test_d19_parameters_that_the_type_of_the_task_refuses_raise(worker: FakeWorker) -> None:
     def refuse(_request: int) -> None:
         raise ValueError("$.lr: expected a number")
 

@@ -33,24 +33,24 @@ for epoch in range(training.resume(), 25):
 """
 
 
-class Heard(ScreenChannel):
-    """A channel that keeps what is said."""
+class RecordingChannel(ScreenChannel):
+    """A channel that records reports and metrics."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, int, Any]] = []
+        self.calls: list[tuple[str, int, Any]] = []
 
     def report(self, step: int, value: float | None, others: Mapping[str, float]) -> None:
-        self.said.append(("report", step, value))
+        self.calls.append(("report", step, value))
         if others:
             self.points(step, others)
 
     def points(self, step: int, values: Mapping[str, float]) -> None:
-        self.said.append(("points", step, dict(values)))
+        self.calls.append(("points", step, dict(values)))
 
 
 @pytest.fixture(autouse=True)
-def heard() -> Iterator[Heard]:
-    channel = Heard()
+def recorded() -> Iterator[RecordingChannel]:
+    channel = RecordingChannel()
     trial.connect(channel)
     yield channel
     trial.connect(ScreenChannel())
@@ -109,7 +109,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def test_t24_a_training_leaves_history_curves_states_and_a_checkpoint_every_10_epochs(
-    tmp_path: Path, heard: Heard
+    tmp_path: Path, recorded: RecordingChannel
 ) -> None:
     trained(tmp_path / "run", 25, objective="loss")
     assert names(tmp_path / "run") == [
@@ -127,8 +127,10 @@ def test_t24_a_training_leaves_history_curves_states_and_a_checkpoint_every_10_e
     picture = (tmp_path / "run/history.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n") and len(picture) > 5_000
     assert states(tmp_path / "run")["model.pt"].keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
-    assert [said[:2] for said in heard.said if said[0] == "report"] == [("report", at) for at in range(25)]
-    assert ("points", 24, {"rate": history[-1]["rate"]}) in heard.said
+    assert [call[:2] for call in recorded.calls if call[0] == "report"] == [
+        ("report", at) for at in range(25)
+    ]
+    assert ("points", 24, {"rate": history[-1]["rate"]}) in recorded.calls
 
 
 def test_a_training_that_goes_on_ends_like_one_that_was_never_broken_off(tmp_path: Path) -> None:
@@ -240,10 +242,10 @@ def test_what_is_not_finite_is_written_as_text_and_drawn_as_a_gap(tmp_path: Path
     assert (tmp_path / "history.png").exists()
 
 
-def test_without_an_objective_metrics_are_only_looked_at(tmp_path: Path, heard: Heard) -> None:
+def test_without_an_objective_metrics_are_only_looked_at(tmp_path: Path, recorded: RecordingChannel) -> None:
     training = Training(tmp_path, torch().nn.Linear(1, 1))
     training.record({"loss/train": 0.5})
-    assert heard.said == [("points", 0, {"loss/train": 0.5})]
+    assert recorded.calls == [("points", 0, {"loss/train": 0.5})]
 
 
 def test_what_cannot_be_kept_is_refused_at_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.eventlog.test_reactor import TOPIC, CountingUp
+from tests.unit.eventlog.test_reactor import TOPIC, CountingDecider
 from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import ClockReading, monotonic_s, now_ms, read_forward
@@ -90,7 +90,7 @@ def test_what_nobody_was_told_of_may_land_nevertheless(loop: VirtualLoop) -> Non
     assert loop.run_until_complete(log.ends(TOPIC.name)) == {0: 1, 1: 0}
 
 
-class Impatient(CountingUp):
+class Impatient(CountingDecider):
     """Has always something due, and counts how often it may act."""
 
     turns = 0

@@ -2,7 +2,7 @@
 
 
 class StackError(Exception):
-    """The stack can't be started, found or stopped; the message says what, where and what to do."""
+    """The stack can't be started, found or stopped; the message has the reason, the folder and what to do."""
 
 
 class StackRunning(StackError):

@@ -108,7 +108,7 @@ def _fetch_one(jar: Jar, repository: Path, context: Any) -> Jar:
     path, incoming = jar.path(repository), jar.path(repository / INCOMING)
     reason: object = None
     for _ in range(3):
-        incoming.unlink(missing_ok=True)  # a cut download leaves a part behind, and jgo takes it for the jar
+        incoming.unlink(missing_ok=True)  # else jgo takes a partial download for the jar
         try:
             fetched = Path(context.create_dependency(jar.coordinate).artifact.resolve())
         except (OSError, RuntimeError, AssertionError) as error:  # requests' errors are OSErrors

@@ -71,7 +71,7 @@ def prepare(
 
 
 def server_properties(data: Path, port: int, controller_port: int, session_ms: int = SESSION_MS) -> str:
-    """Returns the broker's settings; each that differs from Kafka's default says why."""
+    """Returns the broker's settings; each that differs from Kafka's default has its reason."""
     return f"""\
 process.roles=broker,controller
 node.id=1

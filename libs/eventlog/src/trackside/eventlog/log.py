@@ -46,7 +46,7 @@ class Reader(Protocol):
     async def read(self, max_wait_s: float, max_records: int = 10_000) -> list[Entry]:
         """Returns the next records, in order within a partition; an empty list after `max_wait_s`.
 
-        Raises OffsetGoneError if a position lies before the first record kept.
+        Raises OffsetGoneError if a position is before the first record kept.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The loop of every service that decides: fold, decide, append, fold what was appended, act.
 
-A service never acts on what it decided, only on what the log says was decided. The pure parts are the
+A service never acts on its own decisions, only on those that are in the log. The pure parts are the
 service's; this module owns the order: one batch in flight per partition, no decision about a partition
 whose batch isn't folded yet, no decision at all before the log is folded to the end it had at start.
 """

@@ -1,4 +1,4 @@
-"""Keeps an owner's read models in the background of its service, which goes on while Postgres is down."""
+"""Keeps an owner's read models in the background of its service, which continues while Postgres is down."""
 
 import structlog
 

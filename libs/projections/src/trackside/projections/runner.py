@@ -111,7 +111,8 @@ class Runner:
                 finally:
                     await reader.close()
             except (RewoundError, SchemaMissingError) as error:
-                log.warning("read models are behind their state", owner=self._owner.name, reason=str(error))
+                reason = str(error)
+                log.warning("read models are older than the state", owner=self._owner.name, reason=reason)
             except TransientError as error:
                 self._on_waiting(f"waiting for the log: {error}")
                 await asyncio.sleep(self._pace.between_s)

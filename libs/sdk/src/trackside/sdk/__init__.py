@@ -1,6 +1,6 @@
 """What users import: Client, Search, Task, trial.
 
-Client and Search come when they are asked for: a task's process needs no connection to Kafka.
+Client and Search are imported on first use: the process of a task needs no connection to Kafka.
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,7 @@
 The worker sets TRACKSIDE_PARAMETERS_FILE and TRACKSIDE_METRICS_FD. Each line is an object:
 `{"metric": tag, "value": v, "step": s}`, `{"report": v, "step": s}` or `{"final": v}`; a value that isn't
 finite is `"nan"`, `"inf"` or `"-inf"`. A report of several numbers is an object of them, by name.
-`{"next": true}` asks for another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
+`{"next": true}` requests another trial's parameters; the answer is a line on TRACKSIDE_ANSWERS_FD:
 `{"parameters": {...}}`, null if there are none, or `{"problem": text}`.
 """
 

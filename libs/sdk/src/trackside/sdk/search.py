@@ -42,7 +42,7 @@ Connect = Callable[[], BlockingClient]
 
 
 class SearchFailedError(ClientError):
-    """A search ended because its tuner failed; the message says why."""
+    """A search ended because its tuner failed; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Search:
         self._send(_read(AddTrial, {"parameters": dict(parameters), "tell_tuner": tell_tuner}))
 
     def stop_trial(self, number: int) -> None:
-        """Ends one trial; the search goes on."""
+        """Ends one trial; the search continues."""
         self._send(_read(StopTrial, {"trial": number}))
 
     def stop(self, reason: str = "") -> None:

@@ -1,7 +1,7 @@
 """Splits a dataset among the parties of a federated run, unevenly as real data is.
 
 Pure functions: labels in, a list of indices for each part out. Every index is in exactly one part, in rising
-order, and the same seed gives the same split.
+order, and the same seed returns the same split.
 """
 
 import math
@@ -19,9 +19,10 @@ Parts = list[list[int]]
 def dirichlet(labels: Iterable[Any], parts: int, *, alpha: float, seed: int, min_size: int = 1) -> Parts:
     """Returns parts of equal size (one more or less), each with a mix of labels of its own.
 
-    A part's mix is drawn from Dirichlet(alpha * p), p being the mix of the whole: a small `alpha` gives each
-    part few labels, a large one nearly the mix of the whole. A label that is used up is drawn no more, so
-    the last parts get what is left. Raises ValueError if a part would have fewer than `min_size` indices.
+    A part's mix is drawn from Dirichlet(alpha * p), p being the mix of the whole: with a small `alpha` a part
+    has few labels, with a large one nearly the mix of the whole. A label that is used up isn't drawn any
+    more, so the last parts get the rest. Raises ValueError if a part would have fewer than `min_size`
+    indices.
 
     Source: Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification", 2019, arXiv:1909.06335.

@@ -191,7 +191,7 @@ def _read_csv(path: Path, octets: bytes) -> list[Json]:
 
 def _check_head(path: Path, head: Sequence[str]) -> None:
     if len(set(head)) != len(head):
-        raise _fault(path, 1, "unknown_field", "a column is repeated")
+        raise _fault(path, 1, "unknown_field", "a column appears twice")
     if not {"value", "reward"} & set(head):
         raise _fault(path, 1, "missing_field", f"no column 'value'; its columns are: {', '.join(head)}")
     if not _parameters(head):

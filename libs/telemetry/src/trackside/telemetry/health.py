@@ -134,7 +134,7 @@ class _Connections:
         try:
             await self._exchange(reader, writer)
         except (ConnectionError, TimeoutError, asyncio.CancelledError):
-            pass  # the client is gone or silent, or the service ends: nobody is left to tell
+            pass  # the client is gone or stalled, or the service ends
         finally:
             self._open.discard(this)
             writer.close()

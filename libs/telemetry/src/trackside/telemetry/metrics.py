@@ -38,7 +38,7 @@ _NO_METRIC: Final[Any] = _NoMetric()
 
 
 class UnknownMetric(LookupError):
-    """A metric was asked for under a name that `trackside.telemetry.names` doesn't have for its kind."""
+    """A metric was requested by a name that `trackside.telemetry.names` doesn't have for its kind."""
 
 
 def counter(name: CounterName) -> Counter:

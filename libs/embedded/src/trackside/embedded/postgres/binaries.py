@@ -1,6 +1,6 @@
-"""Postgres's programs, from where the account that runs them can reach them.
+"""Postgres's programs, in a folder that the account that runs them can enter.
 
-Root may have installed Trackside in a folder that nobody else can enter. Postgres doesn't run as root, so it
+Root may have installed Trackside in a folder that no other user can enter. Postgres doesn't run as root, and
 then runs from a copy of the whole package below `shared.SHARED`. The programs find their libraries and files
 relative to themselves, in sibling folders too, so the copy has every file that the package's RECORD lists.
 """
@@ -41,7 +41,7 @@ FILES, MAKING = "files", "making.lock"
 
 @dataclass(frozen=True)
 class Binaries:
-    """The folder of the programs `postgres` and `initdb`, seen to run.
+    """The folder of the programs `postgres` and `initdb`, which were tried.
 
     `lock` is an open descriptor if they are a copy: it is not removed while any process has that open.
     """
@@ -113,7 +113,7 @@ def _programs(site: Path) -> str:
 
 
 def _sizes(record: str) -> dict[PurePosixPath, int | None]:
-    """Returns the files of a RECORD with their sizes in bytes, None where it gives none, as for itself.
+    """Returns the files of a RECORD with their sizes in bytes, None where it has none, as for itself.
 
     What an installer adds is left out: scripts outside the site's folder, and compiled Python. It is read
     here because `Distribution.files` passes over files that are missing, from Python 3.12 on.
@@ -136,8 +136,8 @@ def _failure(programs: Path, who: Account) -> str | None:
         except OSError as error:
             return f"{name}: {error.strerror}"
         if ended.returncode != 0:
-            said = (ended.stderr + ended.stdout).strip().splitlines() or ["no output"]
-            return f"{name} ended with {ended.returncode}: {said[-1]}"
+            output = (ended.stderr + ended.stdout).strip().splitlines() or ["no output"]
+            return f"{name} ended with {ended.returncode}: {output[-1]}"
     return None
 
 
@@ -182,7 +182,7 @@ def _damaged(folder: Path, sizes: Mapping[PurePosixPath, int | None]) -> PurePos
 
 
 def _make(home: Path, site: Path, files: Collection[PurePosixPath]) -> None:
-    """Copies the package beside the old copy and puts it in its place; OSError if a file can't be copied."""
+    """Copies the package next to the old copy, and then replaces it; OSError if a file can't be copied."""
     for left in home.glob("new-*"):
         shutil.rmtree(left, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix="new-", dir=home))

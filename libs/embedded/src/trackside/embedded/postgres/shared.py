@@ -69,7 +69,7 @@ def remove_unless_held(folder: Path) -> None:
 def lock_file(path: Path, how: int) -> int:
     """Locks a file that only this user may open, made if it is missing; returns the open descriptor.
 
-    BlockingIOError if `how` says not to wait and others' locks don't permit it.
+    BlockingIOError if `how` has LOCK_NB and another process holds a conflicting lock.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

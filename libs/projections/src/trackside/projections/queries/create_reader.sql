@@ -1,4 +1,4 @@
--- The role of dashboards and of the console: it sees the views and nothing else, and can't hold anything up.
+-- The role of dashboards and of the console: it can only read the views, with a time limit, so it blocks no writer.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'trackside_reader') THEN

@@ -1,4 +1,4 @@
--- What the newest $1 finished attempts of each task type used, memory and CUDA memory each by itself, oldest first.
+-- The peaks of the newest $1 finished attempts of each task type, for memory and CUDA memory separately, oldest first.
 SELECT task_type, peak_memory_bytes, peak_cuda_memory_bytes
 FROM (
     SELECT

@@ -1,5 +1,4 @@
--- Transactions of others that look at one moment of this database now; not those that wait for us, nor for
--- their client.
+-- Other transactions that hold a snapshot of this database now, except those that wait for us or for their client.
 SELECT virtualtransaction
 FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'virtualxid' AND granted AND pid <> pg_backend_pid()

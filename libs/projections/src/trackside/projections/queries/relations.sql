@@ -1,4 +1,4 @@
--- Who reads those of the tables named that exist holds these: views of dashboards, to be locked first, and the tables.
+-- What readers of the tables lock: the views of dashboards, to be locked first, and the tables that exist.
 WITH found AS (
     SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) AS name
     FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)

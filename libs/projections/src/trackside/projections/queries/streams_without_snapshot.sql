@@ -1,4 +1,4 @@
--- Streams that the snapshots should hold and don't: then none of them can be trusted.
+-- Streams without a snapshot: if there are any, no snapshot is used.
 SELECT count(*)
 FROM streams
 JOIN snapshot_positions ON snapshot_positions.partition = streams.partition

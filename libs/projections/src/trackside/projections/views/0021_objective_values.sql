@@ -1,5 +1,5 @@
 -- The values of each trial that succeeded with a number for each objective, by the names of the objectives:
--- 'default' in a search that names none.
+-- 'default' in a search without named objectives.
 SELECT
     trials.search_id, trials.trial, named.objective, named.number AS objective_number, named.direction,
     coalesce(trials.objective_values[named.number], CASE named.number WHEN 1 THEN trials.value END) AS value,

@@ -1,5 +1,4 @@
--- The best value that a search had when each of its trials succeeded, a curve that only gets better: one for
--- each of its objectives.
+-- The best value of a search after each of its trials that succeeded, one curve for each of its objectives.
 SELECT
     search_id, trial, objective, objective_number, value,
     CASE direction

@@ -1,5 +1,5 @@
--- The trials that no other of their search beats: `objectives` are names in their order, `objective_values`
--- the trial's values in the same order, `first_value` and `second_value` those that a chart may have as axes.
+-- The Pareto front of each search: `objectives` are names in their order, `objective_values`
+-- the trial's values in the same order, `first_value` and `second_value` for the axes of a chart.
 SELECT
     trials.search_id, trials.trial,
     told.objectives, told.directions, trials.objective_values,

@@ -1,5 +1,5 @@
--- Which part of the variance of an objective's values the groups of one parameter explain: texts by what they are,
--- sub-spaces by their name, numbers by the tenth they lie in, fewer groups while there are fewer than 50
+-- The part of the variance of an objective's values that the groups of one parameter explain: texts by value,
+-- sub-spaces by name, numbers by decile, fewer groups while there are fewer than 50
 -- trials. Corrected for the number of groups, as otherwise a parameter without any effect seemed to have one.
 WITH told AS (
     SELECT

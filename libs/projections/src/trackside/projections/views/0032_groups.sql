@@ -1,4 +1,4 @@
--- The groups of batches, in order; when one began and ended is when its tasks did.
+-- The groups of batches, in order; the start and end of a group are those of its tasks.
 SELECT
     groups.batch_id, groups.group_number, groups.name, groups.status, groups.device, groups.tasks,
     groups.submitted, groups.open, groups.finished,

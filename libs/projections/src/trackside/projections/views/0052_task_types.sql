@@ -1,5 +1,5 @@
--- What the tasks of each type took, beside what their users said they would; and what is reserved for one of which
--- its user says nothing: 10% over the most that the newest 20 finished attempts used, as the scheduler reckons.
+-- The resources that the tasks of each type used, and the estimates of their users; and what is reserved for a task
+-- without an estimate: 10% above the peak of the newest 20 finished attempts, as the scheduler computes it.
 WITH ranked AS (
     SELECT
         tasks.task_type, attempts.peak_memory_bytes, attempts.peak_cuda_memory_bytes,

@@ -1,4 +1,4 @@
--- Every assignment of an attempt; one that goes on has no ending.
+-- Every assignment of an attempt; one that still runs has no ending.
 SELECT
     task_id, stream_id, attempt, placement, worker_id, device_ids, ending, code, message,
     to_timestamp(assigned_ms / 1000.0) AS assigned_at,

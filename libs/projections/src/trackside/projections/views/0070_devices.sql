@@ -1,5 +1,5 @@
--- A device and what has it now: a worker that is gone holds none. The task shown is the one assigned last;
--- a GPU may have several, and one more behind them that reserves nothing until its turn.
+-- Devices and the tasks that they run now: none if the worker is gone. The task shown is the one assigned last;
+-- a GPU may have several, and one more that waits on it and reserves nothing yet.
 SELECT
     devices.worker_id, devices.device_id, devices.kind, devices.name, devices.memory_bytes,
     devices.device_index, devices.uuid, devices.unhealthy,

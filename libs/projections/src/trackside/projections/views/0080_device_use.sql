@@ -1,4 +1,4 @@
--- When which device had which attempt; a placement that goes on has no end.
+-- The attempts of each device over time; a placement that still runs has no end.
 SELECT
     worker_id, device_id, task_id, stream_id, attempt, placement, ending,
     to_timestamp(assigned_ms / 1000.0) AS began_at,
