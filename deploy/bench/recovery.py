@@ -49,7 +49,7 @@ async def measure(bootstrap: str, dsn: str, trials: int) -> Measurements:
     async with KafkaLog(bootstrap, client_id="bench") as log:
         await synthetic_log.join(log, settings.topics)
         start = command_record(start_search, STREAM, new_id(), "trackside/sdk/bench", "")
-        await log.publish(settings.topics.commands.name, 0, start)  # where the search says that it came from
+        await log.publish(settings.topics.commands.name, 0, start)  # the source that the search names
         events = await synthetic_log.write_open_search(log, settings.topics, STREAM, trials, start_search)
         return await _measured(log, settings, trials, events)
 

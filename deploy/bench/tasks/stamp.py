@@ -1,4 +1,4 @@
-"""Tasks that do nothing but say when they ran and in which process."""
+"""Tasks that do nothing but return when they ran and in which process."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from trackside.sdk import Task
 
 
 class Stamp(Task):
-    """Returns its pid, and when its code began, trained and ended: s of the clock that all share."""
+    """Returns its pid, and when its code began, trained and ended: s of the monotonic clock of the host."""
 
     pause_s = 0.0
 

@@ -1,4 +1,4 @@
-"""The verifier: silent about every honest history, and it says where and what each offence is."""
+"""The verifier: no findings in valid histories, and each violation is found where it is."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -94,7 +94,7 @@ def of(**changes: object) -> dict[str, Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(5))
-def test_no_honest_installation_has_findings(seed: int, part: int) -> None:
+def test_a_valid_cluster_has_no_findings(seed: int, part: int) -> None:
     for number in range(CLUSTERS // 5):
         name = f"{seed}/{part}/{number}"
         found = findings_of(random_cluster(name), mixed=number % 2 == 0)
@@ -323,7 +323,7 @@ async def test_what_is_over_is_forgotten(log: MemoryLog) -> None:
 
 
 @pytest.mark.thorough
-def test_the_installations_have_all_that_is_to_be_judged(seed: int) -> None:
+def test_the_random_clusters_have_events_of_every_kind(seed: int) -> None:
     worlds = [random_cluster(f"{seed}/all/{number}") for number in range(40)]
     kinds = Counter(type(record.message).__name__ for cluster in worlds for record in cluster.records)
     fleet = Counter(type(record.message).__name__ for cluster in worlds for record in cluster.fleet_records)

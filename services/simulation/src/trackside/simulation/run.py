@@ -41,7 +41,7 @@ LIMIT_S = 600.0
 """The virtual time after which a search that hasn't ended never will, s."""
 STEPS_A_WORKER = 1_000
 STEPS_A_TRIAL = 2_000
-"""The limit of steps for each trial, beyond which services loop for ever; a normal one takes a hundred."""
+"""The limit of steps for each trial, beyond which services are stuck in a loop; a usual one takes 100."""
 START_DELAY_S = 1.2
 """The time from the first join of a worker to the start of the search, s: all workers have joined by then."""
 SETTLE_S = 2.0

@@ -11,7 +11,7 @@ from trackside.contracts.message import Record
 class Invariant(NamedTuple):
     """What must hold of every log, and the unit in which checks of it are counted."""
 
-    says: str
+    statement: str
     unit: str
 
 

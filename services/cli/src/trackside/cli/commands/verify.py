@@ -43,7 +43,7 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
     invariants = [
         {
             "invariant": name,
-            "says": invariant.says,
+            "says": invariant.statement,
             "checked": report.checked.get(name, 0),
             "unit": invariant.unit,
             "holds": None if name in report.skipped else name not in found,
@@ -70,7 +70,10 @@ def show(report: VerificationReport) -> None:
             Column("checked", keep=True),
             Column("", keep=True),
         ],
-        [(name, INVARIANTS[name].says, _checked(report, name), _result(report, name)) for name in INVARIANTS],
+        [
+            (name, INVARIANTS[name].statement, _checked(report, name), _result(report, name))
+            for name in INVARIANTS
+        ],
     )
     screen.say("")
     for finding in report.findings[:SHOWN]:

@@ -20,7 +20,7 @@ from trackside.replay.history.state_cache import CACHE_EVERY_RECORDS, StateCache
 
 READ_RECORDS = 20_000
 FIRST_READ_RECORDS = 500
-"""How many records are read first: whoever looks for the first record of a stream mostly needs no more."""
+"""How many records are read first: a search for the first record of a stream mostly needs no more."""
 MIN_RECORDS_TO_CACHE = CACHE_EVERY_RECORDS // 10
 """How many records must have been folded for the state at the point asked for to be cached."""
 RecordedEntry = tuple[Record, Entry]

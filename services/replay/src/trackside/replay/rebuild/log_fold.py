@@ -16,7 +16,7 @@ from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
-from trackside.domain.streams import Streams, dump
+from trackside.domain.streams import Streams, pack
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
@@ -165,7 +165,7 @@ class LogFold:
             streams = [s for s in self.streams.by_id.values() if s.partition == place[1]]
             for owner in leaving:
                 if self.keep_states and owner.of_streams:
-                    self.states.setdefault(owner.name, {})[place[1]] = [dump(stream) for stream in streams]
+                    self.states.setdefault(owner.name, {})[place[1]] = [pack(stream) for stream in streams]
                 for stream in streams:
                     if not stream.closed:
                         self._add_rows(owner.of_streams, stream, after_close=False)

@@ -84,7 +84,7 @@ def _history(log: Log, place: tuple[str, int], end: int, found: StreamImported) 
 def restore(entry: Entry, import_id: bytes) -> Record | None:
     """Returns a record of an import as it was first written, None for any other record.
 
-    Nothing else reads these headers: in the log of events they mean nothing, whoever writes them.
+    Nothing else reads these headers: in the log of events they have no meaning.
     """
     if not has_value(entry, import_id):
         return None
