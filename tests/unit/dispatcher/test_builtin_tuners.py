@@ -63,7 +63,7 @@ def of(name: str, **options: Any) -> dict[str, Any]:
         ),
         (FINITE, of("grid", seed=1), "$.tuner.options.seed", "grid takes none"),
         (SPACE, of("tpe", n_startup_trial=1), "$.tuner.options.n_startup_trial", "did you mean"),
-        (SPACE, of("tpe", n_startup_trials=True), "$.tuner.options.n_startup_trials", "number"),
+        (SPACE, of("tpe", n_startup_trials=True), "$.tuner.options.n_startup_trials", "integer"),
         (SPACE, of("tpe", multivariate=1), "$.tuner.options.multivariate", "true or"),
         (SPACE, of("nsga2", mutation_prob=1.5), "$.tuner.options.mutation_prob", "a number from 0 to 1"),
         (SPACE, of("nsga2", crossover="two"), "$.tuner.options.crossover", "one of uniform, blxalpha"),
