@@ -64,7 +64,7 @@ class ReceiptHarness:
 
 
 @pytest.fixture
-async def read(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[ReceiptHarness]:
+async def receipts(stack: Servers, database: str, tmp_path: Path) -> AsyncIterator[ReceiptHarness]:
     prefix = f"t{secrets.token_hex(4)}."
     settings = StackSettings(
         kafka_bootstrap=stack.kafka_bootstrap, postgres_dsn=database, topic_prefix=prefix
