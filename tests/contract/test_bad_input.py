@@ -25,7 +25,7 @@ from tests.contract.bad_input_table import (
     PlannedRow,
     Row,
 )
-from tests.unit.dispatcher.given import OFFER
+from tests.unit.dispatcher.given import CAPABILITIES
 from tests.unit.domain import given as told_of
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
@@ -34,9 +34,9 @@ from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES, Problem
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import AttemptEnd
-from trackside.dispatcher.decisions import react as decide
 from trackside.dispatcher.intake.intake import Intake
 from trackside.domain.outcome import Outcome
+from trackside.domain.react import react
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import TombstoneError, decode
 from trackside.eventlog.log import Entry
@@ -82,7 +82,7 @@ class InMemoryPublisher:
             return Problem(code=letter.code, message=letter.message)
         [(stream, event, _)] = intake.unrecorded(Streams(AGGREGATES))
         self.told.tell(event, stream=stream, role="dispatcher")
-        [answer] = decide.react(self.told.streams.by_id[stream], OFFER)
+        [answer] = react(self.told.streams.by_id[stream], CAPABILITIES, AGGREGATES)
         self.told.tell(*answer.events, stream=stream, role="dispatcher")
         first = answer.events[0]
         self.repeated = event.model_dump_json() + first.model_dump_json()
@@ -184,7 +184,7 @@ def test_bi_45_what_is_over_can_not_be_stopped() -> None:
         again = {"ce_id": b"c-2"}
         assert publisher.publish(Input({}, wire_type=stop, headers=again)).code == "accepted"
         for _ in range(2):  # nothing of it runs: it is over at once
-            for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
+            for due in react(publisher.told.streams.by_id["s-1"], CAPABILITIES, AGGREGATES):
                 publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
         answer = publisher.publish(Input({}, wire_type=stop, headers={"ce_id": b"c-3"}))
         assert (answer.code, answer.path) == ("already_terminal", "$partitionkey")
@@ -203,7 +203,7 @@ def test_bi_48_what_is_over_can_not_be_changed() -> None:
     publisher.publish(Input(SEARCH))
     publisher.publish(Input({}, wire_type=STOP, headers={"ce_id": b"c-2"}))
     for _ in range(2):
-        for due in decide.react(publisher.told.streams.by_id["s-1"], OFFER):
+        for due in react(publisher.told.streams.by_id["s-1"], CAPABILITIES, AGGREGATES):
             publisher.told.tell(*due.events, stream="s-1", role="dispatcher")
     space = {"space": SEARCH["space"]}
     bodies = {"update-search-space": space, "pause-search": {}, "update-search": {"goal": 0.9}}

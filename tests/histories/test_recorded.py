@@ -37,7 +37,16 @@ from trackside.contracts.searches import SearchEnded, SearchStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.streams import Streams, dump
 
-CAUSES = {"changed_at", "asked_at", "reported_at", "control_at", "failed_at", "started_at", "stopped_at"}
+CAUSES = {
+    "changed_at",
+    "asked_at",
+    "reported_at",
+    "control_at",
+    "failed_at",
+    "started_at",
+    "stopped_at",
+    "unended",  # kept for speed: it follows from the rest
+}
 MORE_CAUSES = {
     "answered": {"offset", "answered_at"},
     "tell_tuner": {"at"},

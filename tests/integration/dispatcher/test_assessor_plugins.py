@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
-from tests.unit.dispatcher.given import OFFER, SPEC, START, answered, published, refusal
+from tests.unit.dispatcher.given import CAPABILITIES, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
 from trackside.aggregates.search.state import FeedRow
 from trackside.dispatcher.advice.advisor_process import (
@@ -118,7 +118,7 @@ async def test_what_its_class_refuses_is_named(process: AdvisorProcess) -> None:
 
 
 def test_a_search_may_name_an_assessor_that_is_installed_and_no_other() -> None:
-    offer = replace(OFFER, assessors=installed_assessors())
+    offer = replace(CAPABILITIES, assessors=installed_assessors())
     known = published(1, START, SPEC | {"assessor": {"name": "floor", "options": {"floor": 0.1}}})
     assert len(answered(Told(), known, offer)) == 2
     wrong = published(1, START, SPEC | {"assessor": {"name": "flor"}})

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.domain.given import search_running
+from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.contracts.advice import SuggestionFailed
 from trackside.contracts.search_space import RandInt
 from trackside.contracts.searches import Tuner, TunerFailure
@@ -24,7 +25,6 @@ from trackside.dispatcher.advice.advisor_process import (
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
-from trackside.dispatcher.tuners.builtin_tuners import check_tuner
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.eventlog.background import Background
 

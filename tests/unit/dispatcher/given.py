@@ -3,16 +3,17 @@
 from typing import Any
 
 from tests.unit.domain.given import Told
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import REFUSAL_CODES
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
+from trackside.domain.react import react as react_to
 
 START = StartSearch.wire_type()
-OFFER = Offer(
+CAPABILITIES = Capabilities(
     frozenset({"digits", "faces"}),
     ("w1/cpu-0", "w1/gpu-1"),
     frozenset({"cpu-0", "w1/cpu-0", "gpu-1", "w1/gpu-1", "cuda:1", "w1/cuda:1"}),
@@ -40,18 +41,18 @@ def published(
     return CommandReceived(**{**fields, **changed})
 
 
-def react(told: Told, offer: Offer = OFFER) -> list[Event]:
+def react(told: Told, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
     """Lets the dispatcher decide once and appends its events, all of which must apply."""
     events: list[Event] = []
-    for answer in decide.react(told.stream, offer):
+    for answer in react_to(told.stream, capabilities, AGGREGATES):
         assert set(told.tell(*answer.events, role="dispatcher")) == {Outcome.APPLIED}
         events += answer.events
     return events
 
 
-def answered(told: Told, command: CommandReceived, offer: Offer = OFFER) -> list[Event]:
+def answered(told: Told, command: CommandReceived, capabilities: Capabilities = CAPABILITIES) -> list[Event]:
     told.tell(command)
-    return react(told, offer)
+    return react(told, capabilities)
 
 
 def refusal(events: list[Event]) -> tuple[str, str, int]:

@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import Told, report, search_running, task_active
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
 from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
 from trackside.contracts.message import Event
 from trackside.contracts.searches import Assessor, AssessorFailure, SearchFailed
@@ -15,10 +17,10 @@ from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advisor import search_assessor
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.react import react
 from trackside.eventlog.background import Background
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
@@ -125,22 +127,22 @@ async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_
         assert isinstance(event, AssessmentFailed)
         assert event.failure == number
         await judged.until_idle()
-    assert decide.assessor_is_given_up(judged.told.search)
+    assert suggestions.assessor_is_given_up(judged.told.search)
     judged.told.tell(report(2, 0.1))
     judged.judging.update(judged.told.stream)
     assert judged.process.answers == []
-    assert list(decide.react(judged.told.stream, Offer())) == []
+    assert list(react(judged.told.stream, Capabilities(), AGGREGATES)) == []
 
 
 async def test_a_search_may_be_stopped_when_its_assessor_fails() -> None:
     judged = Judged(AssessorFailure(retries=0, then="stop"), LATE)
     await judged.event()
-    [answer] = decide.react(judged.told.stream, Offer())
+    [answer] = react(judged.told.stream, Capabilities(), AGGREGATES)
     [event] = answer.events
     assert isinstance(event, SearchFailed)
     assert event.code == "assessor_timed_out"
     judged.told.tell(event)
-    assert [answer.span for answer in decide.react(judged.told.stream, Offer())] == ["stop task"]
+    assert [answer.span for answer in react(judged.told.stream, Capabilities(), AGGREGATES)] == ["stop task"]
 
 
 async def test_what_an_assessor_raised_is_told_once_also_when_it_is_told_of_its_past_again() -> None:

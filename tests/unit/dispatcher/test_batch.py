@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import OFFER, answered, published, react, refusal
+from tests.unit.dispatcher.given import CAPABILITIES, answered, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
+from trackside.aggregates.batch.decide import MOST_TASKS
 from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.batches import (
     MAX_TASKS,
     BatchEnded,
@@ -30,10 +32,9 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.batch import MOST_TASKS
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
+from trackside.domain.react import react as react_to
 from trackside.domain.task import Task, TaskState
 
 SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
@@ -221,9 +222,9 @@ def test_a_search_on_a_device_that_nobody_has_is_refused_too() -> None:
 
 def test_many_devices_are_not_all_listed() -> None:
     names = tuple(f"w{number}/cpu-0" for number in range(100))
-    offer = Offer(frozenset({"digits"}), names, frozenset(names))
+    capabilities = Capabilities(frozenset({"digits"}), names, frozenset(names))
     told = Told()
-    (event,) = answered(told, published(1, SUBMIT, body(tasks("a"), resources={"device": "x"})), offer)
+    (event,) = answered(told, published(1, SUBMIT, body(tasks("a"), resources={"device": "x"})), capabilities)
     assert isinstance(event, CommandRefused)
     assert event.message.endswith("and 80 more")
 
@@ -362,7 +363,7 @@ def test_what_a_batch_lacks_is_found_without_a_look_at_all_its_tasks() -> None:
 def test_two_dispatchers_that_decide_at_once_about_a_batch_change_the_log_once() -> None:
     told = begun(tasks("a", "b"))
     for expected in ("submit tasks", "end group", "end batch"):
-        (first,), (second,) = (decide.react(told.stream, OFFER) for _ in range(2))
+        (first,), (second,) = (react_to(told.stream, CAPABILITIES, AGGREGATES) for _ in range(2))
         assert first == second and first.span == expected
         assert set(told.tell(*first.events)) == {Outcome.APPLIED}
         assert Outcome.APPLIED not in told.tell(*second.events)

@@ -14,6 +14,8 @@ import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import update as changes
 from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Message
 from trackside.contracts.searches import (
@@ -30,9 +32,7 @@ from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProces
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.advisor.advisor import Advisor
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions import search_changes as changes
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import load, pack
 
@@ -105,7 +105,7 @@ def wish(random: Random, search: Search) -> Any:
 
 def change(told: Told, wanted: Any) -> set[str]:
     """Tells what a command leads to, if it isn't refused."""
-    events = changes.change(told.stream, "c-2", wanted, Offer())
+    events = changes.change(told.stream, wanted, "c-2", Capabilities())
     listed: list[Message] = [] if not isinstance(events, list) else [*events]
     if listed:
         assert set(told.tell(*listed)) == {Outcome.APPLIED}
@@ -131,7 +131,9 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
         elif search.next_added is not None:
             number = search.next_added
             parameters = search.added[0].parameters
-            told.tell(*decide.suggestion(search, number, parameters, search.opened[number], "customized"))
+            told.tell(
+                *suggestions.suggestion(search, number, parameters, search.opened[number], "customized")
+            )
         elif search.next_trial is not None and draw < 0.7:
             number = search.next_trial
             answer = await living.suggest(search, number)
@@ -141,7 +143,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             assert answer is not None
             compared += 1
             if random.random() < 0.8:  # else the answer is lost on its way into the log
-                told.tell(*decide.suggestion(search, number, answer, search.opened[number]))
+                told.tell(*suggestions.suggestion(search, number, answer, search.opened[number]))
         elif search.active:
             end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
             finish(told, random.choice(sorted(search.active)), random.random(), end)
@@ -160,7 +162,7 @@ async def test_a_result_that_is_hidden_from_the_tuner_changes_no_later_suggestio
             tuner={"name": "tpe", "options": {"n_startup_trials": 1}},
         )
         change(told, AddTrial(parameters={"a": 0.5, "b": 7}, tell_tuner=tell_tuner))
-        told.tell(*decide.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
+        told.tell(*suggestions.suggestion(told.search, 0, {"a": 0.5, "b": 7}, 2, "customized"))
         finish(told, 0, value)
         found.append(await Dispatcher().suggest(told.search, 1))
     assert found[0] == found[1]
@@ -173,12 +175,12 @@ async def test_an_imported_result_is_known_to_the_tuner(name: str) -> None:
     space = {"a": {"type": "randint", "low": 0, "high": 3}}
     told = search_running(max_trials=9, concurrency=3, space=space, tuner={"name": name})
     change(told, ImportTrials.model_validate({"trials": [{"parameters": {"a": 1}, "value": 5.0}]}))
-    told.tell(*decide.suggestion(told.search, 0, {"a": 0}, 2))
+    told.tell(*suggestions.suggestion(told.search, 0, {"a": 0}, 2))
     finish(told, 0, 0.5)
     for _ in range(2):
         change(told, PauseSearch())
         change(told, ResumeSearch())
     living = Dispatcher()
     assert await living.suggest(told.search, 1) == {"a": 2}
-    told.tell(*decide.suggestion(told.search, 1, {"a": 2}, told.search.opened[1]))
+    told.tell(*suggestions.suggestion(told.search, 1, {"a": 2}, told.search.opened[1]))
     assert await living.suggest(told.search, 2) is None

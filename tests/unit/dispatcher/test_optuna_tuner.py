@@ -27,8 +27,8 @@ from tests.unit.dispatcher.tuner_histories import (
     rebuilt,
     run_search,
 )
+from trackside.aggregates.search.axes import quantized
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
-from trackside.dispatcher.tuners.axes import quantized
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 
 QUANTIZED = {**SPACE, "width": {"type": "quniform", "low": 10.0, "high": 95.0, "step": 20.0}}

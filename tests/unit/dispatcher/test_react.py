@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import OFFER, SPEC, answered, published, react, refusal
+from tests.unit.dispatcher.given import CAPABILITIES, SPEC, answered, published, react, refusal
 from tests.unit.domain.given import (
     STREAM,
     Told,
@@ -22,6 +22,9 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search.start import default_seed
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.refusals import Problem
@@ -37,9 +40,9 @@ from trackside.contracts.searches import (
     TrialStatus,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
+from trackside.domain.react import react as react_to
 
 STOP = StopSearch.wire_type()
 
@@ -47,7 +50,7 @@ STOP = StopSearch.wire_type()
 def test_a_good_search_is_accepted_and_started_in_one_decision() -> None:
     told = Told()
     told.tell(published(1, body={**SPEC, "seed": 5}))
-    (answer,) = decide.react(told.stream, OFFER)
+    (answer,) = react_to(told.stream, CAPABILITIES, AGGREGATES)
     accepted_, begun_ = answer.events
     assert accepted_ == CommandAccepted(command_id="c-1", source=published(1).source)
     assert isinstance(begun_, SearchStarted)
@@ -63,9 +66,9 @@ def test_a_search_without_a_seed_gets_the_same_one_whoever_decides() -> None:
         told = Told()
         answered(told, published(1))
         seeds.add(told.search.seed)
-    assert seeds == {decide.default_seed(STREAM)}
-    assert 0 <= decide.default_seed(STREAM) < 2**48
-    assert decide.default_seed("other") != decide.default_seed(STREAM)
+    assert seeds == {default_seed(STREAM)}
+    assert 0 <= default_seed(STREAM) < 2**48
+    assert default_seed("other") != default_seed(STREAM)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_a_task_type_that_nobody_has_is_refused_with_the_nearest_and_those_there
     (event,) = answered(Told(), published(1, body={**SPEC, "task_type": "digit"}))
     assert isinstance(event, CommandRefused)
     assert "known: digits, faces; did you mean 'digits'?" in event.message
-    (event,) = answered(Told(), published(1), Offer())
+    (event,) = answered(Told(), published(1), Capabilities())
     assert isinstance(event, CommandRefused)
     assert "no worker has joined yet" in event.message
 
@@ -202,7 +205,7 @@ def test_a_second_stop_is_accepted_and_changes_nothing() -> None:
     told = task_active()
     answered(told, published(2, STOP, {}))
     told.tell(published(3, STOP, {}))
-    answers = decide.react(told.stream, OFFER)
+    answers = react_to(told.stream, CAPABILITIES, AGGREGATES)
     assert [type(event) for event in answers[0].events] == [CommandAccepted]
 
 
@@ -291,7 +294,7 @@ def test_a_stopping_search_ends_its_tasks_then_its_trials_then_itself() -> None:
 
 def test_a_task_that_the_assessor_stopped_already_is_not_stopped_again() -> None:
     told = task_active()
-    told.tell(*decide.early_stop(told.search, 0, seen=9))
+    told.tell(*suggestions.early_stop(told.search, 0, seen=9))
     answered(told, published(2, STOP, {}))
     assert react(told) == []
 
@@ -308,9 +311,9 @@ def test_a_search_whose_tuner_failed_ends_in_an_error() -> None:
 @pytest.mark.parametrize("exhausted", [False, True])
 def test_a_search_with_nothing_left_to_try_is_done(exhausted: bool) -> None:
     told = search_running(max_trials=9 if exhausted else 1)
-    told.tell(*decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2))
+    told.tell(*suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2))
     if exhausted:
-        told.tell(*decide.exhausted(told.search, seen=2))
+        told.tell(*suggestions.exhausted(told.search, seen=2))
     assert react(told) == []
     finish(told, 0, 0.5)
     assert react(told) == [SearchEnded(status=SearchStatus.DONE, trials=1)]
@@ -323,7 +326,7 @@ def test_a_running_search_without_trials_is_left_alone() -> None:
 
 def test_a_suggestion_brings_its_task_with_it() -> None:
     told = search_running(queue="night", retry=RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)))
-    events = decide.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
+    events = suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
     assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
     assert isinstance(events[1], TaskSubmitted)
     assert (events[1].task_id, events[1].needs.queue, events[1].trial) == (task_id(0), "night", 0)
@@ -336,12 +339,12 @@ def test_a_suggestion_brings_its_task_with_it() -> None:
 def test_two_dispatchers_that_decide_at_once_change_the_log_once() -> None:
     told = task_active()
     told.tell(ended())
-    first, second = (decide.react(told.stream, OFFER) for _ in range(2))
+    first, second = (react_to(told.stream, CAPABILITIES, AGGREGATES) for _ in range(2))
     assert first == second
     assert told.tell(*first[0].events) == [Outcome.APPLIED]
     assert told.tell(*second[0].events) == [Outcome.DUPLICATE]
     told.tell(published(2, STOP, {}))
-    answers = [decide.react(told.stream, OFFER)[0] for _ in range(2)]
+    answers = [react_to(told.stream, CAPABILITIES, AGGREGATES)[0] for _ in range(2)]
     assert set(told.tell(*answers[0].events)) == {Outcome.APPLIED}
     assert Outcome.APPLIED not in told.tell(*answers[1].events)
     assert told.tell(over(0)) == [Outcome.DUPLICATE]

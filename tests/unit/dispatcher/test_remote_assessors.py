@@ -1,11 +1,11 @@
 """What a request to a remote assessor has of a search, from its past alone."""
 
 from tests.unit.domain.given import search_running
+from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.state import FeedRow, Search
 from trackside.contracts.searches import Assessor
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
-from trackside.dispatcher.assessors.builtin_assessors import check_assessor
 
 ROWS: list[FeedRow] = [
     (0, 0, 0.5),

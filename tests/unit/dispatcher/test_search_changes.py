@@ -18,6 +18,7 @@ from tests.unit.domain.given import (
     task_active,
     task_id,
 )
+from trackside.aggregates.search import deadlines, suggestions
 from trackside.aggregates.search.state import OVER, search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event
@@ -47,8 +48,7 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
-from trackside.dispatcher.decisions import deadlines
-from trackside.dispatcher.decisions import react as decide
+from trackside.dispatcher.deadlines import AGAIN_MS, Deadlines
 
 WIDER = {"lr": {"type": "uniform", "low": 0.0, "high": 2.0}}
 STOP = SearchStopRequested(command_id="c-1", reason="")
@@ -68,7 +68,7 @@ def refused(told: Told, at: int, kind: type[Any], **body: Any) -> tuple[str, str
 
 def suggest(told: Told, trial: int) -> None:
     opened = told.search.opened[trial]
-    told.tell(*decide.suggestion(told.search, trial, {"lr": trial / 10}, opened))
+    told.tell(*suggestions.suggestion(told.search, trial, {"lr": trial / 10}, opened))
 
 
 CHANGES: list[tuple[type[Any], dict[str, Any]]] = [
@@ -133,10 +133,10 @@ def test_so_many_trials_as_are_asked_for_are_begun_within_the_limit() -> None:
     suggest(told, 0)
     assert refused(told, 2, RequestTrials, count=1) == ("no_more_trials", "$")
     told = search_running()
-    told.tell(*decide.exhausted(told.search, 2), STOP)
+    told.tell(*suggestions.exhausted(told.search, 2), STOP)
     told = search_running()
     suggest(told, 0)
-    told.tell(*decide.exhausted(told.search, 2))
+    told.tell(*suggestions.exhausted(told.search, 2))
     assert refused(told, 2, RequestTrials, count=1) == ("no_more_trials", "$")
 
 
@@ -314,14 +314,14 @@ def test_a_search_that_has_run_long_enough_lets_its_trials_finish_and_is_done() 
 
 
 def test_a_limit_that_the_log_found_too_early_is_said_again_a_little_later() -> None:
-    found = deadlines.Deadlines()
+    found = Deadlines()
     found.set("s", 100)
     found.set("other", None)
     assert (found.next_ms(), found.pop_due(99, lambda _: False)) == (100, [])
     assert found.pop_due(100, lambda _: True) == []
     assert found.pop_due(120, lambda _: False) == ["s"]
     found.set("s", 100)
-    assert (found.next_ms(), found.pop_due(121, lambda _: False)) == (120 + deadlines.AGAIN_MS, [])
+    assert (found.next_ms(), found.pop_due(121, lambda _: False)) == (120 + AGAIN_MS, [])
     found.set("s", 110)
     assert found.pop_due(121, lambda _: False) == ["s"]
     found.set("s", None)

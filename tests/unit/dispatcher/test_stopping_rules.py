@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.optuna_pruners import OptunaStudy
+from trackside.aggregates.search.builtin_assessors import ASSESSORS, check_assessor
 from trackside.aggregates.search.state import FeedRow
 from trackside.contracts.searches import Direction
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
-from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS, check_assessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of
 
 MEDIAN: dict[str, Any] = {"name": "median", "options": {"n_startup_trials": 2, "n_warmup_steps": 1}}

@@ -4,7 +4,11 @@ from typing import Any
 
 from tests.unit.domain.given import Told, over, suggested, task_id
 from tests.unit.domain.test_hosting import asked, one_running, taken, withheld, within
+from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.state import Batch
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import trial_reuse as handing_on
 from trackside.contracts.batches import BatchSpec
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -18,13 +22,12 @@ from trackside.contracts.searches import (
     TrialSuggested,
 )
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions import trial_reuse as handing_on
-from trackside.dispatcher.decisions.capabilities import Offer
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.react import react
 
 
 def said(told: Told) -> list[Event]:
-    return [event for answer in decide.react(told.stream, Offer()) for event in answer.events]
+    return [event for answer in react(told.stream, Capabilities(), AGGREGATES) for event in answer.events]
 
 
 def reason(told: Told) -> str:
@@ -48,7 +51,7 @@ def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> N
     assert said(told) == [], "the tuner is asked"
     assert handing_on.next_task(told.stream) == task_id(0)
     search = told.search
-    [event] = decide.suggestion(search, 1, {"lr": 0.5}, search.opened[1], within=task_id(0))
+    [event] = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], within=task_id(0))
     assert isinstance(event, TrialSuggested) and event.within == task_id(0)
     told.tell(event)
     assert handing_on.next_task(told.stream) == ""
@@ -115,4 +118,4 @@ def test_a_task_that_is_being_stopped_gets_no_answer() -> None:
 def test_a_task_of_a_batch_gets_none() -> None:
     told = asking()
     told.stream.root = Batch("s", BatchSpec.model_construct(groups=[]), 0, asking={task_id(0)})
-    assert [proposal.span for proposal in handing_on.lacking(told.stream)] == ["withhold parameters"]
+    assert next(iter(BATCH.lacking(told.stream))).span == "withhold parameters"

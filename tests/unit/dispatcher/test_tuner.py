@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.tuner_histories import HistoryItem, Setup, end_of, rebuilt, run_search, score
+from trackside.aggregates.search.axes import axes_of, encode, flat_axes, parameters_fault, point_at, size
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
-from trackside.dispatcher.tuners.axes import axes_of, encode, flat_axes, parameters_fault, point_at, size
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
 TUNERS = ("random", "grid", "tpe", "tpe-multivariate", "qmc")

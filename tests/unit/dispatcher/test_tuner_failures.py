@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search import suggestions
 from trackside.contracts.advice import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -21,10 +22,10 @@ from trackside.contracts.searches import (
 )
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.capabilities import Offer
 from trackside.dispatcher.tuners.tuner import TunerWaits
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
+from trackside.domain.react import react
 from trackside.domain.streams import load, pack
 from trackside.eventlog.background import Background
 
@@ -72,7 +73,7 @@ class Played:
         ready = asyncio.Event()
         self.advice.ready = ready.set
         self.advice.update(stream)
-        asked = self.told.search.next_trial is not None and not decide.has_failed(self.told.search)
+        asked = self.told.search.next_trial is not None and not suggestions.has_failed(self.told.search)
         if asked:
             async with asyncio.timeout(60):
                 await ready.wait()
@@ -81,7 +82,7 @@ class Played:
             assert set(self.told.tell(*events)) == {Outcome.APPLIED}
         self.advice.proposals.clear()
         self.advice.allow_next(stream.stream_id)
-        for answer in decide.react(self.told.stream, Offer()):
+        for answer in react(self.told.stream, Capabilities(), AGGREGATES):
             self.told.tell(*answer.events, role="dispatcher")
             events += answer.events
         return events
@@ -105,7 +106,7 @@ async def test_a_failure_is_told_with_its_reason_and_asked_again_up_to_the_limit
 
 def decided(told: Told) -> list[Event]:
     """Lets the dispatcher react once more."""
-    return [event for answer in decide.react(told.stream, Offer()) for event in answer.events]
+    return [event for answer in react(told.stream, Capabilities(), AGGREGATES) for event in answer.events]
 
 
 async def test_a_new_dispatcher_goes_on_counting_where_the_old_one_was_killed() -> None:
@@ -142,11 +143,13 @@ async def test_chance_stands_in_for_one_trial_and_the_tuner_is_asked_for_the_nex
 
 async def test_a_search_fails_when_chance_fails_too() -> None:
     policy = TunerFailure(retries=0, then="random")
-    played = Played(policy, RAISED, ours=[RAISED] * decide.CHANCES)
+    played = Played(policy, RAISED, ours=[RAISED] * suggestions.CHANCES)
     events: list[Event] = []
-    for _ in range(1 + decide.CHANCES):
+    for _ in range(1 + suggestions.CHANCES):
         events += await played.turn()
-    assert [type(event) for event in events] == [SuggestionFailed] * (1 + decide.CHANCES) + [SearchFailed]
+    assert [type(event) for event in events] == [SuggestionFailed] * (1 + suggestions.CHANCES) + [
+        SearchFailed
+    ]
     assert played.told.search.status is SearchStatus.STOPPING
 
 

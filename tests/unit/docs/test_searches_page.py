@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from trackside.aggregates.search.builtin_assessors import ASSESSORS
+from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.contracts.search_space import NNI_FIELDS, TYPES
 from trackside.contracts.searches import StartSearch
-from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
-from trackside.dispatcher.tuners.builtin_tuners import TUNERS, check_tuner
 from trackside.sdk.specs import parse_spec
 
 DOCS = Path(__file__).parents[3] / "docs"

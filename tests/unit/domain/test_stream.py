@@ -32,8 +32,9 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchEnded, SearchStatus, SearchStopRequested
 from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
 from trackside.domain import command
+from trackside.domain.fold import UnsupportedRulesError
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import UnsupportedRulesError, shrink
+from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams, dump, load, pack
 
 APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]

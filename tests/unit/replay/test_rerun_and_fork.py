@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import OFFER, answered, published
+from tests.unit.dispatcher.given import CAPABILITIES, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands.replay.rerun import show
@@ -42,7 +42,7 @@ def two_ended_one_open(**changed: Any) -> Search:
 def decided(command: StartSearch) -> tuple[Told, list[Event]]:
     """Lets a dispatcher decide about a command."""
     told = Told()
-    return told, answered(told, published(1, body=command.model_dump(mode="json")), OFFER)
+    return told, answered(told, published(1, body=command.model_dump(mode="json")), CAPABILITIES)
 
 
 def test_a_rerun_lists_the_recorded_trials_in_order_with_the_recorded_seed() -> None:

@@ -14,7 +14,7 @@ from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Envelope, Event, Record
 from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import AttemptEnded, TaskStatus
-from trackside.domain import command, retries, stream, task_events
+from trackside.domain import command, fold, retries, stream, task_events
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of
@@ -70,7 +70,7 @@ def _any_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def _any_role(patch: pytest.MonkeyPatch) -> None:
-    apply = stream._apply
+    apply = fold._apply
 
     def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
         event = record.message
@@ -80,7 +80,7 @@ def _any_role(patch: pytest.MonkeyPatch) -> None:
             record = replace(record, envelope=envelope)
         return apply(found, record, aggregates)
 
-    patch.setattr(stream, "_apply", lax)
+    patch.setattr(fold, "_apply", lax)
 
 
 def _any_number_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -114,20 +114,20 @@ def _placements_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _rest_lost(patch: pytest.MonkeyPatch) -> None:
-    apply = stream._apply
+    apply = fold._apply
 
     def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
         return Outcome.OVERTAKEN if record.envelope.index > 0 else apply(found, record, aggregates)
 
-    patch.setattr(stream, "_apply", lax)
+    patch.setattr(fold, "_apply", lax)
 
 
 def _rest_counts_alone(patch: pytest.MonkeyPatch) -> None:
-    fold = stream.fold
+    whole = fold.fold
 
     def lax(found: stream.Stream, record: Record, aggregates: Aggregates) -> Outcome:
         found.ignored_decision = b"\xff"
-        return fold(found, record, aggregates)
+        return whole(found, record, aggregates)
 
     patch.setattr("trackside.domain.streams.fold", lax)
 

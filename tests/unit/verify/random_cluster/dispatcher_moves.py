@@ -6,6 +6,7 @@ from functools import partial
 from tests.unit.domain import plausible_changes
 from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search import trial_reuse as handing_on
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import (
     BatchEnded,
@@ -40,7 +41,6 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
-from trackside.dispatcher.decisions import trial_reuse as handing_on
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 

@@ -1,16 +1,20 @@
-"""What an aggregate is: the folded state of one stream, and how events change it.
+"""What an aggregate is: the folded state of one stream, how events change it, and what is decided about it.
 
 An aggregate is what one stream is about, such as a search or a batch. The fold of a stream knows commands and
 tasks; all else is its aggregate's, which is found by the type of the event that begins it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from trackside.contracts.message import Event, Message, Record
+from trackside.contracts.message import Command, Event, Message, Record
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
 
@@ -38,6 +42,11 @@ class Root(Protocol):
 
 
 S = TypeVar("S", bound=Root)
+Handler = Callable[[Stream, Any, str, Capabilities], list[Event] | Problem]
+"""Decides a command: (stream, command, command id, capabilities) to the events of its effect, or why not.
+
+An empty list: it is accepted and changes nothing. The stream may have no root, or one of another kind.
+"""
 
 
 class AggregateType(ABC, Generic[S]):
@@ -51,6 +60,8 @@ class AggregateType(ABC, Generic[S]):
     """The event that begins it."""
     events: frozenset[type[Event]]
     """Its events, the first one too; events of commands and tasks are the kernel's."""
+    commands: Mapping[type[Command], Handler]
+    """What decides each of its commands."""
 
     @abstractmethod
     def begin(self, stream_id: str, event: Any, record: Record) -> S:
@@ -70,6 +81,21 @@ class AggregateType(ABC, Generic[S]):
     def task_changed(self, root: S, task: Task, record: Record, reports: int) -> None:
         """Takes in an event of a task; `reports` is how many reports it had before."""
 
+    @abstractmethod
+    def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:
+        """Yields what the stream lacks now, by its state alone: tasks, ends of parts, its own end."""
+
+    def next_due_ms(self, stream: Stream[S]) -> int | None:
+        """Returns when its next time limit is reached, in ms since 1970; None without one."""
+        return None
+
+    def due(self, stream: Stream[S], now_ms: int) -> Iterable[Proposal]:
+        """Yields what follows from its time limits that are reached.
+
+        The log judges: an event that its clock finds too early has no effect, and is proposed again later.
+        """
+        return ()
+
 
 class Aggregates:
     """The aggregate types that there are, by kind and by the event that begins them."""
@@ -78,6 +104,7 @@ class Aggregates:
         self.types: list[AggregateType[Any]] = []
         self._by_kind: dict[str, AggregateType[Any]] = {}
         self._by_first_event: dict[type[Message], AggregateType[Any]] = {}
+        self._handlers: dict[type[Message], Handler] = {}
         for each in types:
             self.add(each)
 
@@ -93,6 +120,15 @@ class Aggregates:
         self.types.append(added)
         self._by_kind[added.kind] = added
         self._by_first_event[added.begins_with] = added
+        self._handlers.update(added.commands.items())
+
+    def of(self, stream: Stream) -> AggregateType[Any] | None:
+        """Returns the aggregate type of a stream, or None if it has not begun."""
+        return self._by_kind.get(stream.kind)
+
+    def handler_of(self, kind: type[Message]) -> Handler | None:
+        """Returns what decides a type of command, or None if no aggregate knows it."""
+        return self._handlers.get(kind)
 
     def begun_by(self, kind: type[Message]) -> AggregateType[Any] | None:
         """Returns the aggregate type that an event type begins, or None."""

@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 
 from trackside.contracts.message import Record
 from trackside.domain.aggregate import Aggregates
+from trackside.domain.fold import ANSWERS, fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import ANSWERS, Stream, fold
+from trackside.domain.stream import Stream
 
 MAX_IDLE_IN_MEMORY = 1_000
 """How many streams that hold only refused commands stay in memory: the most recently written ones."""

@@ -9,6 +9,7 @@ from typing import Any
 from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld
 from trackside.domain import reports
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
 
 ReuseEvent = ParametersRequested | ParametersWithheld | ParametersTaken
@@ -75,3 +76,20 @@ def reset_requests(task: Task) -> None:
     """Forgets the requests of a placement that is over: the next one's count from 1."""
     task.requested = task.answered = task.taken = 0
     task.withheld = False
+
+
+def is_stopping(task: Task) -> bool:
+    """Says whether the process of a task is being ended."""
+    return bool(task.stop_reason) or task.attempt.stopping is not None
+
+
+def withhold(task: Task, reason: str) -> Proposal:
+    """Returns the answer to a task that asks for another trial and gets none."""
+    withheld = ParametersWithheld(
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        request=task.requested,
+        reason=reason,
+    )
+    return Proposal("withhold parameters", [withheld], task.changed_at, task.traceparent)

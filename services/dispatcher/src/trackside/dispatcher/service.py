@@ -4,25 +4,24 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS, UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
-from trackside.dispatcher.decisions import deadlines
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions.capabilities import Offer, offer_of
-from trackside.dispatcher.decisions.deadlines import Deadlines
-from trackside.dispatcher.decisions.ended_trials import Over
+from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
 from trackside.domain import fleet
+from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.react import react
 from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
@@ -55,13 +54,12 @@ class Dispatcher:
         self._writer = service.writer
         self._streams = streams
         self._fleet = fleet.Fleet()
-        self._offer: Offer | None = None
+        self._capabilities: Capabilities | None = None
         self._advice = advice
         self._background = service.background
         self._receipts = receipts
         self._intake = Intake(() if receipts is None else receipts.topics, signatures)
         self._deadlines = Deadlines()
-        self._over = Over()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
 
@@ -69,7 +67,7 @@ class Dispatcher:
         """Folds a record of the events or the fleet topic."""
         if record.topic == self._topics.fleet.name:
             if fleet.evolve(self._fleet, record) is Outcome.APPLIED:
-                self._offer = None
+                self._capabilities = None
             return
         stream, outcome = self._streams.fold(record)
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
@@ -79,7 +77,6 @@ class Dispatcher:
         if suggested or type(message) in _CONCLUDES:
             self._advice.allow_next(stream.stream_id)
         if outcome is Outcome.APPLIED:
-            self._over.note(stream, message)
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
             if type(message) is TrialEnded:
@@ -119,8 +116,8 @@ class Dispatcher:
         yield from self._arrived(facts)
         yield from self._advised(facts)
         events = self._topics.events.name
-        if self._offer is None:
-            self._offer = offer_of(self._fleet, installed_tuners(), installed_assessors())
+        if self._capabilities is None:
+            self._capabilities = capabilities_of(self._fleet, installed_tuners(), installed_assessors())
         for stream_id in list(self._changed):
             if facts.busy(events, stream_id):
                 continue
@@ -128,8 +125,9 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
-            self._deadlines.set(stream_id, deadlines.next_due_ms(stream))
-            for proposal in decide.react(stream, self._offer, self._over.of(stream)):
+            aggregate = AGGREGATES.of(stream)
+            self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
+            for proposal in react(stream, self._capabilities, AGGREGATES):
                 yield self._decision(stream_id, proposal)
         yield from self._overdue(facts)
 
@@ -181,8 +179,10 @@ class Dispatcher:
         events, now_ms = self._topics.events.name, facts.now_ms
         for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
             stream = self._streams.by_id.get(stream_id)
-            for proposal in () if stream is None else deadlines.reached(stream, now_ms):
-                yield Decision(events, stream_id, proposal)
+            aggregate = None if stream is None else AGGREGATES.of(stream)
+            if stream is not None and aggregate is not None:
+                for proposal in aggregate.due(stream, now_ms):
+                    yield Decision(events, stream_id, proposal)
 
     def _decision(self, stream_id: str, proposal: Proposal) -> Decision:
         for event in proposal.events:

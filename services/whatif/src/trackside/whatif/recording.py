@@ -19,8 +19,9 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
 )
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, fold
+from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime

@@ -1,12 +1,23 @@
-"""The batch as an aggregate type: which events are its own, and who folds them."""
+"""The batch as an aggregate type: its events and commands, who folds and who decides them."""
 
-from trackside.aggregates.batch import evolve
+from collections.abc import Iterable, Mapping
+
+from trackside.aggregates.batch import decide, evolve
 from trackside.aggregates.batch.state import Batch
-from trackside.contracts.batches import BatchEnded, BatchStarted, BatchStopRequested, GroupEnded
-from trackside.contracts.message import Record
+from trackside.contracts.batches import (
+    BatchEnded,
+    BatchStarted,
+    BatchStopRequested,
+    GroupEnded,
+    StopTasks,
+    SubmitTasks,
+)
+from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType
+from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
 from trackside.domain.task import Task
 
 
@@ -17,6 +28,7 @@ class BatchType(AggregateType[Batch]):
     state = Batch
     begins_with = BatchStarted
     events = frozenset({BatchStarted, GroupEnded, BatchStopRequested, BatchEnded})
+    commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:
         """Makes the batch of a BatchStarted event."""
@@ -37,6 +49,10 @@ class BatchType(AggregateType[Batch]):
     def task_changed(self, root: Batch, task: Task, record: Record, reports: int) -> None:
         """Counts a task that has ended, and keeps which ones ask for another trial."""
         evolve.note_changed(root, task, record.offset)
+
+    def lacking(self, stream: Stream[Batch]) -> Iterable[Proposal]:
+        """Yields what the batch lacks now."""
+        return decide.lacking(stream)
 
 
 BATCH = BatchType()

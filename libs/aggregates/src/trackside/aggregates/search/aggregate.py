@@ -1,16 +1,19 @@
-"""The search as an aggregate type: which events are its own, and who folds them."""
+"""The search as an aggregate type: its events and commands, who folds and who decides them."""
 
+from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
-from trackside.aggregates.search import advice, changes, evolve
+from trackside.aggregates.search import advice, changes, deadlines, evolve, react, start, update
 from trackside.aggregates.search.assessor_feed import row_of_task
 from trackside.aggregates.search.state import Change, Search, SearchEvent
-from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStarted
+from trackside.contracts.message import Command, Record
+from trackside.contracts.searches import SearchStarted, StartSearch, StopSearch
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.aggregate import AggregateType
+from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
-from trackside.domain.task import Task
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
 
 _CHANGES = frozenset(get_args(Change))
 _ADVICE = frozenset(get_args(advice.Advice))
@@ -23,6 +26,11 @@ class SearchType(AggregateType[Search]):
     state = Search
     begins_with = SearchStarted
     events = frozenset(get_args(SearchEvent)) | _ADVICE
+    commands: Mapping[type[Command], Handler] = {
+        StartSearch: start.start,
+        StopSearch: update.stop,
+        **dict.fromkeys(get_args(update.Changing), update.change),
+    }
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:
         """Makes the search of a SearchStarted event, with its first slots open."""
@@ -42,11 +50,23 @@ class SearchType(AggregateType[Search]):
         return event.trial == len(root.trials) - 1 and bool(root.trials) and not root.trials[-1].within
 
     def task_changed(self, root: Search, task: Task, record: Record, reports: int) -> None:
-        """Keeps what the assessor reads, and which tasks ask for another trial."""
+        """Keeps what the assessor reads, and which tasks have ended or ask for another trial."""
         if len(task.reports) != reports:
             root.assessor_feed += row_of_task(root, task, reports, record.message)
-        if task.requested:
+        if task.requested or task.state is TaskState.ENDED:
             evolve.note_task(root, task, record)
+
+    def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
+        """Yields what the search lacks now."""
+        return react.lacking(stream)
+
+    def next_due_ms(self, stream: Stream[Search]) -> int | None:
+        """Returns when the next limit of the search or of one of its trials is reached."""
+        return deadlines.next_due_ms(stream)
+
+    def due(self, stream: Stream[Search], now_ms: int) -> Iterable[Proposal]:
+        """Yields the limits that are reached."""
+        return deadlines.reached(stream, now_ms)
 
 
 SEARCH = SearchType()

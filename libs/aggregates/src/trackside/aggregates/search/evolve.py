@@ -108,6 +108,7 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
         task_reuse.release(task)
         search.idle.append(task.task_id)
     search.active.discard(event.trial)
+    search.unended.discard(event.trial)
     search.ends.append(event.trial)
     if search.debt:
         search.debt -= 1
@@ -175,7 +176,11 @@ def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome
 
 
 def note_task(search: Search, task: Task, record: Record) -> None:
-    """Keeps which tasks ask for another trial, and that a task is idle no more when it has ended."""
+    """Keeps which tasks have ended and which ask for another trial; a task that has ended is idle no more."""
+    if task.state is TaskState.ENDED and task.trial in search.active:
+        search.unended.add(task.trial)
+    if not task.requested:
+        return
     (search.asking.add if task.asks else search.asking.discard)(task.task_id)
     if task.idle and task.state is TaskState.ENDED and task.task_id in search.idle:
         search.idle.remove(task.task_id)

@@ -138,7 +138,8 @@ class Search:
     and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
     it could learn from. `assessor_failures` counts its assessor's failures. `idle` are the tasks that
     run though their trial is over, in the order in which these ended, `asking` those whose process waits for
-    another trial's parameters. `assessor_feed` is what its assessor reads; empty without one.
+    another trial's parameters. `unended` are the open trials whose task has ended. `assessor_feed` is what
+    its assessor reads; empty without one.
 
     Offsets that decisions name as their cause, -1 for none: `started_at` of its start, `changed_at` of the
     last event that changed it, but for failures of its tuner and assessor: `failed_at` is of the last of
@@ -176,6 +177,7 @@ class Search:
     learnt_at: int = -1
     assessor_failures: AssessorFailures = field(default_factory=AssessorFailures)
     idle: list[str] = field(default_factory=list)
+    unended: Annotated[set[int], PlainSerializer(sorted, return_type=list[int])] = field(default_factory=set)
     asking: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
     assessor_feed: list[FeedRow] = field(default_factory=list)
     started_at: int = -1

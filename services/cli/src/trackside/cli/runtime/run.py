@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.contracts.codec import UndecodableError
-from trackside.domain.stream import UnsupportedRulesError
+from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.definitions import NewerSchemaError

@@ -8,8 +8,11 @@ from typing import Any
 
 import structlog
 
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.objectives import directions_of
 from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.search.trial_reuse import next_task
 from trackside.contracts.searches import Suggester
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -22,9 +25,6 @@ from trackside.dispatcher.advice.backlog import BacklogMonitor
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
-from trackside.dispatcher.decisions import react as decide
-from trackside.dispatcher.decisions import trial_reuse as handing_on
-from trackside.dispatcher.tuners.builtin_tuners import TUNERS
 from trackside.dispatcher.tuners.tuner import TunerWaits
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -91,7 +91,7 @@ class AdviceLoop:
             return
         advised = self._advised(search)
         number = search.next_trial
-        if number is not None and not advised.asking and not decide.has_failed(search):
+        if number is not None and not advised.asking and not suggestions.has_failed(search):
             advised.asking = True
             history = advised.history.until(search, number)
             self._background.spawn(self._suggest(stream, search, advised, history, number))
@@ -155,7 +155,7 @@ class AdviceLoop:
     async def _suggest(
         self, stream: Stream, search: Search, advised: _AdvisedSearch, history: list[HistoryItem], number: int
     ) -> None:
-        seen, is_random = search.opened[number], decide.is_for_chance(search)
+        seen, is_random = search.opened[number], suggestions.is_for_chance(search)
         began = monotonic_s()
         try:
             with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
@@ -163,19 +163,21 @@ class AdviceLoop:
         except AdvisorClosed:
             return
         except TunerWaits:
-            events = decide.deferred(search, number, seen)
+            events = suggestions.deferred(search, number, seen)
         except AdvisorError as error:
             log.warning("suggestion failed", stream=search.search_id, trial=number, reason=str(error))
-            events = decide.failed(search, number, seen, f"tuner_{error.code}", str(error), error.traceback)
+            events = suggestions.failed(
+                search, number, seen, f"tuner_{error.code}", str(error), error.traceback
+            )
         else:
             seconds = histogram("trackside.dispatcher.suggestion.seconds")
             seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
             if parameters is None:
-                events = decide.exhausted(search, seen)
+                events = suggestions.exhausted(search, seen)
             else:
                 source: Suggester = "fallback" if is_random else "algorithm"
-                within = handing_on.next_task(stream)
-                events = decide.suggestion(search, number, parameters, seen, source, within)
+                within = next_task(stream)
+                events = suggestions.suggestion(search, number, parameters, seen, source, within)
         self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
 
     def _request(

@@ -6,6 +6,8 @@ from typing import Any
 
 import structlog
 
+from trackside.aggregates.search import suggestions
+from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.state import Search, search_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -15,8 +17,6 @@ from trackside.dispatcher.advice.advisor_process import (
 )
 from trackside.dispatcher.advice.assessor_client import AssessmentResult, AssessorClient
 from trackside.dispatcher.advice.remote_assessors import RemoteAssessors
-from trackside.dispatcher.assessors.builtin_assessors import ASSESSORS
-from trackside.dispatcher.decisions import react as decide
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
@@ -59,7 +59,7 @@ class AssessmentLoop:
     def update(self, stream: Stream) -> None:
         """Has the new rows of a search's past assessed, unless a request about it is open."""
         search = search_of(stream)
-        if search is None or search.spec.assessor is None or decide.assessor_is_given_up(search):
+        if search is None or search.spec.assessor is None or suggestions.assessor_is_given_up(search):
             return
         assessed = self._searches.get(search.search_id)
         if assessed is None:
@@ -102,7 +102,7 @@ class AssessmentLoop:
                 is_new = (trial, row) not in assessed.proposed
                 if is_new and _may_stop(stream, trial) and not _restarted_after(search, trial, rows):
                     assessed.proposed.add((trial, row))
-                    stop = decide.early_stop(search, trial, seen)
+                    stop = suggestions.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
                     self._propose(search.search_id, Proposal("stop trial", stop, follows, stream.traceparent))
         assessed.asking = False
@@ -130,7 +130,7 @@ class AssessmentLoop:
         before = 0 if assessed.has_answered else search.assessor_failures.in_a_row
         assessed.has_answered = False
         failure = (rows, before + 1, None)
-        events = decide.assessment_failed(
+        events = suggestions.assessment_failed(
             failure, f"assessor_{error.code}", str(error), error.traceback, seen
         )
         self._propose(search.search_id, Proposal("assess trials", events, seen, stream.traceparent))
@@ -151,7 +151,7 @@ class AssessmentLoop:
             assessed.proposed.add((-1, rows))
             code = "assessor_nonsense" if each["type"] == "NonsenseError" else "assessor_failed"
             failure, message = (rows, each["failure"], each["trial"]), f"{each['type']}: {each['message']}"
-            events = decide.assessment_failed(failure, code, message, each["traceback"], seen)
+            events = suggestions.assessment_failed(failure, code, message, each["traceback"], seen)
             self._propose(search.search_id, Proposal("assess trials", events, seen, stream.traceparent))
 
 

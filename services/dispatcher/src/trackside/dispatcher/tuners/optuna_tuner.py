@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trackside.aggregates.search.axes import NAME, Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
 from trackside.contracts.searches import Direction
-from trackside.dispatcher.tuners.axes import NAME, Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
 from trackside.dispatcher.tuners.generation_index import GenerationIndex
 from trackside.dispatcher.tuners.optuna_samplers import (
     Distributions,

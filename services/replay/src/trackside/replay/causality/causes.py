@@ -11,9 +11,10 @@ from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Record
 from trackside.contracts.searches import TrialEnded, TrialSuggested
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
-from trackside.domain.stream import Stream, fold
+from trackside.domain.stream import Stream
 from trackside.domain.task_events import TaskEvent
 from trackside.replay.causality.event_text import brief
 from trackside.replay.causality.inferred_causes import inferred_cause

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.state import Search
 from trackside.contracts.codec import command_of
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, TrialStatus
-from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 from trackside.replay.derive.rerun import plain_spec
 from trackside.replay.history.errors import BadScenarioError
 

@@ -9,8 +9,9 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, fold
+from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, rfc3339
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, Log, TopicPartition

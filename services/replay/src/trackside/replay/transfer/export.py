@@ -5,7 +5,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.domain.stream import Stream, fold
+from trackside.domain.fold import fold
+from trackside.domain.stream import Stream
 from trackside.eventlog.decode import tombstone_error
 from trackside.replay.history.errors import SilentLogError
 from trackside.replay.history.recorded_stream import RecordedStream

@@ -15,7 +15,8 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Record
 from trackside.contracts.topics import Topics, partition_of
-from trackside.domain.stream import Stream, UnsupportedRulesError, fold
+from trackside.domain.fold import UnsupportedRulesError, fold
+from trackside.domain.stream import Stream
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.snapshots import fold_name

@@ -8,9 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.contracts.refusals import nearest
-from trackside.contracts.search_space import TYPES
-from trackside.dispatcher.tuners.axes import (
+from trackside.aggregates.search.axes import (
     FINITE_TYPES,
     SpaceJson,
     axes_of,
@@ -19,7 +17,7 @@ from trackside.dispatcher.tuners.axes import (
     parameters_of,
     size,
 )
-from trackside.dispatcher.tuners.options import (
+from trackside.aggregates.search.options import (
     Boolean,
     Fault,
     Fraction,
@@ -30,6 +28,8 @@ from trackside.dispatcher.tuners.options import (
     options_fault,
     remote_name_fault,
 )
+from trackside.contracts.refusals import nearest
+from trackside.contracts.search_space import TYPES
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Event
@@ -31,10 +32,8 @@ from trackside.contracts.searches import (
     UpdateSearchSpace,
 )
 from trackside.contracts.tasks import TaskStopRequested
-from trackside.dispatcher.decisions.capabilities import Offer
-from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
-from trackside.dispatcher.tuners.builtin_tuners import check_tuner
-from trackside.domain.stream import Stream
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.stream import Stream, no_aggregate
 
 Changing = (
     RequestTrials
@@ -49,7 +48,9 @@ Changing = (
 _FORK = "; an end is final: `trackside replay fork` begins a new stream with what it has"
 
 
-def stop(stream: Stream, command_id: str, wanted: StopSearch) -> list[Event] | Problem:
+def stop(
+    stream: Stream, wanted: StopSearch, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
     """Stops a search; one that is being stopped already is accepted and changes nothing."""
     search = _search_of(stream)
     if isinstance(search, Problem):
@@ -61,7 +62,9 @@ def stop(stream: Stream, command_id: str, wanted: StopSearch) -> list[Event] | P
     return [SearchStopRequested(command_id=command_id, reason=wanted.reason)]
 
 
-def change(stream: Stream, command_id: str, wanted: Changing, offer: Offer) -> list[Event] | Problem:
+def change(
+    stream: Stream, wanted: Changing, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
     """Changes a search; what is so already is accepted and changes nothing."""
     search = _search_of(stream)
     if isinstance(search, Problem):
@@ -78,7 +81,7 @@ def change(stream: Stream, command_id: str, wanted: Changing, offer: Offer) -> l
         case RequestTrials():
             return _request(search, wanted, known)
         case UpdateSearchSpace():
-            return _space(search, wanted, known, offer)
+            return _space(search, wanted, known, capabilities)
         case ImportTrials():
             return _import(search, wanted, known)
         case AddTrial():
@@ -98,9 +101,7 @@ def _search_of(stream: Stream) -> Search | Problem:
     search = search_of(stream)
     if search is not None:
         return search
-    hint = "; it has a batch: stop that" if batch_of(stream) is not None else ""
-    message = f"no search {stream.stream_id!r}{hint}"
-    return Problem(code="unknown_search", path="$partitionkey", message=message)
+    return no_aggregate(stream, "search")
 
 
 def _over(search: Search, hint: str = "") -> Problem:
@@ -134,10 +135,10 @@ def _request(search: Search, wanted: RequestTrials, known: dict[str, Any]) -> li
 
 
 def _space(
-    search: Search, wanted: UpdateSearchSpace, known: dict[str, Any], offer: Offer
+    search: Search, wanted: UpdateSearchSpace, known: dict[str, Any], capabilities: Capabilities
 ) -> list[Event] | Problem:
     space = wanted.model_dump(mode="json")["space"]
-    fault = check_tuner(space, search.spec.tuner.model_dump(mode="json"), offer.tuners)
+    fault = check_tuner(space, search.spec.tuner.model_dump(mode="json"), capabilities.tuners)
     if fault is not None:
         return Problem(code="bad_search_space", path=fault[0], message=fault[1])
     version = search.space_version + 1

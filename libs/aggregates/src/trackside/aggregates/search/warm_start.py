@@ -1,17 +1,17 @@
-"""What a search knows from its start: results from elsewhere, and parameters to try first. Pure.
+"""What a search knows from its start: results of other searches, and parameters to try first. Pure.
 
 They are one decision with its start. The change of limits behind them changes none: it moves the open slots
 behind the results, so that whatever is asked without them doesn't count.
 """
 
+from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.changes import LIMITS
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
-from trackside.dispatcher.tuners.axes import axes_of, parameters_fault
 
 
-def known_from_the_start(wanted: StartSearch, command_id: str) -> list[Event] | Problem:
+def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event] | Problem:
     """Gives the events behind a search's start that tell its past and its first trials, or why not."""
     axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, past in enumerate(wanted.past):

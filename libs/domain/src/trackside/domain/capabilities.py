@@ -10,7 +10,7 @@ LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Capabilities:
     """The task types of all catalogues, and the devices of the workers that are there, by all their names.
 
     `tuners` and `assessors` are the names of those that users have installed beside ours.
@@ -23,9 +23,9 @@ class Offer:
     assessors: frozenset[str] = frozenset()
 
 
-def offer_of(
+def capabilities_of(
     fleet: Fleet, tuners: frozenset[str] = frozenset(), assessors: frozenset[str] = frozenset()
-) -> Offer:
+) -> Capabilities:
     """Gives what a fleet offers; a catalogue counts even while its worker is away, a device doesn't."""
     devices = sorted(
         (worker.worker_id, device_id)
@@ -35,25 +35,25 @@ def offer_of(
     )
     names = {name for worker_id, device_id in devices for name in _names(worker_id, device_id)}
     listed = tuple(f"{worker_id}/{device_id}" for worker_id, device_id in devices)
-    return Offer(fleet.task_types, listed, frozenset(names), tuners, assessors)
+    return Capabilities(fleet.task_types, listed, frozenset(names), tuners, assessors)
 
 
-def type_problem(offer: Offer, task_type: str, path: str) -> Problem | None:
+def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Problem | None:
     """Says that no catalogue has a task type, with the nearest one and those there are."""
-    if task_type in offer.task_types:
+    if task_type in capabilities.task_types:
         return None
-    known = ", ".join(sorted(offer.task_types)) or "none: no worker has joined yet"
-    hint = nearest(task_type, offer.task_types)
+    known = ", ".join(sorted(capabilities.task_types)) or "none: no worker has joined yet"
+    hint = nearest(task_type, capabilities.task_types)
     message = f"no catalogue has task type {task_type!r}; known: {known}{hint}"
     return Problem(code="unknown_task_type", path=path, message=message)
 
 
-def device_problem(offer: Offer, device: str, path: str) -> Problem | None:
+def device_problem(capabilities: Capabilities, device: str, path: str) -> Problem | None:
     """Says that no worker has a fixed device, with the devices there are; an empty text asks for none."""
-    if not device or device in offer.device_names:
+    if not device or device in capabilities.device_names:
         return None
-    known = ", ".join(offer.devices[:LISTED]) or "none: no worker is there"
-    more = len(offer.devices) - LISTED
+    known = ", ".join(capabilities.devices[:LISTED]) or "none: no worker is there"
+    more = len(capabilities.devices) - LISTED
     beyond = f" and {more} more" if more > 0 else ""
     message = f"no worker that is there has device {device!r}; there are: {known}{beyond}"
     return Problem(code="unknown_device", path=path, message=message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
-from trackside.dispatcher.tuners.options import Fault
+from trackside.aggregates.search.options import Fault
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["index", "integer", "linear", "log"]

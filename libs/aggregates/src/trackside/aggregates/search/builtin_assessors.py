@@ -6,7 +6,7 @@ The advisor process creates them, by `search_assessor.make_rule`.
 from collections.abc import Collection, Mapping
 from itertools import combinations
 
-from trackside.dispatcher.tuners.options import (
+from trackside.aggregates.search.options import (
     Either,
     Fault,
     Fraction,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
-from trackside.aggregates.search.state import search_of
 from trackside.contracts.batches import (
     BatchEnded,
     BatchSpec,
@@ -23,18 +22,21 @@ from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
-from trackside.dispatcher.decisions.capabilities import Offer, device_problem, type_problem
+from trackside.domain import task_reuse
+from trackside.domain.capabilities import Capabilities, device_problem, type_problem
 from trackside.domain.proposal import Proposal
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 from trackside.domain.task import Task, TaskState
 
 MOST_TASKS = 100
 """How many tasks one decision submits or stops: with their needs they stay well within one append."""
 
 
-def start(stream: Stream, command_id: str, wanted: SubmitTasks, offer: Offer) -> list[Event] | Problem:
+def start(
+    stream: Stream, wanted: SubmitTasks, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
     """Begins a batch, unless its stream is taken or it asks for what nobody has."""
-    taken = already_taken(stream) or _unknown(wanted, offer)
+    taken = check_not_begun(stream) or _unknown(wanted, capabilities)
     if taken is not None:
         return taken
     batch = BatchSpec(**{name: getattr(wanted, name) for name in BatchSpec.model_fields})
@@ -49,22 +51,13 @@ def start(stream: Stream, command_id: str, wanted: SubmitTasks, offer: Offer) ->
     return [started]
 
 
-def already_taken(stream: Stream) -> Problem | None:
-    """Says that a stream has its search or its batch."""
-    if search_of(stream) is None and batch_of(stream) is None:
-        return None
-    what = "batch" if search_of(stream) is None else "search"
-    message = f"stream {stream.stream_id} has a {what} already; choose another id"
-    return Problem(code="already_exists", path="$partitionkey", message=message)
-
-
-def stop(stream: Stream, command_id: str, wanted: StopTasks) -> list[Event] | Problem:
+def stop(
+    stream: Stream, wanted: StopTasks, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
     """Stops a batch, or one task of it; what is being stopped already is accepted and changes nothing."""
     batch = batch_of(stream)
     if batch is None:
-        hint = "; it has a search: stop that" if search_of(stream) is not None else ""
-        message = f"no batch {stream.stream_id!r}{hint}"
-        return Problem(code="unknown_batch", path="$partitionkey", message=message)
+        return no_aggregate(stream, "batch")
     if batch.status in OVER:
         message = f"batch {stream.stream_id} is over: {batch.status.value}"
         return Problem(code="already_terminal", path="$partitionkey", message=message)
@@ -75,14 +68,16 @@ def stop(stream: Stream, command_id: str, wanted: StopTasks) -> list[Event] | Pr
     return [BatchStopRequested(command_id=command_id, reason=wanted.reason)]
 
 
-def lacking(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iterator[Proposal]:
+def lacking(stream: Stream[Batch]) -> Iterator[Proposal]:
     """Yields what a batch lacks now: tasks, stops, the end of a group, its own end.
 
     Takes as long as it gives events, whatever the size of the batch; only while it is being stopped it
     looks at all its open tasks.
     """
-    if batch.status in OVER:
-        return
+    batch, tasks, traceparent = stream.root, stream.tasks, stream.traceparent
+    for task in (tasks[task_id] for task_id in sorted(batch.asking)):
+        if not task_reuse.is_stopping(task):
+            yield task_reuse.withhold(task, "no_search")
     if batch.group == len(batch.spec.groups):
         ended = BatchEnded(status=BatchStatus.DONE)
         yield Proposal("end batch", [ended], batch.changed_at, traceparent)
@@ -161,21 +156,21 @@ def _no_task(batch: Batch, name: str) -> Problem:
     return Problem(code="unknown_task", path="$.task", message=message)
 
 
-def _unknown(wanted: BatchSpec, offer: Offer) -> Problem | None:
+def _unknown(wanted: BatchSpec, capabilities: Capabilities) -> Problem | None:
     """Says which task type or device nobody has; the first one in the order of the command."""
-    problem = device_problem(offer, wanted.resources.device, "$.resources.device")
+    problem = device_problem(capabilities, wanted.resources.device, "$.resources.device")
     if problem is not None:
         return problem
     for number, group in enumerate(wanted.groups):
         place = f"$.groups[{number}]"
-        problem = device_problem(offer, group.device, f"{place}.device")
+        problem = device_problem(capabilities, group.device, f"{place}.device")
         if problem is not None:
             return problem
         for at, task in enumerate(group.tasks):
             own = f"{place}.tasks[{at}]"
             device = "" if task.resources is None else task.resources.device
-            problem = type_problem(offer, task.task_type, f"{own}.task_type") or device_problem(
-                offer, device, f"{own}.resources.device"
+            problem = type_problem(capabilities, task.task_type, f"{own}.task_type") or device_problem(
+                capabilities, device, f"{own}.resources.device"
             )
             if problem is not None:
                 return problem

@@ -1,0 +1,99 @@
+"""What is decided about StartSearch: its events, or why it is refused. Pure."""
+
+from hashlib import blake2b
+
+from trackside.aggregates.search.builtin_assessors import check_assessor
+from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.warm_start import warm_start_events
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
+from trackside.contracts.searches import SearchSpec, SearchStarted, StartSearch
+from trackside.domain.capabilities import Capabilities, device_problem, type_problem
+from trackside.domain.stream import Stream, check_not_begun
+
+DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
+
+
+def start(
+    stream: Stream, wanted: StartSearch, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
+    """Begins a search, unless its stream is taken or it asks for what there is not."""
+    unfit = (
+        check_not_begun(stream)
+        or type_problem(capabilities, wanted.task_type, "$.task_type")
+        or device_problem(capabilities, wanted.resources.device, "$.resources.device")
+    )
+    if unfit is not None:
+        return unfit
+    plain = wanted.model_dump(mode="json")
+    fault = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
+    if fault is not None:
+        return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    if plain["assessor"] is not None:
+        fault = check_assessor(plain["assessor"], capabilities.assessors)
+        if fault is not None:
+            return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
+    unfit = check_objectives(wanted)
+    if unfit is not None:
+        return unfit
+    if wanted.objectives:
+        plain["direction"] = wanted.objectives[0].direction
+    more = warm_start_events(wanted, command_id)
+    if isinstance(more, Problem):
+        return more
+    spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields})
+    seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
+    started = SearchStarted(command_id=command_id, search=spec, seed=seed, origin=wanted.origin)
+    return [started, *more]
+
+
+def default_seed(stream_id: str) -> int:
+    """Derives the seed of a search whose command gave none, so that a repeated decision is the same."""
+    return int.from_bytes(blake2b(stream_id.encode(), digest_size=6).digest(), "big")
+
+
+def _fault_code(path: str) -> str:
+    if path.endswith("tuner.name"):
+        return "unknown_tuner"
+    if path.endswith("assessor.name"):
+        return "unknown_assessor"
+    return "bad_search_space" if path.startswith("$.space") else "bad_option"
+
+
+def check_objectives(wanted: StartSearch) -> Problem | None:
+    """Returns why a search can't have the objectives that it names, or None if it can."""
+    names = [objective.name for objective in wanted.objectives]
+    if not names:
+        return None
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            return _bad_objectives(
+                f"$.objectives[{place}].name", f"{name!r} is the name of another objective"
+            )
+    # A client writes the default too, and a rerun the first objective's: neither contradicts the objectives.
+    if wanted.direction not in (wanted.objectives[0].direction, DEFAULT_DIRECTION):
+        return _bad_objectives(
+            "$.direction", "each of the objectives has its own direction; leave this one out"
+        )
+    return _check_several(wanted) if len(names) > 1 else None
+
+
+def _check_several(wanted: StartSearch) -> Problem | None:
+    tuner = wanted.tuner.name
+    if tuner not in TUNERS or not TUNERS[tuner].multi_objective:
+        able = ", ".join(sorted(name for name, kind in TUNERS.items() if kind.multi_objective))
+        return _bad_objectives(
+            "$.tuner.name", f"tuner {tuner} learns from one objective only; these can: {able}"
+        )
+    if wanted.assessor is not None:
+        said = "an assessor judges a trial by one value; leave it out, or name one objective"
+        return _bad_objectives("$.assessor", said)
+    if wanted.goal is not None:
+        return _bad_objectives("$.goal", "a goal is one value; leave it out, or name one objective")
+    if wanted.past:
+        return _bad_objectives("$.past", "results from elsewhere have one value; leave them out")
+    return None
+
+
+def _bad_objectives(path: str, message: str) -> Problem:
+    return Problem(code="bad_objectives", path=path, message=message)

@@ -1,0 +1,129 @@
+"""The events that follow from answers of tuners and assessors, and when these have failed too often. Pure."""
+
+from typing import Any
+
+from trackside.aggregates.search.advice import is_deadlocked
+from trackside.aggregates.search.state import Search
+from trackside.contracts.advice import (
+    FAILURES_MAX,
+    MESSAGE_MAX,
+    TRACEBACK_MAX,
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Event
+from trackside.contracts.searches import SearchExhausted, Suggester, TrialSuggested
+from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+
+CHANCES = 3
+"""How often a trial may fail to be drawn by chance, where that stands in for a tuner."""
+
+
+def suggestion(
+    search: Search,
+    number: int,
+    parameters: dict[str, Any],
+    seen: int,
+    source: Suggester = "algorithm",
+    within: str = "",
+) -> list[Event]:
+    """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
+
+    `within` is a task that goes on with it; else it has one of its own.
+    """
+    spec = search.spec
+    suggested = TrialSuggested(
+        trial=number,
+        parameters=parameters,
+        seen=seen,
+        source=source,
+        space_version=search.space_version,
+        within=within,
+    )
+    if within:
+        return [suggested]
+    return [
+        suggested,
+        TaskSubmitted(
+            task_id=trial_task_id(search.search_id, number),
+            task_type=spec.task_type,
+            parameters=parameters,
+            trial=number,
+            needs=spec.needs,
+        ),
+    ]
+
+
+def exhausted(search: Search, seen: int) -> list[Event]:
+    """Gives the event of a tuner that has nothing left to suggest, asked at offset `seen`."""
+    return [SearchExhausted(trials=len(search.trials), seen=seen)]
+
+
+def deferred(search: Search, number: int, seen: int) -> list[Event]:
+    """Gives the event of a tuner that waits for the end of a trial; a failure where there is none to come."""
+    if is_deadlocked(search, seen):
+        vain = "it waits for the end of a trial, and none runs"
+        return failed(search, number, seen, "tuner_waits_in_vain", vain)
+    return [SuggestionDeferred(trial=number, seen=seen)]
+
+
+def failed(
+    search: Search, number: int, seen: int, code: str, message: str, traceback: str = ""
+) -> list[Event]:
+    """Gives the event of a tuner that gave nothing of use for trial `number`."""
+    return [
+        SuggestionFailed(
+            trial=number,
+            failure=search.failures + 1,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def assessment_failed(
+    failure: tuple[int, int, int | None], code: str, message: str, traceback: str, seen: int
+) -> list[Event]:
+    """Gives the event of an assessor that failed: at which row, how often in a row, about which trial."""
+    rows, in_a_row, trial = failure
+    return [
+        AssessmentFailed(
+            rows=rows,
+            failure=in_a_row,
+            trial=trial,
+            code=code,
+            message=message[:MESSAGE_MAX],
+            traceback=traceback[-TRACEBACK_MAX:],
+            seen=seen,
+        )
+    ]
+
+
+def assessor_is_given_up(search: Search) -> bool:
+    """Says whether an assessor has failed too often to be asked again."""
+    known, assessor = search.assessor_failures, search.spec.assessor
+    return assessor is not None and (
+        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
+    )
+
+
+def is_for_chance(search: Search) -> bool:
+    """Says whether the next trial is to be drawn by chance, since its tuner has failed too often."""
+    policy = search.spec.tuner.on_failure
+    return policy.then == "random" and search.failures > policy.retries
+
+
+def has_failed(search: Search) -> bool:
+    """Says whether a search can't go on: neither its tuner nor chance in its place gave the next trial."""
+    policy = search.spec.tuner.on_failure
+    tries = policy.retries + (CHANCES if policy.then == "random" else 0)
+    return search.next_trial is not None and search.failures > tries
+
+
+def early_stop(search: Search, trial: int, seen: int) -> list[Event]:
+    """Gives the event of an assessor's verdict that a trial is hopeless."""
+    return [TaskStopRequested(task_id=search.task_of(trial), reason="assessor", seen=seen)]

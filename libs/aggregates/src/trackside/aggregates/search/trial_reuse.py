@@ -1,0 +1,53 @@
+"""What becomes of tasks that ask for another trial: pure.
+
+The trial that such a task has ends as if its task had finished, if the search may have another one for it;
+so the tuner knows how it went. The slot that this opens is the task's. If there is to be none, it is told so.
+"""
+
+from collections.abc import Iterable
+
+from trackside.aggregates.search.state import Search
+from trackside.aggregates.search.trial_results import trial_ended
+from trackside.contracts.searches import SearchStatus
+from trackside.domain import task_reuse
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
+    """Yields what the tasks that ask lack: the end of their trial, or that there is no other."""
+    search = stream.root
+    if not search.asking:
+        return
+    free = free_tasks(stream)
+    for task_id in sorted(search.asking):
+        task = stream.tasks[task_id]
+        if task_reuse.is_stopping(task):
+            continue
+        reason = _reason(search, task, free)
+        if reason:
+            yield task_reuse.withhold(task, reason)
+        elif not task.idle and task.trial is not None:
+            ended = trial_ended(search.spec, task.trial, task)
+            yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
+
+
+def free_tasks(stream: Stream[Search]) -> list[str]:
+    """Lists the tasks that wait for a trial, in the order in which theirs ended."""
+    return [task_id for task_id in stream.root.idle if task_reuse.is_idle(stream.tasks[task_id])]
+
+
+def next_task(stream: Stream[Search]) -> str:
+    """Names the task that the next trial goes on in; empty where it has one of its own."""
+    return next(iter(free_tasks(stream)), "")
+
+
+def _reason(search: Search, task: Task, free: list[str]) -> str:
+    """Says why a task gets no further trial; empty if it may."""
+    added = task.idle and search.next_added is not None
+    if search.status is not SearchStatus.RUNNING and not added:
+        return search.status.value.lower()
+    if task.idle:
+        return "" if free.index(task.task_id) < search.open_slots else "no_slot"
+    return "concurrency" if search.debt else ""

@@ -1,1 +1,0 @@
-"""What a stream lacks: answers to commands, next trials, ends. Pure."""
