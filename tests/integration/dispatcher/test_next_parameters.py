@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.causes import check_causes
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
@@ -18,9 +19,9 @@ from trackside.aggregates.search.state import search_of
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
-from trackside.contracts.message import Message
+from trackside.contracts.message import Message, Record
 from trackside.contracts.searches import StartSearch
-from trackside.contracts.tasks import MetricReported, ParametersRequested
+from trackside.contracts.tasks import AttemptEnded, MetricReported, ParametersRequested, ParametersTaken
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.domain.outcome import Outcome
@@ -80,6 +81,7 @@ class Installation:
     ) -> None:
         self.settings, self.log, self.folder, self.services = settings, log, folder, services
         self.streams = Streams(AGGREGATES)
+        self.records: list[Record] = []
         self.applied: list[Message] = []
         events = settings.topics.events
         place = (events.name, partition_of(STREAM, events.partitions))
@@ -108,6 +110,7 @@ class Installation:
                     record = decode(entry)
                     assert record is not None
                     assert not isinstance(record.message, CommandRefused), record.message
+                    self.records.append(record)
                     if self.streams.fold(record)[1] is Outcome.APPLIED:
                         self.applied.append(record.message)
         return self.streams.by_id[STREAM]
@@ -186,6 +189,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
         (message.requests, message.value) for message in place.applied if isinstance(message, MetricReported)
     ]
     assert {number for number, _ in by_set} == {0, 1, 2, 3}
+    assert check_causes(place.records)[ParametersTaken] == 4
     assert (await verify_topics(place.log, place.settings.topics)).findings == []
 
 
@@ -207,4 +211,18 @@ async def test_d19_a_request_that_is_open_while_its_dispatcher_is_killed_is_answ
     stream = await place.until(lambda found: found.closed)
     assert tried(stream) == [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
     assert [len(task.attempts) for task in stream.tasks.values()] == [1]
+    assert (await verify_topics(place.log, place.settings.topics)).findings == []
+
+
+async def test_what_a_killed_worker_leaves_has_its_cause_too(place: Installation, gate: Path) -> None:
+    await place.start(retry={"lost": 3}, max_trials=2)
+    await place.heard(MetricReported)
+    place.services["worker"].kill()
+    await asyncio.to_thread(gate.unlink)
+    place.services["worker"].start()
+    await place.heard(AttemptEnded)
+    [recovered] = [message for message in place.applied if isinstance(message, AttemptEnded)]
+    assert recovered.recovered
+    await place.until(lambda found: found.closed)
+    assert check_causes(place.records)[AttemptEnded] == 2
     assert (await verify_topics(place.log, place.settings.topics)).findings == []
