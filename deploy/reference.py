@@ -71,7 +71,11 @@ def messages() -> str:
         parts.append(table(("Type", "Written by", "Means"), (_message_row(kind) for kind in kinds)))
     introduction = (
         "Every message is a CloudEvent: the attributes in Kafka headers, the value as JSON. A type links to "
-        "its JSON Schema; [asyncapi.json](messages/asyncapi.json) describes all channels."
+        "its JSON Schema; [asyncapi.json](messages/asyncapi.json) describes all channels.\n\n"
+        "An event names its cause as `ce_causationid`: `<stream>@<offset>`, the offset of the event that it "
+        "rests on, in the partition of that stream. The events of one decision share a cause, a device "
+        "command names one too, and the events of a worker repeat that of the command they rest on. "
+        "`CommandReceived`, `WorkerJoined`, heartbeats and dead letters have none."
     )
     return _page("Messages", introduction, *parts)
 

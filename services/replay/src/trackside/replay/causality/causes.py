@@ -26,7 +26,7 @@ class Step:
 
     `cause` is what the log names as its cause (`ce_causationid`), empty if it names none; `guessed` says that
     `follows` was inferred from the state instead. `outside` is a cause that is no event of the stream: an
-    event of another one, or a publication of a command.
+    event of another one, or a publication of a command. `index` is its place in its decision.
     """
 
     offset: int
@@ -40,6 +40,7 @@ class Step:
     outside: str = ""
     cause: str = ""
     guessed: bool = False
+    index: int = 0
     task: str = ""
     attempt: int = 0
     command: str = ""
@@ -101,6 +102,7 @@ class Causes:
             outside=outside,
             cause=cause,
             guessed=not cause and follows >= 0,
+            index=max(0, envelope.index),
             task=task,
             attempt=attempt,
             command=getattr(event, "command_id", ""),

@@ -115,6 +115,9 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
         while at >= 0 and at not in causes and at not in mine:
             causes[at] = places[at]
             at = places[at].follows
+    for step in list(causes.values()):  # what precedes a cause in its decision has the same cause
+        earlier = range(step.offset - step.index, step.offset)
+        causes |= {at: places[at] for at in earlier if at in places and at not in mine}
     last = counted[-1].offset if counted else -1
     then = [
         step
