@@ -12,13 +12,13 @@ from trackside.simulation.run import simulate, sweep
 
 QUICK_SEEDS = 6
 DIGESTS = """
-from trackside.simulation.config import Scene
+from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import Simulation
 from trackside.telemetry.logs import configure_logs
 
 configure_logs(json_logs=False, level="critical")
 for seed in (3, 4):
-    simulation = Simulation(seed, Scene(trials=12))
+    simulation = Simulation(seed, SimulationConfig(trials=12))
     simulation.run()
     print(seed, simulation.log.digest())
 """

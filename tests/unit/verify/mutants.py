@@ -152,7 +152,7 @@ def _groups_end_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _any_group(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(batch, "may_submit", lambda found, event: True)
+    patch.setattr(batch, "admits", lambda found, event: True)
 
 
 def _any_answer(patch: pytest.MonkeyPatch) -> None:
