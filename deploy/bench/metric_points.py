@@ -10,11 +10,11 @@ from bench.fresh_stack import TOPICS
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import MAX_BATCH_BYTES, partition_of
+from trackside.domain.table import RowValues
 from trackside.eventlog.clock import monotonic_s, now_ms
 from trackside.eventlog.log import Log, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.projections.metrics import metric_rows
-from trackside.projections.projection import RowValues
 
 BATCH_POINTS = 200
 TAGS = ("objective", "loss", "lr", "grad_norm")

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 2): "2649953f6d496656",
+    ("dispatcher", 2): "b38f2d4fc5310098",
     ("scheduler", 2): "419e7759ed81f61d",
 }
 MIGRATED = {

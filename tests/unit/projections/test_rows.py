@@ -13,18 +13,18 @@ from trackside.contracts.message import Event
 from trackside.contracts.searches import SearchSpec
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
+from trackside.domain.cells import BIGINT_MAX, bigints, json_text, without_nul
 from trackside.domain.fleet import Fleet, Worker
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
+from trackside.domain.table import RowKey, RowValues, Table
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
-from trackside.projections.cells import BIGINT_MAX, bigints, json_text, without_nul
 from trackside.projections.fleet import DeviceRows
 from trackside.projections.metrics import metric_rows, rows_of, series_id
 from trackside.projections.owners import OWNERS
 from trackside.projections.pending import PendingChanges
-from trackside.projections.projection import RowKey, RowValues, Table
 
 TOPICS = Topics(event_partitions=3)
 OF_STREAMS = [projection for owner in OWNERS.values() for projection in owner.of_streams]

@@ -15,6 +15,7 @@ from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
+from trackside.domain.table import Projection
 from trackside.domain.task import Task
 
 
@@ -62,6 +63,9 @@ class AggregateType(ABC, Generic[S]):
     """Its events, the first one too; events of commands and tasks are the kernel's."""
     commands: Mapping[type[Command], Handler]
     """What decides each of its commands."""
+
+    rows: tuple[Projection[Stream], ...] = ()
+    """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
 
     @abstractmethod
     def begin(self, stream_id: str, event: Any, record: Record) -> S:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Event, Record
+from trackside.domain.cells import without_nul
 from trackside.domain.stream import Stream
-from trackside.projections.cells import without_nul
-from trackside.projections.projection import RowKey, RowValues, Table
+from trackside.domain.table import RowKey, RowValues, Table
 
 
 class StreamRows:

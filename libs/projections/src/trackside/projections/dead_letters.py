@@ -2,8 +2,8 @@
 
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.message import Record
-from trackside.projections.cells import without_nul
-from trackside.projections.projection import RowValues, Table
+from trackside.domain.cells import without_nul
+from trackside.domain.table import RowValues, Table
 
 DEAD_LETTERS = Table(
     "dead_letters",

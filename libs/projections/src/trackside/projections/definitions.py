@@ -1,6 +1,6 @@
 """Tables whose rows come from the log alone: recreated and refilled when a release changes their definition.
 
-The definitions are `definitions/<owner>.sql`. All that is written into these tables can be folded from offset
+The definitions are `definitions/<owner>.sql` and the `tables.sql` of each aggregate. All that is written into these tables can be folded from offset
 0, so a change needs no migration: tables are dropped with their positions, and the owner's runner then folds
 the log from its start. Tables with rows of topics with limited retention are different: numbered migrations
 create and change these.
@@ -16,6 +16,7 @@ from trackside.contracts.commands import RULES
 from trackside.projections.owners import DISPATCHER, OWNERS, SCHEDULER
 from trackside.projections.postgres import Connection, lock_tables, sql
 from trackside.projections.snapshots import FOLD_VERSION, SNAPSHOT_TABLES
+from trackside.projections.sql_files import aggregate_tables
 from trackside.telemetry.logs import logger
 
 GENERATIONS: Mapping[str, int] = {DISPATCHER: 2, SCHEDULER: 2}
@@ -51,7 +52,8 @@ def definitions() -> list[Definition]:
         owner = OWNERS[name]
         tables = (table.name for table in owner.tables)
         snapshots = SNAPSHOT_TABLES if owner.keeps_snapshots else ()
-        found.append(Definition(name, generation, sql("definitions", name), (*tables, *snapshots)))
+        statements = sql("definitions", name) + (aggregate_tables() if owner.keeps_snapshots else "")
+        found.append(Definition(name, generation, statements, (*tables, *snapshots)))
     return found
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event
+from trackside.domain.cells import bigint, time_or_null, without_nul
 from trackside.domain.fleet import Fleet
-from trackside.projections.cells import bigint, time_or_null, without_nul
-from trackside.projections.projection import RowKey, RowValues, Table
+from trackside.domain.table import RowKey, RowValues, Table
 
 
 class WorkerRows:

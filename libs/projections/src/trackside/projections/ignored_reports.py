@@ -5,10 +5,10 @@ from typing import Literal
 
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import MetricReported
+from trackside.domain.cells import bigint, without_nul
 from trackside.domain.stream import Stream
+from trackside.domain.table import RowValues, Table
 from trackside.domain.task import TaskState
-from trackside.projections.cells import bigint, without_nul
-from trackside.projections.projection import RowValues, Table
 
 Reason = Literal["foreign", "late", "orphan", "stale", "repeat"]
 

@@ -6,8 +6,8 @@ from hashlib import blake2b
 from itertools import repeat
 
 from trackside.contracts.summaries import MetricPointsReported
-from trackside.projections.cells import bigints, without_nul
-from trackside.projections.projection import RowValues, Table
+from trackside.domain.cells import bigints, without_nul
+from trackside.domain.table import RowValues, Table
 
 SERIES = Table(
     "metric_series", ("series", "stream_id", "task_id", "attempt", "tag"), key_width=1, insert_only=True

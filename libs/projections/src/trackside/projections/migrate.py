@@ -7,6 +7,7 @@ from importlib import resources
 
 from trackside.projections.definitions import NewerSchemaError, define
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_tables, sql
+from trackside.projections.sql_files import views
 
 _LOCK = 7_239_405_119
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -22,7 +23,9 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Lists the migrations in order."""
-    return [Migration(int(name[:4]), name) for name in _files("migrations")]
+    listed = (resources.files("trackside.projections") / "migrations").iterdir()
+    names = sorted(entry.name.removesuffix(".sql") for entry in listed if entry.name.endswith(".sql"))
+    return [Migration(int(name[:4]), name) for name in names]
 
 
 async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
@@ -33,7 +36,7 @@ async def migrate(connection: Connection, schema: str = LIVE_SCHEMA) -> None:
     """
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
     made = await create_tables(connection, schema)
-    digest = _digest("".join(sql("views", name) for name in _files("views")))
+    digest = _digest("".join(view.statement for view in views()))
     known = await connection.fetchval("SELECT digest FROM migrations WHERE number = 0")
     present = await connection.fetchval("SELECT to_regclass('dashboards.searches') IS NOT NULL")
     if made or digest != known or not present:
@@ -66,14 +69,14 @@ async def create_tables(connection: Connection, schema: str) -> bool:
 
 async def create_views(connection: Connection, schema: str) -> None:
     """Points the views of schema dashboards at a schema, and grants the reader's role nothing else."""
-    names = _files("views")
+    found = views()
     await connection.execute("CREATE SCHEMA IF NOT EXISTS dashboards")
-    for name in reversed(names):
-        await connection.execute(f"DROP VIEW IF EXISTS dashboards.{name[5:]} CASCADE")
+    for view in reversed(found):
+        await connection.execute(f"DROP VIEW IF EXISTS dashboards.{view.name} CASCADE")
     await connection.execute(f"SET LOCAL search_path TO {_checked(schema)}")
-    for name in names:
-        await connection.execute(f"CREATE VIEW dashboards.{name[5:]} AS\n{sql('views', name)}")
-    await _record(connection, 0, "views", "".join(sql("views", name) for name in names))
+    for view in found:
+        await connection.execute(f"CREATE VIEW dashboards.{view.name} AS\n{view.statement}")
+    await _record(connection, 0, "views", "".join(view.statement for view in found))
     if await execute_allowed(connection, sql("queries", "create_reader")):
         await connection.execute(sql("queries", "grant_reader"))
 
@@ -113,11 +116,6 @@ async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None
     if await connection.fetchval("SELECT to_regnamespace('dashboards') IS NOT NULL"):
         await connection.execute(f"ALTER SCHEMA dashboards RENAME TO {_checked(f'{fresh}_views')}")
     await create_views(connection, old)
-
-
-def _files(folder: str) -> list[str]:
-    listed = (resources.files("trackside.projections") / folder).iterdir()
-    return sorted(entry.name.removesuffix(".sql") for entry in listed if entry.name.endswith(".sql"))
 
 
 async def _record(connection: Connection, number: int, name: str, text: str) -> None:

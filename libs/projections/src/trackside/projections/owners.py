@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topic, Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
-from trackside.projections.batches import BatchRows, GroupRows
+from trackside.domain.table import Projection, RecordProjection, Table
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import DeviceRows, WorkerRows
 from trackside.projections.ignored_reports import IgnoredReportRows
 from trackside.projections.metrics import POINTS, SERIES
-from trackside.projections.projection import Projection, RecordProjection, Table
-from trackside.projections.searches import SearchRows, TrialRows
 from trackside.projections.tasks import AttemptRows, PlacementRows, TaskRows
 
 DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-indexer"
@@ -51,7 +50,7 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_streams=(SearchRows(), TrialRows(), BatchRows(), GroupRows(), StreamRows()),
+        of_streams=(*(rows for aggregate in AGGREGATES.types for rows in aggregate.rows), StreamRows()),
         of_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,

@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.contracts.message import Event, Record
 from trackside.domain.stream import Stream
-from trackside.projections.projection import (
+from trackside.domain.table import (
     Projection,
     RecordProjection,
     RowKey,

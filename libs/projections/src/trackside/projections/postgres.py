@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import asyncpg
 
-from trackside.projections.projection import RowValues, Table, TableWrite
+from trackside.domain.table import RowValues, Table, TableWrite
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trackside.contracts.topics import Topics
+from trackside.domain.table import Table, TableWrite
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Reader, TopicPartition
@@ -25,7 +26,6 @@ from trackside.projections.postgres import (
     database,
     upsert,
 )
-from trackside.projections.projection import Table, TableWrite
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import Checkpoint, checkpoint, load_snapshots, write_checkpoint
 from trackside.telemetry.logs import logger

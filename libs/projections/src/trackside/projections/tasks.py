@@ -6,11 +6,11 @@ from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs
 from trackside.contracts.searches import TrialEnded, TrialSuggested
+from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
+from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
-from trackside.projections.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
-from trackside.projections.projection import RowKey, RowValues, Table
 
 
 class TaskRows:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topic
+from trackside.domain.table import RowValues, TableWrite
 from trackside.projections.metrics import POINTS, SERIES, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.positions import ensure_positions, move_position, read_positions
 from trackside.projections.postgres import Connection, Database, copy_new, upsert
-from trackside.projections.projection import RowValues, TableWrite
 
 KNOWN_SERIES = 100_000
 """How many written series are remembered, so as not to write them again; then all are forgotten."""

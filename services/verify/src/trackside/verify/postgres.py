@@ -9,9 +9,9 @@ from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import dump, load, pack
+from trackside.domain.table import RowValues
 from trackside.eventlog.log import Log
 from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
-from trackside.projections.projection import RowValues
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
 from trackside.verify.findings import Finding

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.batch import decide, evolve
+from trackside.aggregates.batch.rows import BatchRows, GroupRows
 from trackside.aggregates.batch.state import Batch
 from trackside.contracts.batches import (
     BatchEnded,
@@ -29,6 +30,7 @@ class BatchType(AggregateType[Batch]):
     begins_with = BatchStarted
     events = frozenset({BatchStarted, GroupEnded, BatchStopRequested, BatchEnded})
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
+    rows = (BatchRows(), GroupRows())
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:
         """Makes the batch of a BatchStarted event."""

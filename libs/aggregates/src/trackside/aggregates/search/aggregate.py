@@ -5,6 +5,7 @@ from typing import cast, get_args
 
 from trackside.aggregates.search import advice, changes, deadlines, evolve, react, start, update
 from trackside.aggregates.search.assessor_feed import row_of_task
+from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.contracts.message import Command, Record
 from trackside.contracts.searches import SearchStarted, StartSearch, StopSearch
@@ -31,6 +32,7 @@ class SearchType(AggregateType[Search]):
         StopSearch: update.stop,
         **dict.fromkeys(get_args(update.Changing), update.change),
     }
+    rows = (SearchRows(), TrialRows())
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:
         """Makes the search of a SearchStarted event, with its first slots open."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from trackside.domain.table import RowValues, Table
 from trackside.projections.postgres import Connection, copy_out, stream_rows
-from trackside.projections.projection import RowValues, Table
 
 MISSING = "no such row"
 

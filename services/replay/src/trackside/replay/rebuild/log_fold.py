@@ -17,12 +17,12 @@ from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, pack
+from trackside.domain.table import Projection, RowKey, RowValues, Table
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
 from trackside.projections.metrics import POINTS, SERIES, metric_rows
 from trackside.projections.owners import Owner
-from trackside.projections.projection import Projection, RowKey, RowValues, Table
 from trackside.summary_indexer.validation import decode_points
 
 OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]

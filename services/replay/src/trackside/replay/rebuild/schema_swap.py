@@ -14,6 +14,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.topics import Topics
 from trackside.domain.streams import load
+from trackside.domain.table import TableWrite
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry, Log, Reader, TopicPartition
 from trackside.eventlog.recovery import Recovered
@@ -22,7 +23,6 @@ from trackside.projections.migrate import drop_schemas, hold_writers, readers, s
 from trackside.projections.owners import DISPATCHER, OWNERS
 from trackside.projections.positions import move_positions, read_positions
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, copy_new, tentative_transaction, upsert
-from trackside.projections.projection import TableWrite
 from trackside.projections.projection_state import ProjectionState
 from trackside.projections.snapshots import checkpoint, write_checkpoint
 from trackside.replay.history.errors import SILENCE_LIMIT_S, BusyError, SilentLogError

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of
 from trackside.contracts.message import Event
 from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
+from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
+from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Task, TaskState
-from trackside.projections.cells import bigint, bigints, json_text, time_or_null, without_nul
-from trackside.projections.projection import RowKey, RowValues, Table
 
 
 class SearchRows:

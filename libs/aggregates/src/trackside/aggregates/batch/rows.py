@@ -13,10 +13,10 @@ from trackside.contracts.batches import (
 )
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.cells import json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
+from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task_events import TaskEvent
-from trackside.projections.cells import json_text, time_or_null, without_nul
-from trackside.projections.projection import RowKey, RowValues, Table
 
 _OF_BATCH = (BatchStarted, BatchStopRequested, BatchEnded)
 WAITING, SKIPPED = "WAITING", "SKIPPED"
