@@ -1,9 +1,9 @@
 """Tables whose rows come from the log alone: recreated and refilled when a release changes their definition.
 
-The definitions are `definitions/<owner>.sql` and the `tables.sql` of each aggregate. All that is written into these tables can be folded from offset
-0, so a change needs no migration: tables are dropped with their positions, and the owner's runner then folds
-the log from its start. Tables with rows of topics with limited retention are different: numbered migrations
-create and change these.
+The definitions are `definitions/<owner>.sql` and the `tables.sql` of each aggregate. All that is written
+into these tables can be folded from offset 0, so a change needs no migration: tables are dropped with their
+positions, and the owner's runner then folds the log from its start. Tables with rows of topics with limited
+retention are different: numbered migrations create and change these.
 """
 
 import asyncio
