@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-Json = dict[str, Any]
+from trackside.contracts.message import Json
 
 DEAD_LETTER_CODES = {
     "empty_payload": "The record has no value.",
