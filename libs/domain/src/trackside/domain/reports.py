@@ -1,26 +1,46 @@
 """What a task reports: which values count, of the attempt and the training that run now."""
 
+from typing import Literal
+
 from trackside.contracts.tasks import MetricReported
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
 
+IgnoredReason = Literal["late", "stale", "repeat"]
+
+
+def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
+    """Returns why a report has no effect on its task; None if it counts.
+
+    `late`: the task is over, or the trial that it had; `stale`: the report is of an attempt, a placement or
+    a training that is over, or the task doesn't run; `repeat`: a FINAL value after the first, or a step that
+    doesn't rise.
+    """
+    if task.state is not TaskState.ACTIVE or task.idle:
+        return "late" if task.idle or task.state is TaskState.ENDED else "stale"
+    attempt = task.attempt
+    if (
+        event.attempt != attempt.number
+        or event.placement != attempt.placement
+        or event.interrupts != attempt.interrupted
+        or event.requests != task.taken
+    ):
+        return "stale"
+    if event.kind == "FINAL":
+        return "repeat" if task.has_final else None
+    return "repeat" if task.reports and event.step <= task.reports[-1][0] else None
+
 
 def reported(task: Task, event: MetricReported) -> Outcome:
     """Folds a report: the first FINAL value counts, and steps that rise."""
-    attempt = task.attempt
-    said = (event.attempt, event.placement, event.interrupts, event.requests)
-    current = said == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
-    if task.state is not TaskState.ACTIVE or task.idle or not current:
-        return Outcome.OVERTAKEN
+    ignored = why_ignored(task, event)
+    if ignored is not None:
+        return Outcome.DUPLICATE if ignored == "repeat" else Outcome.OVERTAKEN
     if event.kind == "FINAL":
-        if task.has_final:
-            return Outcome.DUPLICATE
         task.has_final = True
         task.final = event.value
         _note_beside(task, event)
         return Outcome.APPLIED
-    if task.reports and event.step <= task.reports[-1][0]:
-        return Outcome.DUPLICATE
     task.reports.append((event.step, event.value))
     if not task.has_final:
         _note_beside(task, event)

@@ -6,20 +6,19 @@ from typing import Literal
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import MetricReported
 from trackside.domain.cells import bigint, without_nul
+from trackside.domain.reports import IgnoredReason, why_ignored
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowValues, Table
-from trackside.domain.task import TaskState
 
-Reason = Literal["foreign", "late", "orphan", "stale", "repeat"]
+Reason = IgnoredReason | Literal["foreign", "orphan"]
 
 
 def ignored_reason(stream: Stream, record: Record) -> Reason | None:
-    """Returns why a report had no effect on its stream; None if the record is not a report.
+    """Returns why a report that was not applied had no effect; None if the record is not a report.
 
-    `orphan`: there is no such task; `late`: its task or the whole stream is over; `stale`: it is of an
-    attempt, a placement or a training that is over; `repeat`: a FINAL value after the first, or a step that
-    doesn't rise; `foreign`: no worker wrote it. All readers get the same reason at any time: the state of an
-    ended stream may have been reduced.
+    `foreign`: no worker wrote it; `orphan`: there is no such task; `late`: also if the whole stream is over.
+    The rest says the fold of its task. All readers get the same reason at any time: the state of an ended
+    stream may have been reduced.
     """
     event = record.message
     if not isinstance(event, MetricReported):
@@ -31,12 +30,7 @@ def ignored_reason(stream: Stream, record: Record) -> Reason | None:
     task = stream.tasks.get(event.task_id)
     if task is None:
         return "orphan"
-    if task.state is TaskState.ENDED or task.idle:
-        return "late"
-    attempt = task.attempt
-    reported = (event.attempt, event.placement, event.interrupts, event.requests)
-    is_current = reported == (attempt.number, attempt.placement, attempt.interrupted, task.taken)
-    return "repeat" if is_current and task.state is TaskState.ACTIVE else "stale"
+    return why_ignored(task, event) or "repeat"  # it would count, but came with a decision that had no effect
 
 
 class IgnoredReportRows:
