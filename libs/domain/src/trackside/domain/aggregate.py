@@ -106,29 +106,24 @@ class Aggregates:
 
     def __init__(self, types: Iterable[AggregateType[Any]]) -> None:
         self.types: list[AggregateType[Any]] = []
-        self._by_kind: dict[str, AggregateType[Any]] = {}
+        self.by_kind: dict[str, AggregateType[Any]] = {}  # no property: the fold reads it for each record
         self._by_first_event: dict[type[Message], AggregateType[Any]] = {}
         self._handlers: dict[type[Message], Handler] = {}
         for each in types:
             self.add(each)
 
-    @property
-    def by_kind(self) -> Mapping[str, AggregateType[Any]]:
-        """The aggregate types by kind."""
-        return self._by_kind
-
     def add(self, added: AggregateType[Any]) -> None:
         """Adds a type. Raises ValueError if its kind or its first event is taken."""
-        if added.kind in self._by_kind or added.begins_with in self._by_first_event:
+        if added.kind in self.by_kind or added.begins_with in self._by_first_event:
             raise ValueError(f"there is an aggregate of kind {added.kind!r}, or one that begins as it does")
         self.types.append(added)
-        self._by_kind[added.kind] = added
+        self.by_kind[added.kind] = added
         self._by_first_event[added.begins_with] = added
         self._handlers.update(added.commands.items())
 
     def of(self, stream: Stream) -> AggregateType[Any] | None:
         """Returns the aggregate type of a stream, or None if it has not begun."""
-        return self._by_kind.get(stream.kind)
+        return self.by_kind.get(stream.kind)
 
     def handler_of(self, kind: type[Message]) -> Handler | None:
         """Returns what decides a type of command, or None if no aggregate knows it."""
