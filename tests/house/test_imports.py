@@ -29,6 +29,18 @@ PLANTED = {
         "trackside.dispatcher.planted -> trackside.scheduler",
     ),
     "domain/planted.py": ("import trackside.eventlog", "trackside.domain.planted -> trackside.eventlog"),
+    "aggregates/batch/state.py": (
+        "import trackside.aggregates.search.state",
+        "aggregates.batch.state -> trackside.aggregates.search.state",
+    ),
+    "aggregates/batch/evolve.py": (
+        "import trackside.aggregates.batch.decide",
+        "batch.evolve -> trackside.aggregates.batch.decide",
+    ),
+    "aggregates/search/slots.py": (
+        "import trackside.aggregates.search.react",
+        "search.slots -> trackside.aggregates.search.react",
+    ),
     "unlisted/__init__.py": ("", "trackside.unlisted"),
     "scheduler/planted.py": ("import aiokafka.errors", "trackside.scheduler.planted -> aiokafka"),
     "sdk/planted.py": ("def f():\n    from asyncpg import connect", "trackside.sdk.planted -> asyncpg"),
