@@ -7,7 +7,15 @@ import pytest
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
-from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
+from trackside.contracts.refusals import (
+    DEAD_LETTER_CODES,
+    MAX_PROBLEM_TEXT,
+    MAX_PROBLEMS,
+    MAX_PROBLEMS_TEXT,
+    REFUSAL_CODES,
+    Problem,
+    limit_problems,
+)
 
 TRACEPARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 HEADERS = {
@@ -300,3 +308,28 @@ def test_the_digest_is_of_what_is_said_and_not_of_how() -> None:
 def test_two_bodies_that_cannot_be_read_are_not_the_same() -> None:
     assert read(b'{"a":1,"a":2}').digest != read(b'{"a":1,"a":3}').digest != read(b"{}").digest
     assert read(b'{"a":1,"a":2}').digest == read(b'{"a":1,"a":2}').digest
+
+
+def test_all_that_is_unfit_in_a_record_is_named_once() -> None:
+    value = json.dumps({"a": "x\0", "b": {"c": 2**70, "d\0": 1}, "e": [1]}).encode()
+    arrival = read(value, ce_id=b"not an id", ce_partitionkey=b"s-1", key=b"s-2")
+    assert [problem.code for problem in arrival.problems[:2]] == ["key_mismatch", "bad_identifier"]
+    found = {(problem.code, problem.path) for problem in arrival.problems[2:]}
+    assert found == {("nul_character", "$.a"), ("out_of_range", "$.b.c"), ("nul_character", "$.b")}
+    wrong = structured(id=5, type=7)
+    assert [(p.code, p.path) for p in wrong.problems] == [("wrong_type", "$id"), ("wrong_type", "$type")]
+
+
+def test_a_value_that_cannot_be_read_has_one_problem() -> None:
+    assert [found.code for found in read(b'{"a": 1, "a": 2}').problems] == ["duplicate_key"]
+
+
+def test_a_list_of_problems_is_within_limits() -> None:
+    long = [Problem(code="too_long", path=f"$.{at}" + "p" * 900, message="m" * 900) for at in range(500)]
+    listed = limit_problems(long)
+    assert 0 < len(listed) <= MAX_PROBLEMS
+    assert all(len(found.path) <= MAX_PROBLEM_TEXT for found in listed)
+    assert all(len(found.message) <= MAX_PROBLEM_TEXT for found in listed)
+    assert sum(len(found.path) + len(found.message) for found in listed) <= MAX_PROBLEMS_TEXT
+    short = [Problem(code="too_long", path=f"$.{at}", message="m") for at in range(500)]
+    assert limit_problems([*short, *short]) == short[:MAX_PROBLEMS]

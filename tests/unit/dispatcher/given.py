@@ -55,6 +55,15 @@ def answered(told: Told, command: CommandReceived, capabilities: Capabilities = 
     return react(told, capabilities)
 
 
+def problems(events: list[Event]) -> list[tuple[str, str]]:
+    """Returns code and path of every problem of a refusal; the first one is that of the refusal itself."""
+    (event,) = events
+    assert isinstance(event, CommandRefused)
+    found = [(problem.code, problem.path) for problem in event.problems]
+    assert found[0] == (event.code, event.path)
+    return found
+
+
 def refusal(events: list[Event]) -> tuple[str, str, int]:
     (event,) = events
     assert isinstance(event, CommandRefused)

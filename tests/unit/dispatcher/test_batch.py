@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import CAPABILITIES, answered, published, react, refusal
+from tests.unit.dispatcher.given import CAPABILITIES, answered, problems, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.batch.decide import MOST_TASKS
 from trackside.aggregates.batch.state import Batch, batch_of
@@ -205,6 +205,18 @@ def test_a_fixed_device_of_a_batch_or_a_group_is_refused_with_those_there_are(mo
     assert isinstance(event, CommandRefused)
     assert (event.code, event.path) == ("unknown_device", path)
     assert event.message.endswith("there are: w1/cpu-0, w1/gpu-1")
+
+
+def test_a_refusal_of_a_batch_lists_every_task_type_and_device_up_to_a_hundred() -> None:
+    groups = [tasks("a", resources={"device": "gpu-7"}), [{"task_type": "nope"}, {"task_type": "digits"}]]
+    told = answered(Told(), published(1, SUBMIT, body(*groups, resources={"device": "gpu-9"})))
+    assert problems(told) == [
+        ("unknown_device", "$.resources.device"),
+        ("unknown_device", "$.groups[0].tasks[0].resources.device"),
+        ("unknown_task_type", "$.groups[1].tasks[0].task_type"),
+    ]
+    many = answered(Told(), published(1, SUBMIT, body([{"task_type": "nope"}] * 150)))
+    assert len(problems(many)) == 100
 
 
 def test_a_search_on_a_device_that_nobody_has_is_refused_too() -> None:

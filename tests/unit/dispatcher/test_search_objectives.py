@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 from tests.unit.dispatcher.test_optuna_tuner import draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
-from trackside.aggregates.search.start import check_objectives
+from trackside.aggregates.search.start import objective_problems
 from trackside.aggregates.search.state import Trial
 from trackside.aggregates.search.trial_results import trial_ended
 from trackside.contracts.refusals import Problem
@@ -36,7 +36,7 @@ SAMPLERS: dict[str, Callable[..., BaseSampler]] = {
 def refused(**changed: Any) -> tuple[str, str] | None:
     """Gives the place and the words of a refusal of a search of two objectives."""
     body = {"task_type": "digits", "space": SPACE, "max_trials": 4, "objectives": TWO} | changed
-    found = check_objectives(StartSearch.model_validate(body))
+    found = next(objective_problems(StartSearch.model_validate(body)), None)
     assert found is None or isinstance(found, Problem)
     return None if found is None else (found.path, found.message)
 
@@ -75,7 +75,7 @@ def test_a_search_of_objectives_may_come_from_a_client_or_a_rerun_with_all_field
     wanted = StartSearch.model_validate(body)
     by_a_client = StartSearch.model_validate_json(wanted.model_dump_json())
     assert "direction" in by_a_client.model_fields_set
-    assert check_objectives(by_a_client) is None
+    assert next(objective_problems(by_a_client), None) is None
     assert refused(objectives=objectives, direction=first) is None
 
 

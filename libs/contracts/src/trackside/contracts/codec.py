@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from trackside.contracts import advice, batches, commands, fleet, imports, searches, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
-from trackside.contracts.refusals import Problem, field_names, nearest, problem_of
+from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
@@ -235,15 +235,23 @@ CODEC = Codec()
 
 
 def command_of(wire_type: str, body: Json, known: Sequence[type[Command]] = COMMANDS) -> Command | Problem:
-    """Reads a command's body, or says which field is wrong and why."""
+    """Reads a command's body, or returns the first of its problems."""
+    found = validate_command(wire_type, body, known)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def validate_command(
+    wire_type: str, body: Json, known: Sequence[type[Command]] = COMMANDS
+) -> Command | tuple[Problem, ...]:
+    """Reads a command's body, or returns all its problems: which fields are wrong and why."""
     classes = {kind.wire_type(): kind for kind in known}
     kind = classes.get(wire_type)
     if kind is None:
-        return _unknown_command(wire_type, list(classes))
+        return (_unknown_command(wire_type, list(classes)),)
     try:
         return kind.model_validate_json(json.dumps(body))
     except ValidationError as error:
-        return problem_of(error, field_names(kind), body)
+        return problems_of(error, field_names(kind), body)
 
 
 def _unknown_command(wire_type: str, known: list[str]) -> Problem:

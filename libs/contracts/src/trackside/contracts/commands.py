@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import DISPATCHER, Event, Json
 from trackside.contracts.refusals import Problem
@@ -23,6 +23,8 @@ class Source(BaseModel):
 class CommandReceived(Event):
     """A command has entered its stream; `problem` is set when its body cannot be kept.
 
+    `problems` are all that were found, at most 100, the first of them included.
+
     `key_id` is the key that it was signed with, empty if signatures are not checked or it has none.
     """
 
@@ -36,6 +38,7 @@ class CommandReceived(Event):
     rules: int
     problem: Problem | None = None
     key_id: str = ""
+    problems: list[Problem] = Field(default_factory=list)
 
 
 class CommandAccepted(Event):
@@ -47,7 +50,10 @@ class CommandAccepted(Event):
 
 
 class CommandRefused(Event):
-    """A publication of a command was refused."""
+    """A publication of a command was refused, for the first of its problems.
+
+    `problems` are all that were found, at most 100, the first of them included; their texts may be shortened.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
@@ -55,6 +61,7 @@ class CommandRefused(Event):
     code: str
     path: str
     message: str
+    problems: list[Problem] = Field(default_factory=list)
 
 
 class RecordDeadLettered(Event):

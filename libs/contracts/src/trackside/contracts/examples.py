@@ -98,6 +98,11 @@ COMMANDS: list[Message] = [
     tasks.StopTask(stream="digits-1", **TOKEN, reason="assessor"),
     tasks.NextParameters(stream="digits-1", **TOKEN, request=2, parameters=PARAMETERS),
 ]
+REFUSED = {
+    "code": "concurrency_range",
+    "path": "$.concurrency",
+    "message": "Input should be greater than or equal to 1, got 0",
+}
 SEARCH_EVENTS: list[Message] = [
     commands.CommandReceived(
         command_id="c-1",
@@ -109,14 +114,17 @@ SEARCH_EVENTS: list[Message] = [
         rules=commands.RULES,
         problem=Problem(code="too_deep", path="$.space", message="33 > 32 levels"),
         key_id="ci-1",
+        problems=[Problem(code="too_deep", path="$.space", message="33 > 32 levels")],
     ),
     commands.CommandAccepted(command_id="c-1", source=SOURCE),
     commands.CommandRefused(
         command_id="c-1",
         source=SOURCE,
-        code="concurrency_range",
-        path="$.concurrency",
-        message="Input should be greater than or equal to 1, got 0",
+        **REFUSED,
+        problems=[
+            Problem(**REFUSED),
+            Problem(code="missing_field", path="$.space", message="missing field 'space'"),
+        ],
     ),
     searches.SearchStarted(command_id="c-1", search=SPEC, seed=7),
     searches.TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),

@@ -4,14 +4,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Json
-from trackside.contracts.refusals import Problem, json_path
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem, json_path
 
 MAX_DEPTH = 32
 MAX_ITEMS = 10_000
@@ -28,7 +29,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A command as it arrived: addressed, digested, with what is wrong with its body if something is.
+    """A command as it arrived: addressed, digested, with all that is wrong with it as a record.
 
     `stream` and `command_id` are empty when the publisher gave none that is usable; `receipt_to` is the topic
     that wants the answer too.
@@ -41,8 +42,13 @@ class Arrival:
     traceparent: str
     body: Json | None
     digest: str
-    problem: Problem | None
+    problems: tuple[Problem, ...]
     receipt_to: str = ""
+
+    @property
+    def problem(self) -> Problem | None:
+        """The first problem, None if there is none."""
+        return self.problems[0] if self.problems else None
 
 
 class _DuplicateKeyError(ValueError):
@@ -55,22 +61,24 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
     The stream is the attribute `partitionkey`, else the record's key, else the command's id.
     """
     body, unread = _parsed(value)
-    problem: Problem | None = None
+    problems: list[Problem] = []
     attributes: dict[str, Any]
     if _is_structured(headers, body):
         attributes = {name: body[name] for name in body if name != "data"}
         inner = body.get("data")
         if not isinstance(inner, dict):
-            problem = Problem(code="wrong_type", path="$.data", message="data must be an object")
+            problems = [Problem(code="wrong_type", path="$.data", message="data must be an object")]
             inner = {}
         body = inner
     else:
         attributes = {name[3:]: _text(octets) for name, octets in headers.items() if name.startswith("ce_")}
     attributes.setdefault("traceparent", _text(headers.get("traceparent", b"")))
-    problem = unread or _bad_attribute(attributes) or problem
-    unfit = unread or _unfit(body)
+    problems = [*_bad_attributes(attributes), *problems]
+    unfit = [unread] if unread else list(islice(_unfit(body), MAX_PROBLEMS))
     digest = _digest(_attribute(attributes, "type"), value or b"" if unfit else body)
-    return _arrival(attributes, key, body, digest, problem, unfit)
+    # Without a readable value nothing is known of the attributes that may be in it.
+    found = unfit if unread else [*problems, *_bad_envelope(attributes, key, problems), *unfit]
+    return _arrival(attributes, key, body, digest, found)
 
 
 def _is_structured(headers: Mapping[str, bytes], body: Json) -> bool:
@@ -85,39 +93,54 @@ def _arrival(
     key: bytes | None,
     body: Json,
     digest: str,
-    problem: Problem | None,
-    unfit: Problem | None,
+    problems: list[Problem],
 ) -> Arrival:
     command_id = _attribute(attributes, "id")
     command_type = _attribute(attributes, "type")
     traceparent = _attribute(attributes, "traceparent")
-    keyed = _text(key or b"")
-    named = _attribute(attributes, "partitionkey")
-    unfit_key = _unfit_text(keyed, MAX_TEXT)
-    stream = named or ("" if unfit_key else keyed) or command_id
-    problem = (
-        problem
-        or _bad_id("$id", command_id)
-        or _bad_id("$partitionkey", stream)
-        or _missing_type(command_type)
-        or unfit
-    )
-    if unfit_key:
-        problem = Problem(code=unfit_key[0], path="$key", message=f"the key: {unfit_key[1]}")
-    elif named and keyed and named != keyed:
-        message = f"the record's key {keyed[:200]!r} is not the attribute partitionkey {named[:200]!r}"
-        problem = Problem(code="key_mismatch", path="$key", message=message)
+    stream = _stream(attributes, key)
+    bad_key = _bad_key(attributes, key)
+    problems = problems if bad_key is None else [bad_key, *problems]
     return Arrival(
         command_id=command_id if is_identifier(command_id) else "",
         command_type=command_type[:200],
         stream=stream if is_identifier(stream) else "",
         publisher=_attribute(attributes, "source")[:200],
         traceparent=traceparent if _TRACEPARENT.fullmatch(traceparent) else "",
-        body=None if problem else body,
+        body=None if problems else body,
         digest=digest,
-        problem=problem,
+        problems=tuple(problems),
         receipt_to=_attribute(attributes, "receiptto"),
     )
+
+
+def _stream(attributes: Mapping[str, Any], key: bytes | None) -> str:
+    keyed = _text(key or b"")
+    usable = "" if _unfit_text(keyed, MAX_TEXT) else keyed
+    return _attribute(attributes, "partitionkey") or usable or _attribute(attributes, "id")
+
+
+def _bad_key(attributes: Mapping[str, Any], key: bytes | None) -> Problem | None:
+    keyed, named = _text(key or b""), _attribute(attributes, "partitionkey")
+    if unfit := _unfit_text(keyed, MAX_TEXT):
+        return Problem(code=unfit[0], path="$key", message=f"the key: {unfit[1]}")
+    if named and keyed and named != keyed:
+        message = f"the record's key {keyed[:200]!r} is not the attribute partitionkey {named[:200]!r}"
+        return Problem(code="key_mismatch", path="$key", message=message)
+    return None
+
+
+def _bad_envelope(
+    attributes: Mapping[str, Any], key: bytes | None, known: list[Problem]
+) -> Iterator[Problem]:
+    """Yields what is wrong with id, stream and type of a command, but for the places of known problems."""
+    places = {problem.path for problem in known}
+    found = (
+        _bad_id("$id", _attribute(attributes, "id")),
+        _bad_id("$partitionkey", _stream(attributes, key)),
+        _missing_type(_attribute(attributes, "type")),
+    )
+    return (problem for problem in found if problem is not None and problem.path not in places)
 
 
 def _attribute(attributes: Mapping[str, Any], name: str) -> str:
@@ -126,15 +149,14 @@ def _attribute(attributes: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) and _unfit_text(value, MAX_TEXT) is None else ""
 
 
-def _bad_attribute(attributes: Mapping[str, Any]) -> Problem | None:
+def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
     for name in ("id", "type", "source", "partitionkey", "receiptto"):
         value = attributes.get(name)
         if value is not None and not isinstance(value, str):
             message = f"the attribute {name} must be a string, got {type(value).__name__}"
-            return Problem(code="wrong_type", path=f"${name}", message=message)
-        if value is not None and (bad := _unfit_text(value, MAX_TEXT)):
-            return Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
-    return None
+            yield Problem(code="wrong_type", path=f"${name}", message=message)
+        elif value is not None and (bad := _unfit_text(value, MAX_TEXT)):
+            yield Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
 
 
 def _digest(command_type: str, body: Json | bytes) -> str:
@@ -196,22 +218,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
     return found
 
 
-def _unfit(body: Json) -> Problem | None:
-    """Says what in a body is beyond the limits, walking it without recursion."""
+def _unfit(body: Json) -> Iterator[Problem]:
+    """Yields what in a body is beyond the limits, walking it without recursion; not what is within that."""
     waiting: list[tuple[tuple[int | str, ...], Any]] = [((), body)]
     while waiting:
         path, value = waiting.pop()
         reason = _unfit_value(value, len(path))
         if reason is not None:
-            return Problem(code=reason[0], path=json_path(path), message=reason[1])
-        if isinstance(value, dict):
+            yield Problem(code=reason[0], path=json_path(path), message=reason[1])
+        elif isinstance(value, dict):
             for name, inner in value.items():
                 if bad := _unfit_text(name, MAX_KEY):
-                    return Problem(code=bad[0], path=json_path(path), message=f"a key: {bad[1]}")
-                waiting.append(((*path, name), inner))
+                    yield Problem(code=bad[0], path=json_path(path), message=f"a key: {bad[1]}")
+                else:
+                    waiting.append(((*path, name), inner))
         elif isinstance(value, list):
             waiting.extend(((*path, at), inner) for at, inner in enumerate(value))
-    return None
 
 
 def _unfit_value(value: Any, depth: int) -> tuple[str, str] | None:

@@ -9,6 +9,13 @@ from pydantic_core import ErrorDetails
 
 from trackside.contracts.message import Json
 
+MAX_PROBLEMS = 100
+"""How many problems a refusal lists."""
+MAX_PROBLEM_TEXT = 500
+"""How many characters a path and a message have each in a list of problems; longer ones are shortened."""
+MAX_PROBLEMS_TEXT = 32_000
+"""How many characters all problems of a list have together: records and remembered refusals stay small."""
+
 DEAD_LETTER_CODES = {
     "empty_payload": "The record has no value.",
     "not_utf8": "The value is not UTF-8.",
@@ -90,6 +97,23 @@ class Problem(BaseModel):
     message: str
 
 
+def limit_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Returns the problems that a message lists: each once, within the limits of number and text."""
+    listed: list[Problem] = []
+    size = 0
+    for problem in dict.fromkeys(problems):
+        path, message = _shortened(problem.path), _shortened(problem.message)
+        size += len(problem.code) + len(path) + len(message)
+        if len(listed) == MAX_PROBLEMS or size > MAX_PROBLEMS_TEXT:
+            break
+        listed.append(Problem(code=problem.code, path=path, message=message))
+    return listed
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_PROBLEM_TEXT else text[: MAX_PROBLEM_TEXT - 3] + "..."
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Gives a hint "; did you mean x?" for a mistyped name, or nothing."""
     close = difflib.get_close_matches(name[:200], sorted(known), n=1, cutoff=0.6)
@@ -120,6 +144,29 @@ def problem_of(error: ValidationError, fields: Iterable[str], body: Json) -> Pro
     """
     first = error.errors(include_url=False)[0]
     return _one(first, fields, _within(first["loc"], body, first["type"] == "missing"))
+
+
+def problems_of(error: ValidationError, fields: Iterable[str], body: Json) -> tuple[Problem, ...]:
+    """Turns the errors of a pydantic validation into problems, the first as `problem_of` does.
+
+    A value that fits no member of a union has an error for each: the first one is returned.
+    """
+    known = list(fields)
+    found: list[Problem] = []
+    locations: list[tuple[int | str, ...]] = []
+    for detail in error.errors(include_url=False):
+        location = _within(detail["loc"], body, detail["type"] == "missing")
+        if not any(_overlap(location, other) for other in locations):
+            locations.append(location)
+            found.append(_one(detail, known, location))
+        if len(found) == MAX_PROBLEMS:
+            break
+    return tuple(found)
+
+
+def _overlap(one: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
 
 
 def _within(location: tuple[int | str, ...], body: Any, missing: bool) -> tuple[int | str, ...]:

@@ -43,9 +43,10 @@ class Root(Protocol):
 
 
 S = TypeVar("S", bound=Root)
-Handler = Callable[[Stream, Any, str, Capabilities], list[Event] | Problem]
+Handler = Callable[[Stream, Any, str, Capabilities], list[Event] | Problem | tuple[Problem, ...]]
 """Decides a command: (stream, command, command id, capabilities) to the events of its effect, or why not.
 
+Why not is one problem, or all that are independent of each other; the first one is the code of the refusal.
 An empty list: it is accepted and changes nothing. The stream may have no root, or one of another kind.
 """
 

@@ -1,11 +1,12 @@
 """The commands of a stream: who published what, and which publications still want an answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Record
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import Problem, limit_problems
 from trackside.domain.outcome import Outcome
 
 REMEMBERED = 1_000
@@ -28,7 +29,11 @@ class Publication:
 
 @dataclass(slots=True)
 class ReceivedCommand:
-    """A command by its id: the first body counts, `answer` is its first answer (None: accepted)."""
+    """A command by its id: the first body counts.
+
+    `problems` are those of its record, until it is decided; `refusal` those of its first answer, none if that
+    accepted it.
+    """
 
     command_id: str
     command_type: str
@@ -36,10 +41,15 @@ class ReceivedCommand:
     digest: str
     offset: int
     traceparent: str
-    problem: Problem | None
+    problems: list[Problem]
     publications: list[Publication] = field(default_factory=list)
     decided: bool = False
-    answer: Problem | None = None
+    refusal: list[Problem] = field(default_factory=list)
+
+    @property
+    def answer(self) -> Problem | None:
+        """The first problem of its first answer, None if that accepted it."""
+        return self.refusal[0] if self.refusal else None
 
 
 Commands = dict[str, ReceivedCommand]
@@ -56,7 +66,7 @@ def received(commands: Commands, event: CommandReceived, record: Record) -> Outc
             event.digest,
             record.offset,
             record.envelope.traceparent,
-            event.problem,
+            _with_first(event.problem, event.problems),
         )
         _make_room(commands)
         commands[event.command_id] = command
@@ -80,10 +90,36 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
         if not command.decided and publication.digest == command.digest:
             command.decided = True
             command.body = None
+            command.problems = []
             if isinstance(event, CommandRefused):
-                command.answer = Problem(code=event.code, path=event.path, message=event.message)
+                first = Problem(code=event.code, path=event.path, message=event.message)
+                command.refusal = _with_first(first, event.problems)
         return Outcome.APPLIED
     return Outcome.OVERTAKEN
+
+
+def refused(command: ReceivedCommand, source: Source, problems: Sequence[Problem]) -> CommandRefused:
+    """Returns the refusal of a publication for these problems, of which there is at least one."""
+    first = problems[0]
+    return CommandRefused(
+        command_id=command.command_id,
+        source=source,
+        code=first.code,
+        path=first.path,
+        message=first.message,
+        problems=limit_problems(problems),
+    )
+
+
+def id_conflict(command: ReceivedCommand) -> Problem:
+    """Returns the problem of a command whose id was used before, with another body."""
+    message = f"command id was used with another body at offset {command.offset} of its stream"
+    return Problem(code="idempotency_conflict", message=message)
+
+
+def _with_first(first: Problem | None, problems: list[Problem]) -> list[Problem]:
+    """Returns all problems of an event, the first one whole; older events name no other."""
+    return [] if first is None else [first, *problems[1:]]
 
 
 def _make_room(commands: Commands) -> None:

@@ -1,13 +1,13 @@
 """What a stream lacks: an answer to its oldest open command, and what its aggregate lacks. Pure."""
 
-from trackside.contracts.codec import command_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.codec import validate_command
+from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import Ping
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
-from trackside.domain.command import Publication, ReceivedCommand
+from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 
@@ -42,31 +42,24 @@ def _decide(
 ) -> list[Event]:
     accepted = CommandAccepted(command_id=command.command_id, source=publication.source)
     if publication.digest != command.digest:
-        message = f"command id was used with another body at offset {command.offset} of its stream"
-        return [_refusal(command, publication, Problem(code="idempotency_conflict", message=message))]
+        return [refused(command, publication.source, [id_conflict(command)])]
     if command.decided:
-        return [accepted] if command.answer is None else [_refusal(command, publication, command.answer)]
-    decided = command.problem or _effect(stream, command, capabilities, aggregates)
+        if command.refusal:
+            return [refused(command, publication.source, command.refusal)]
+        return [accepted]
+    decided = tuple(command.problems) or _effect(stream, command, capabilities, aggregates)
     if isinstance(decided, Problem):
-        return [_refusal(command, publication, decided)]
+        decided = (decided,)
+    if isinstance(decided, tuple):
+        return [refused(command, publication.source, decided)]
     return [accepted, *decided]
-
-
-def _refusal(command: ReceivedCommand, publication: Publication, problem: Problem) -> CommandRefused:
-    return CommandRefused(
-        command_id=command.command_id,
-        source=publication.source,
-        code=problem.code,
-        path=problem.path,
-        message=problem.message,
-    )
 
 
 def _effect(
     stream: Stream, command: ReceivedCommand, capabilities: Capabilities, aggregates: Aggregates
-) -> list[Event] | Problem:
-    read = command_of(command.command_type, command.body or {})
-    if isinstance(read, Problem):
+) -> list[Event] | Problem | tuple[Problem, ...]:
+    read = validate_command(command.command_type, command.body or {})
+    if isinstance(read, tuple):
         return read
     if isinstance(read, Ping):
         return []

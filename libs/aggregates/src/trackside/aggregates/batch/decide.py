@@ -1,6 +1,7 @@
 """What the dispatcher decides about batches: which tasks have their turn, and what is over. Pure."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.batches import (
@@ -19,7 +20,7 @@ from trackside.contracts.batches import (
 )
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem, nearest
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain import task_reuse
@@ -34,21 +35,25 @@ MOST_TASKS = 100
 
 def start(
     stream: Stream, wanted: SubmitTasks, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
-    """Begins a batch, unless its stream is taken or it asks for what nobody has."""
-    taken = check_not_begun(stream) or _unknown(wanted, capabilities)
-    if taken is not None:
-        return taken
+) -> list[Event] | tuple[Problem, ...]:
+    """Begins a batch, unless its stream is taken or it asks for what there is not; returns all problems."""
     batch = BatchSpec(**{name: getattr(wanted, name) for name in BatchSpec.model_fields})
     started = BatchStarted(command_id=command_id, batch=batch)
+    unknown = islice(_unknown(wanted, capabilities), MAX_PROBLEMS)
+    found = (check_not_begun(stream), *unknown, _too_long(started))
+    problems = tuple(problem for problem in found if problem is not None)
+    return problems or [started]
+
+
+def _too_long(started: BatchStarted) -> Problem | None:
     size = len(started.model_dump_json())
-    if size > MAX_BATCH_BYTES:
-        message = (
-            f"with all defaults the batch takes {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: "
-            "say what tasks share once, in their group or in the batch"
-        )
-        return Problem(code="too_long", path="$.groups", message=message)
-    return [started]
+    if size <= MAX_BATCH_BYTES:
+        return None
+    message = (
+        f"with all defaults the batch takes {size:,} bytes, the limit is {MAX_BATCH_BYTES:,}: "
+        "say what tasks share once, in their group or in the batch"
+    )
+    return Problem(code="too_long", path="$.groups", message=message)
 
 
 def stop(
@@ -156,22 +161,22 @@ def _no_task(batch: Batch, name: str) -> Problem:
     return Problem(code="unknown_task", path="$.task", message=message)
 
 
-def _unknown(wanted: BatchSpec, capabilities: Capabilities) -> Problem | None:
-    """Says which task type or device nobody has; the first one in the order of the command."""
-    problem = device_problem(capabilities, wanted.resources.device, "$.resources.device")
-    if problem is not None:
-        return problem
+def _unknown(wanted: BatchSpec, capabilities: Capabilities) -> Iterator[Problem]:
+    """Yields which task types and devices no worker has, in the order of the command."""
+    for path, is_device, name in _names(wanted):
+        check = device_problem if is_device else type_problem
+        problem = check(capabilities, name, path)
+        if problem is not None:
+            yield problem
+
+
+def _names(wanted: BatchSpec) -> Iterator[tuple[str, bool, str]]:
+    """Yields the task types and devices that a batch names: path, whether it is a device, and the name."""
+    yield "$.resources.device", True, wanted.resources.device
     for number, group in enumerate(wanted.groups):
         place = f"$.groups[{number}]"
-        problem = device_problem(capabilities, group.device, f"{place}.device")
-        if problem is not None:
-            return problem
+        yield f"{place}.device", True, group.device
         for at, task in enumerate(group.tasks):
             own = f"{place}.tasks[{at}]"
-            device = "" if task.resources is None else task.resources.device
-            problem = type_problem(capabilities, task.task_type, f"{own}.task_type") or device_problem(
-                capabilities, device, f"{own}.resources.device"
-            )
-            if problem is not None:
-                return problem
-    return None
+            yield f"{own}.task_type", False, task.task_type
+            yield f"{own}.resources.device", True, "" if task.resources is None else task.resources.device

@@ -1,10 +1,12 @@
 """What is decided about StartSearch: its events, or why it is refused. Pure."""
 
+from collections.abc import Iterator
 from hashlib import blake2b
+from typing import Any
 
 from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
-from trackside.aggregates.search.warm_start import warm_start_events
+from trackside.aggregates.search.warm_start import first_problems, past_problems, warm_start_events
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchSpec, SearchStarted, StartSearch
@@ -16,35 +18,38 @@ DEFAULT_DIRECTION = StartSearch.model_fields["direction"].default
 
 def start(
     stream: Stream, wanted: StartSearch, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
-    """Begins a search, unless its stream is taken or it asks for what there is not."""
-    unfit = (
-        check_not_begun(stream)
-        or type_problem(capabilities, wanted.task_type, "$.task_type")
-        or device_problem(capabilities, wanted.resources.device, "$.resources.device")
-    )
-    if unfit is not None:
-        return unfit
+) -> list[Event] | tuple[Problem, ...]:
+    """Begins a search, unless its stream is taken or it asks for what there is not; returns all problems."""
     plain = wanted.model_dump(mode="json")
-    fault = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
-    if fault is not None:
-        return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
-    if plain["assessor"] is not None:
-        fault = check_assessor(plain["assessor"], capabilities.assessors)
-        if fault is not None:
-            return Problem(code=_fault_code(fault[0]), path=fault[0], message=fault[1])
-    unfit = check_objectives(wanted)
-    if unfit is not None:
-        return unfit
+    problems = tuple(_problems(stream, wanted, plain, capabilities))
+    if problems:
+        return problems
     if wanted.objectives:
         plain["direction"] = wanted.objectives[0].direction
-    more = warm_start_events(wanted, command_id)
-    if isinstance(more, Problem):
-        return more
     spec = SearchSpec.model_validate({name: plain[name] for name in SearchSpec.model_fields})
     seed = default_seed(stream.stream_id) if wanted.seed is None else wanted.seed
     started = SearchStarted(command_id=command_id, search=spec, seed=seed, origin=wanted.origin)
-    return [started, *more]
+    return [started, *warm_start_events(wanted, command_id)]
+
+
+def _problems(
+    stream: Stream, wanted: StartSearch, plain: dict[str, Any], capabilities: Capabilities
+) -> Iterator[Problem]:
+    named = (
+        check_not_begun(stream),
+        type_problem(capabilities, wanted.task_type, "$.task_type"),
+        device_problem(capabilities, wanted.resources.device, "$.resources.device"),
+    )
+    yield from (problem for problem in named if problem is not None)
+    tuner_fault = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
+    assessor_fault = plain["assessor"] and check_assessor(plain["assessor"], capabilities.assessors)
+    for path, message in filter(None, (tuner_fault, assessor_fault)):
+        yield Problem(code=_fault_code(path), path=path, message=message)
+    yield from objective_problems(wanted)
+    # Parameters are checked against the space, which must be one.
+    if tuner_fault is None or not tuner_fault[0].startswith("$.space"):
+        yield from past_problems(wanted)
+    yield from first_problems(wanted)
 
 
 def default_seed(stream_id: str) -> int:
@@ -60,39 +65,37 @@ def _fault_code(path: str) -> str:
     return "bad_search_space" if path.startswith("$.space") else "bad_option"
 
 
-def check_objectives(wanted: StartSearch) -> Problem | None:
-    """Returns why a search can't have the objectives that it names, or None if it can."""
+def objective_problems(wanted: StartSearch) -> Iterator[Problem]:
+    """Yields why a search can't have the objectives that it names."""
     names = [objective.name for objective in wanted.objectives]
     if not names:
-        return None
+        return
     for place, name in enumerate(names):
         if name in names[:place]:
-            return _bad_objectives(
-                f"$.objectives[{place}].name", f"{name!r} is the name of another objective"
-            )
+            yield _bad_objectives(f"$.objectives[{place}].name", f"{name!r} is the name of another objective")
     # A client writes the default too, and a rerun the first objective's: neither contradicts the objectives.
     if wanted.direction not in (wanted.objectives[0].direction, DEFAULT_DIRECTION):
-        return _bad_objectives(
+        yield _bad_objectives(
             "$.direction", "each of the objectives has its own direction; leave this one out"
         )
-    return _check_several(wanted) if len(names) > 1 else None
+    if len(names) > 1:
+        yield from _multi_objective_problems(wanted)
 
 
-def _check_several(wanted: StartSearch) -> Problem | None:
+def _multi_objective_problems(wanted: StartSearch) -> Iterator[Problem]:
     tuner = wanted.tuner.name
     if tuner not in TUNERS or not TUNERS[tuner].multi_objective:
         able = ", ".join(sorted(name for name, kind in TUNERS.items() if kind.multi_objective))
-        return _bad_objectives(
+        yield _bad_objectives(
             "$.tuner.name", f"tuner {tuner} learns from one objective only; these can: {able}"
         )
     if wanted.assessor is not None:
         said = "an assessor judges a trial by one value; leave it out, or name one objective"
-        return _bad_objectives("$.assessor", said)
+        yield _bad_objectives("$.assessor", said)
     if wanted.goal is not None:
-        return _bad_objectives("$.goal", "a goal is one value; leave it out, or name one objective")
+        yield _bad_objectives("$.goal", "a goal is one value; leave it out, or name one objective")
     if wanted.past:
-        return _bad_objectives("$.past", "results from elsewhere have one value; leave them out")
-    return None
+        yield _bad_objectives("$.past", "results from elsewhere have one value; leave them out")
 
 
 def _bad_objectives(path: str, message: str) -> Problem:

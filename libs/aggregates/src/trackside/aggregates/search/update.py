@@ -64,7 +64,7 @@ def stop(
 
 def change(
     stream: Stream, wanted: Changing, command_id: str, capabilities: Capabilities
-) -> list[Event] | Problem:
+) -> list[Event] | Problem | tuple[Problem, ...]:
     """Changes a search; what is so already is accepted and changes nothing."""
     search = _search_of(stream)
     if isinstance(search, Problem):
@@ -123,13 +123,16 @@ def _full(search: Search) -> Problem | None:
     return Problem(code="no_more_trials", message=f"search {search.search_id}: {message}")
 
 
-def _request(search: Search, wanted: RequestTrials, known: dict[str, Any]) -> list[Event] | Problem:
-    fault = _full(search)
-    if fault is not None:
-        return fault
+def _request(
+    search: Search, wanted: RequestTrials, known: dict[str, Any]
+) -> list[Event] | tuple[Problem, ...]:
+    full = _full(search)
+    problems = () if full is None else (full,)
     if search.exhausted:
         message = f"search {search.search_id}: its tuner has nothing left to suggest; update the space first"
-        return Problem(code="no_more_trials", message=message)
+        problems = (*problems, Problem(code="no_more_trials", message=message))
+    if problems:
+        return problems
     room = search.spec.max_trials - len(search.trials)
     return [TrialsRequested(**known, count=min(wanted.count, room))]
 
@@ -146,18 +149,26 @@ def _space(
     return [] if wanted.space == search.spec.space else [updated]
 
 
-def _import(search: Search, wanted: ImportTrials, known: dict[str, Any]) -> list[Event] | Problem:
+def _import(
+    search: Search, wanted: ImportTrials, known: dict[str, Any]
+) -> list[Event] | Problem | tuple[Problem, ...]:
     if len(search.spec.objectives) > 1:
         message = "results from elsewhere have one value, and this search has multi_objective objectives"
         return Problem(code="bad_objectives", path="$.trials", message=message)
+    problems = tuple(_unfit_trials(search, wanted.trials))
+    if problems:
+        return problems
+    new = list(_unknown(search, wanted.trials))
+    return [TrialsImported(**known, trials=new)] if new else []
+
+
+def _unfit_trials(search: Search, trials: list[PastTrial]) -> Iterator[Problem]:
     axes = axes_of(search.spec.model_dump(mode="json")["space"])
-    for place, past in enumerate(wanted.trials):
+    for place, past in enumerate(trials):
         fault = parameters_fault(axes, past.parameters, f"$.trials[{place}].parameters")
         if fault is not None:
             message = f"{fault[1]}; leave this trial out, or update the space first"
-            return Problem(code="bad_parameters", path=fault[0], message=message)
-    new = list(_unknown(search, wanted.trials))
-    return [TrialsImported(**known, trials=new)] if new else []
+            yield Problem(code="bad_parameters", path=fault[0], message=message)
 
 
 def _unknown(search: Search, trials: list[PastTrial]) -> Iterator[PastTrial]:
@@ -175,16 +186,19 @@ def _key(parameters: dict[str, Any]) -> str:
     return json.dumps(parameters, sort_keys=True)
 
 
-def _update(search: Search, wanted: UpdateSearch, known: dict[str, Any]) -> list[Event] | Problem:
+def _update(search: Search, wanted: UpdateSearch, known: dict[str, Any]) -> list[Event] | tuple[Problem, ...]:
+    problems: list[Problem] = []
     if wanted.goal is not None and len(search.spec.objectives) > 1:
         message = "a goal is one value, and this search has multi_objective objectives"
-        return Problem(code="bad_objectives", path="$.goal", message=message)
+        problems.append(Problem(code="bad_objectives", path="$.goal", message=message))
     before = {name: getattr(search.spec, name) for name in LIMITS}
     given = {name: value for name in LIMITS if (value := getattr(wanted, name)) is not None}
     for name in wanted.remove:
         if name in given:
             message = f"{name} is given and removed in one command; leave one of them out"
-            return Problem(code="unknown_value", path="$.remove", message=message)
+            problems.append(Problem(code="unknown_value", path="$.remove", message=message))
+    if problems:
+        return tuple(problems)
     limits = before | dict.fromkeys(wanted.remove) | given
     return [] if limits == before else [SearchUpdated(**known, **limits)]
 

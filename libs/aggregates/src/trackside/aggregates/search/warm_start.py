@@ -4,6 +4,8 @@ They are one decision with its start. The change of limits behind them changes n
 behind the results, so that whatever is asked without them doesn't count.
 """
 
+from collections.abc import Iterator
+
 from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.changes import LIMITS
 from trackside.contracts.message import Event
@@ -11,16 +13,24 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 
 
-def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event] | Problem:
-    """Gives the events behind a search's start that tell its past and its first trials, or why not."""
+def past_problems(wanted: StartSearch) -> Iterator[Problem]:
+    """Yields which results of other searches are not in the space; raises ValueError if the space is none."""
     axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, past in enumerate(wanted.past):
         fault = parameters_fault(axes, past.parameters, f"$.past[{place}].parameters")
         if fault is not None:
-            return Problem(code="bad_parameters", path=fault[0], message=f"{fault[1]}; leave this trial out")
+            yield Problem(code="bad_parameters", path=fault[0], message=f"{fault[1]}; leave this trial out")
+
+
+def first_problems(wanted: StartSearch) -> Iterator[Problem]:
+    """Yields why the parameters to try first can't all be tried."""
     if len(wanted.first) > wanted.max_trials:
         message = f"{len(wanted.first)} first trials are more than the {wanted.max_trials} of max_trials"
-        return Problem(code="no_more_trials", path="$.first", message=message)
+        yield Problem(code="no_more_trials", path="$.first", message=message)
+
+
+def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event]:
+    """Returns the events after a search's start for its past and its first trials."""
     events: list[Event] = []
     if wanted.past:
         same = {name: getattr(wanted, name) for name in LIMITS}

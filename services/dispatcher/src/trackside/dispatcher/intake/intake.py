@@ -6,7 +6,7 @@ from dataclasses import replace
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES, CommandReceived, RecordDeadLettered, Source
 from trackside.contracts.ingress import Arrival
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import Problem, limit_problems
 from trackside.dispatcher.intake.receipts import CommandPosition, ReceiptRequest
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
 from trackside.domain.streams import Streams
@@ -40,14 +40,14 @@ class Intake:
         position, stream = (entry.partition, entry.offset), _stream(arrival, source)
         if signature.problem is not None:
             # Under an id of its own: a publisher that cannot sign must not use up the id of another one.
-            arrival = replace(arrival, command_id="", body=None, problem=signature.problem)
+            arrival = replace(arrival, command_id="", body=None, problems=(signature.problem,))
         elif arrival.receipt_to in self._receipt_topics:
             command_id = arrival.command_id or position_id(source)
             self.receipt_requests.append(
                 ReceiptRequest(arrival.receipt_to, stream, command_id, source, arrival.traceparent)
             )
         elif arrival.receipt_to and arrival.problem is None:
-            arrival = replace(arrival, body=None, problem=_no_receipt(arrival, self._receipt_topics))
+            arrival = replace(arrival, body=None, problems=(_no_receipt(arrival, self._receipt_topics),))
         self._arrivals[position] = (stream, _received(arrival, source, signature.key_id), arrival.traceparent)
 
     def recorded(self, event: CommandReceived) -> None:
@@ -99,6 +99,7 @@ def _received(arrival: Arrival, source: Source, key_id: str) -> CommandReceived:
         rules=RULES,
         problem=arrival.problem,
         key_id=key_id,
+        problems=limit_problems(arrival.problems),
     )
 
 

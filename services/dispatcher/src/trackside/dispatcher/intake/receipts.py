@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import structlog
 
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
-from trackside.contracts.refusals import Problem
 from trackside.contracts.topics import partition_of
-from trackside.domain.command import ReceivedCommand
+from trackside.domain.command import id_conflict, refused
 from trackside.domain.proposal import cause_of
 from trackside.domain.streams import Streams
 from trackside.eventlog.background import Background
@@ -54,10 +53,10 @@ def find_answer(streams: Streams, request: ReceiptRequest) -> CommandAnswer | No
     found = [publication for publication in command.publications if publication.source == request.source]
     if not found or not found[0].answered:
         return None
-    problem = id_conflict(command) if found[0].digest != command.digest else command.answer
-    if problem is None:
+    problems = [id_conflict(command)] if found[0].digest != command.digest else command.refusal
+    if not problems:
         return CommandAccepted(command_id=command.command_id, source=request.source)
-    return CommandRefused(command_id=command.command_id, source=request.source, **problem.model_dump())
+    return refused(command, request.source, problems)
 
 
 def answered_at(streams: Streams, request: ReceiptRequest) -> int:
@@ -67,12 +66,6 @@ def answered_at(streams: Streams, request: ReceiptRequest) -> int:
     publications = () if command is None else command.publications
     offsets = (each.answered_at for each in publications if each.source == request.source)
     return next(offsets, -1)
-
-
-def id_conflict(command: ReceivedCommand) -> Problem:
-    """Returns the refusal of a command whose id was used before, with another body."""
-    message = f"command id was used with another body at offset {command.offset} of its stream"
-    return Problem(code="idempotency_conflict", message=message)
 
 
 class Receipts:

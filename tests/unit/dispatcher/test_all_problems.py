@@ -1,0 +1,68 @@
+"""A refusal lists all problems of a command: those of its record, of its body, and of what it asks for."""
+
+from tests.unit.dispatcher.given import SPEC, answered, problems, published
+from tests.unit.domain.given import Told
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.refusals import Problem
+
+
+def test_a_refusal_lists_all_that_is_wrong_with_a_search() -> None:
+    body = {
+        "task_type": "nope",
+        "resources": {"device": "gpu-7"},
+        "space": SPEC["space"],
+        "max_trials": 1,
+        "tuner": {"name": "tpee"},
+        "assessor": {"name": "medain"},
+        "objectives": [{"name": "a"}, {"name": "a"}],
+        "goal": 0.5,
+        "past": [{"parameters": {"lr": 5}, "value": 1}, {"parameters": {"x": 1}, "value": 1}],
+        "first": [{"lr": 0.01}, {"lr": 0.02}],
+    }
+    assert problems(answered(Told(), published(1, body=body))) == [
+        ("unknown_task_type", "$.task_type"),
+        ("unknown_device", "$.resources.device"),
+        ("unknown_tuner", "$.tuner.name"),
+        ("unknown_assessor", "$.assessor.name"),
+        ("bad_objectives", "$.objectives[1].name"),
+        ("bad_objectives", "$.tuner.name"),
+        ("bad_objectives", "$.assessor"),
+        ("bad_objectives", "$.goal"),
+        ("bad_objectives", "$.past"),
+        ("bad_parameters", "$.past[0].parameters.lr"),
+        ("bad_parameters", "$.past[1].parameters.x"),
+        ("no_more_trials", "$.first"),
+    ]
+
+
+def test_a_refusal_lists_all_wrong_fields_of_a_body() -> None:
+    body = {**SPEC, "max_trails": 3, "concurrency": 0, "tuner": {"nme": "tpe"}}
+    assert set(problems(answered(Told(), published(1, body=body)))) == {
+        ("unknown_field", "$.max_trails"),
+        ("concurrency_range", "$.concurrency"),
+        ("unknown_field", "$.tuner.nme"),
+    }
+
+
+def test_all_problems_of_a_record_are_the_answer_also_to_a_repeated_publication() -> None:
+    listed = [
+        Problem(code="too_deep", path="$.a", message="no"),
+        Problem(code="too_long", path="$.b", message="no"),
+    ]
+    told = Told()
+    (first,) = answered(told, published(1, body=None, problem=listed[0], problems=listed))
+    assert isinstance(first, CommandRefused)
+    assert first.problems == listed
+    again = published(7, body=None, command_id="c-1", digest="digest-1")
+    assert answered(told, again) == [first.model_copy(update={"source": again.source})]
+
+
+def test_a_refusal_of_an_older_release_is_repeated_with_its_only_problem() -> None:
+    told = Told()
+    told.tell(published(1))
+    old = CommandRefused(
+        command_id="c-1", source=published(1).source, code="too_deep", path="$.a", message="no"
+    )
+    told.tell(old, role="dispatcher")
+    again = published(7, command_id="c-1", digest="digest-1")
+    assert problems(answered(told, again)) == [("too_deep", "$.a")]
