@@ -15,11 +15,17 @@ class Device(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     device_id: str
+    """Its id, unique in its worker: gpu-0, cpu-0 and so on."""
     kind: Literal["cpu", "gpu"]
+    """What it is: a GPU, or a slot of the host's CPU."""
     name: str
+    """Its model as the driver names it; `CPU slot` for a slot."""
     memory_bytes: int
+    """Its memory in bytes; a CPU slot has an equal share of the host's memory for tasks."""
     index: int = -1
+    """The driver's number of a GPU; -1 for a CPU slot."""
     uuid: str = ""
+    """The driver's unique name of a GPU; empty for a CPU slot."""
 
 
 class WorkerJoined(Event):

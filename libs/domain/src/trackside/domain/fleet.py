@@ -10,35 +10,50 @@ from trackside.domain.outcome import Outcome
 
 @dataclass(slots=True)
 class Worker:
-    """A worker as its newest join describes it, at offset `joined_at`; `gone` says why it left: left or lost.
-
-    `memory_bytes` is what its host gives to tasks, `max_tasks` how many it takes at once (0: no limit),
-    `unhealthy` maps the devices that have failed to the reason.
-    """
+    """A worker as its newest WorkerJoined describes it."""
 
     worker_id: str
+    """Its id, the same in all its incarnations."""
     incarnation: str
+    """The id of its process: another one for each start."""
     host: str
+    """The name of its host."""
     devices: dict[str, Device]
+    """Its devices by device id, also the unhealthy ones."""
     task_types: frozenset[str]
+    """The task types that its catalogue names."""
     queues: frozenset[str]
+    """The queues that it takes tasks from."""
     after: dict[int, int]
+    """The position by partition of the events topic that must be folded before its join has an effect: the
+    ends of attempts that it recovered come before that.
+    """
     joined_ms: int
+    """When it joined: append time of WorkerJoined, in ms since 1970."""
     joined_at: int = -1
+    """Offset of WorkerJoined in the fleet topic; -1: unknown."""
     memory_bytes: int = 0
+    """The memory that its host gives to tasks, in bytes; 0: unknown."""
     max_tasks: int = 0
+    """How many tasks it runs at once; 0: no limit."""
     unhealthy: dict[str, str] = field(default_factory=dict)
+    """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
+    """How it went: left or lost; empty while it is there."""
     gone_ms: int = 0
+    """When it went: append time of that event, in ms since 1970; 0 while it is there."""
 
 
 @dataclass(slots=True)
 class Fleet:
-    """All workers that ever joined, by id, and the position folded in the fleet topic."""
+    """All workers, as folded from the fleet topic."""
 
     workers: dict[str, Worker] = field(default_factory=dict)
+    """All workers that ever joined, by worker id: each in its newest incarnation."""
     incarnations: set[str] = field(default_factory=set)
+    """The incarnations that ever joined: a second join of one is a duplicate."""
     position: int = 0
+    """The offset of the next record to fold in the fleet topic."""
 
     @property
     def task_types(self) -> frozenset[str]:

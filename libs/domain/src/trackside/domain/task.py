@@ -23,62 +23,92 @@ class TaskState(StrEnum):
 
 @dataclass(slots=True)
 class Place:
-    """The placement that holds now: the devices, and the incarnation of their worker."""
+    """The placement that a task has now."""
 
     worker_id: str
+    """The worker that it is assigned to."""
     incarnation: str
+    """The incarnation of that worker: events of another one are ignored."""
     device_ids: list[str]
+    """The ids of its devices on that worker."""
 
 
 @dataclass(slots=True)
 class PastPlacement:
-    """A placement that came to nothing: refused, returned or preempted; `code` says why it was refused."""
+    """A placement that ended without ending its attempt: the same attempt went back to the queue."""
 
     placement: int
+    """Counts the placements of the attempt from 1."""
     worker_id: str
+    """The worker that it was assigned to."""
     device_ids: list[str]
+    """The ids of its devices on that worker."""
     end: str
+    """How it ended: refused, returned or preempted."""
     assigned_ms: int
+    """When it was assigned: append time of TaskAssigned, in ms since 1970."""
     accepted_ms: int
+    """When its worker accepted it: append time of TaskAccepted, in ms since 1970; 0 if it never did."""
     ended_ms: int
+    """When it ended: append time of that event, in ms since 1970."""
     code: str = ""
+    """Why the worker refused it, as a code to act on; empty unless it was refused."""
     message: str = ""
+    """Why the worker refused it, as a sentence; empty unless it was refused."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One try of a task; times are the log's, in ms since 1970, 0 for not yet.
-
-    `reached` is the phase that it came to since its last interrupt: phases only go up from there. `stopping`
-    is the end that the scheduler has asked its worker for; `recalled` says that the placement was asked back,
-    `behind` that it waits at the worker for another one's device. `unschedulable` counts how often that was
-    said, `interrupts` by resource how often it ran out of memory and went on.
-    """
+    """One attempt of a task; its times are append times of the log."""
 
     number: int
+    """Counts the attempts of the task from 1."""
     placement: int = 0
+    """The number of its newest placement, from 1; 0 before the first."""
     worker_id: str = ""
+    """The worker of its newest placement, also after that has ended; empty before the first."""
     device_ids: list[str] = field(default_factory=list)
+    """The device ids of its newest placement, also after that has ended; empty before the first."""
     reserved: Reservation = field(default_factory=Reservation)
+    """The memory that its newest placement reserves; raised by an interrupt."""
     behind: bool = False
+    """Whether its newest placement was assigned while another task still had the device."""
     recalled: bool = False
+    """Whether its newest placement was asked back and has not started since."""
     stopping: AttemptEnd | None = None
+    """The end that its worker was asked for, preempted or timed_out_run; None if it was not asked."""
     status: TaskStatus = TaskStatus.INIT
+    """The phase that it is in, or ended in; INTERRUPT after it ran out of memory in training."""
     reached: TaskStatus = TaskStatus.INIT
+    """The furthest phase since its last interrupt, which sets it to LOADING: later ones must be higher."""
     unschedulable: int = 0
+    """How many times no worker could run it: the number of the newest TaskUnschedulable, 0 for none."""
     interrupts: dict[str, int] = field(default_factory=dict)
+    """How many times it ran out of memory in training and continued, by resource: host or device."""
     past: list[PastPlacement] = field(default_factory=list)
+    """Its earlier placements, oldest first."""
     assigned_ms: int = 0
+    """When its newest placement was assigned, in ms since 1970; 0 before the first."""
     accepted_ms: int = 0
+    """When the worker accepted its newest placement, in ms since 1970; 0 before that."""
     ended_ms: int = 0
+    """When it ended, in ms since 1970; 0 before that."""
     load_time_ms: int = -1
+    """How long `load` took, in ms as the process measured it; -1 if it did not return, or before the end."""
     train_time_ms: int = -1
+    """How long `train` took, in ms as the process measured it; -1 if it did not return, or before the end."""
     end: AttemptEnd | None = None
+    """How it ended; None before that."""
     error: TaskError | None = None
+    """What it failed of, or why no worker took it; None without a failure, or before the end."""
     exit_code: int | None = None
+    """The exit code of its process, negative for a signal; None if unknown, or before the end."""
     peak_memory_bytes: int = 0
+    """The peak of its memory on the host, in bytes; 0 if unknown, or before the end."""
     peak_cuda_memory_bytes: int = 0
+    """The peak of its memory on one of its devices, in bytes; 0 if unknown, or before the end."""
     leftovers: tuple[str, ...] = ()
+    """The names of up to 10 processes that it left running, which were killed at its end."""
 
     @property
     def interrupted(self) -> int:
@@ -88,56 +118,80 @@ class Attempt:
 
 @dataclass(slots=True)
 class Task:
-    """A task as the log has it.
-
-    `queued_at` orders the queue: (append time, partition, offset). `not_before_ms` is when a retry may be
-    placed, `raised` the least that it shall reserve, `unschedulable` why nothing can run it now. `held` says
-    that it shall not run now, `holds` how often that was said. `non_finite` and `others` belong to the value
-    that decides now: the FINAL one, else the last.
-
-    Offsets that decisions name as their cause, -1 for none: `changed_at` of the last event that changed where
-    it waits or runs, `asked_at` of the last that asked its process to end, `reported_at` of its last report.
-
-    Its process may ask for another trial: `requested`, `answered` and `taken` count the requests of this
-    placement, `withheld` says that the last answer was that there is none. `trial` and `parameters` are those
-    of the trial that it has now, or had last, if it is `idle`.
-    """
+    """A task as folded from the log; its times are append times, in ms since 1970."""
 
     task_id: str
+    """Its id, unique in its stream."""
     task_type: str
+    """The name of its class in the catalogue of workers."""
     parameters: dict[str, Any]
+    """The parameters of `trial`; of a batch's task, those that it was submitted with."""
     trial: int | None
+    """The number of the trial that it runs, or ran last if it is `idle`; None for a task of a batch."""
     group: int | None
+    """The number of its group in its batch, from 0; None for a task of a search."""
     name: str
+    """Its name in its group; empty for a task of a search."""
     needs: Needs
+    """What it requests from the scheduler: queue, priority, resources, retries and time limits."""
     queued_at: tuple[int, int, int]
+    """Its place in the queue, lowest first: (append time in ms, partition, offset) of TaskSubmitted or, for a
+    retry, of the end of the attempt before. It stays the same when a placement ends without its attempt.
+    """
     traceparent: str = ""
+    """The trace context of TaskSubmitted (W3C); empty if it has none."""
     changed_at: int = -1
+    """Offset of the last event that changed where it waits or runs; a cause of later decisions. -1: none."""
     asked_at: int = -1
+    """Offset of the last event that asked its process to end; a cause of later decisions. -1: none."""
     reported_at: int = -1
+    """Offset of its last report that counted; a cause of later decisions. -1: none."""
     estimated_by: Literal["task", "group"] = "task"
+    """Who gave its memory estimates: the task, or its group or batch."""
     state: TaskState = TaskState.QUEUED
+    """Whether it waits, has a device, runs or has ended."""
     attempts: list[Attempt] = field(default_factory=lambda: [Attempt(1)])
+    """Its attempts, oldest first; the last one is the current one. Never empty."""
     place: Place | None = None
+    """Its placement; None while it is queued and after its end."""
     stop_reason: str = ""
+    """Why it was asked to end: the reason of the first TaskStopRequested; empty if it was not asked."""
     held: bool = False
+    """Whether it must not run now, because its search is paused."""
     holds: int = 0
+    """How many times it was held: the number of the newest TaskHeld, 0 for none."""
     not_before_ms: int = 0
+    """The earliest time that it may be placed, after a retry's backoff or a hold; 0 for any time."""
     raised: Reservation | None = None
+    """The least memory that it reserves from now on, since it ran out of memory; None if it never did."""
     unschedulable: str = ""
+    """Why no worker that was there could run it, as a sentence; empty otherwise, and once it is placed."""
     reports: list[tuple[int, float | None]] = field(default_factory=list)
+    """The (step, value) that its trial has reported in this training; steps rise. None: not finite."""
     final: float | None = None
+    """The FINAL value; None before it, and if it is not finite."""
     has_final: bool = False
+    """Whether a FINAL value was reported: later ones are ignored."""
     non_finite: str = ""
+    """The deciding value (FINAL, else the last) if it is not finite: nan, inf or -inf; else empty."""
     others: dict[str, Figure] = field(default_factory=dict)
+    """The other numbers reported with the deciding value, by name: further objectives, and for display."""
     end: AttemptEnd | None = None
+    """How it ended; None before that."""
     result: dict[str, Any] | None = None
+    """What `train` returned; None before the end, and if it returned nothing."""
     ended_ms: int = 0
+    """When it ended; 0 before that."""
     requested: int = 0
+    """The number of its process's newest request for another trial; 0 for none in this placement."""
     answered: int = 0
+    """The newest request that was answered, with parameters or without; 0 for none in this placement."""
     taken: int = 0
+    """The newest request whose answer its process has received; 0 for none in this placement."""
     withheld: bool = False
+    """Whether its newest answer was that there is no other trial."""
     idle: bool = False
+    """Whether its trial has ended and it has no next one: it runs on, or has ended, without a trial."""
 
     @property
     def asks(self) -> bool:

@@ -13,29 +13,38 @@ OVER = frozenset({BatchStatus.DONE, BatchStatus.STOPPED})
 
 @dataclass(slots=True)
 class Batch:
-    """A batch as the log has it.
-
-    `group` is the number of the group that runs now, `submitted` how many of its tasks were submitted, in
-    their order, `open` those of them that have not ended, `ends` counts the others by their end; `ended`
-    holds those counts of the groups that are over. `asking` are tasks whose process waits for parameters of
-    another trial, which a batch has not. `changed_at` is the offset of the last event that changed
-    it, such as the end of one of its tasks; `stopped_at` that of the BatchStopRequested that counts.
-    """
+    """A batch as folded from the log."""
 
     batch_id: str
+    """Its id, which is also the id of its stream."""
     spec: BatchSpec
+    """What the user submitted: its groups and their tasks."""
     started_ms: int
+    """When it started: append time of BatchStarted, in ms since 1970."""
     status: BatchStatus = BatchStatus.RUNNING
+    """Its state: RUNNING, STOPPING, or how it ended."""
     group: int = 0
+    """The number of the group that runs now, from 0; the number of groups once all are over."""
     submitted: int = 0
+    """How many tasks of that group were submitted, in their order."""
     open: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
+    """The ids of those of them that have not ended."""
     ends: dict[str, int] = field(default_factory=dict)
+    """How many of them have ended, by their end."""
     ended: list[dict[str, int]] = field(default_factory=list)
+    """The same counts for each group that is over, by number."""
     stop_reason: str = ""
+    """Why it was stopped; empty before that."""
     ended_ms: int = 0
+    """When it ended: append time of BatchEnded, in ms since 1970; 0 before that."""
     asking: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
+    """The ids of tasks whose process waits for another trial's parameters: a batch has none for them."""
     changed_at: int = -1
+    """Offset of the last event that changed it, such as the end of a task; a cause of later decisions.
+    -1: none.
+    """
     stopped_at: int = -1
+    """Offset of the BatchStopRequested that counts; a cause of later decisions. -1: none."""
 
     @property
     def over(self) -> bool:

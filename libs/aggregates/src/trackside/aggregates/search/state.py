@@ -61,30 +61,42 @@ GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})  # a search doe
 
 @dataclass(slots=True)
 class Trial:
-    """One trial; `ended_at` is the offset of its TrialEnded, -1 before.
-
-    `hidden` says that its result is not for the tuner, `space_version` of which space its parameters are.
-    `values` are those of the objectives, where there are several; `others` all numbers beside the value.
-    `within` is the task that went on with it, if it has none of its own.
-    """
+    """A trial of a search as folded from the log."""
 
     number: int
+    """Counts the trials of the search from 0."""
     parameters: dict[str, Any]
+    """The parameters that its task runs with, by name."""
     suggested_at: int
+    """Offset of TrialSuggested."""
     suggested_ms: int
+    """When it was suggested: append time of TrialSuggested, in ms since 1970."""
     ended_at: int = -1
+    """Offset of TrialEnded; -1 before that."""
     ended_ms: int = 0
+    """When it ended: append time of TrialEnded, in ms since 1970; 0 before that."""
     status: TrialStatus | None = None
+    """How it ended; None before that."""
     value: float | None = None
+    """Its value for the first objective; None before its end, without a value, and if that is not finite."""
     non_finite: str = ""
+    """The value for the first objective if it is not finite: nan, inf or -inf; else empty."""
     values: list[Figure | None] = field(default_factory=list)
+    """Its values in the order of the objectives, None for a missing one; empty if there is one objective."""
     others: dict[str, Figure] = field(default_factory=dict)
+    """The other numbers that its task reported with its value, by name; empty before its end."""
     missing: list[str] = field(default_factory=list)
+    """The objectives that it ended without a value for."""
     reports: list[tuple[int, float | None]] = field(default_factory=list)
+    """The (step, value) that its task has reported; empty before its end. None: not finite."""
     source: Suggester = "algorithm"
+    """Who suggested its parameters: the tuner, chance in its place, or a user."""
     space_version: int = 1
+    """The version of the search space that its parameters are from."""
     hidden: bool = False
+    """Whether its result is kept from the tuner: a user added it without `tell_tuner`."""
     within: str = ""
+    """The running task that went on with it; empty if it has a task of its own."""
 
     def task_of(self, search_id: str) -> str:
         """Gives the id of the task that carries it out."""
@@ -93,97 +105,131 @@ class Trial:
 
 @dataclass(slots=True)
 class Added:
-    """A user's parameters that wait for the next slot, and the offset at which the search had them."""
+    """A user's parameters that wait for the next slot."""
 
     parameters: dict[str, Any]
+    """The parameters, by name."""
     tell_tuner: bool
+    """Whether the tuner receives the result."""
     at: int = -1
+    """Offset of TrialAdded, a cause of the suggestion; -1: unknown."""
 
 
 @dataclass(slots=True)
 class Imported:
-    """A result from elsewhere, and the offset at which the search had it."""
+    """A result from another source."""
 
     parameters: dict[str, Any]
+    """The parameters, by name."""
     value: float
+    """Their value for the objective; always finite."""
     at: int
+    """Offset of TrialsImported: the tuner has it for all slots that open later."""
 
 
 @dataclass(slots=True)
 class AssessorFailures:
-    """How often an assessor has failed, how often in a row, up to which row of its past, and how at last."""
+    """The failures of a search's assessor."""
 
     rows: int = -1
+    """How many rows of the feed it had processed at the newest failure; -1 before the first."""
     in_a_row: int = 0
+    """The number of the newest failure in its row, from 1; an answer begins a new row. 0: none."""
     count: int = 0
+    """How many failures there were in all."""
     last: tuple[str, str] = ("", "")
+    """Code and message of the newest failure; empty before the first."""
 
 
 @dataclass(slots=True)
 class Search:
-    """A search as the log has it.
-
-    `opened[n]` is the offset of the event that opened the slot of trial n: the start of the search for
-    the first ones, the end of an earlier trial or a change of the search for the rest. Trial n is asked upon
-    the state at that offset, so a suggestion is the same whoever asks, and whenever. `ends` are trial numbers
-    in the order in which the trials ended, `active` those that have not.
-
-    `debt` counts the slots that there are beyond the concurrency: so many ends open none. `changes` counts
-    what commands have changed; `moved_at` is the offset of the last change that moved the open slots to
-    itself, so that what was asked before it doesn't count. `paused` says what became of the running trials.
-
-    `best` is a trial, unless there are several objectives: then `front` are those that no other beats.
-
-    `failures` counts how often the tuner has failed for the next trial, `last_failure` is the last one's code
-    and message. While `deferred` the tuner waits for an end; `learnt_at` is the offset of the last thing that
-    it could learn from. `assessor_failures` counts its assessor's failures. `idle` are the tasks that
-    run though their trial is over, in the order in which these ended, `asking` those whose process waits for
-    another trial's parameters. `unended` are the open trials whose task has ended. `assessor_feed` is what
-    its assessor reads; empty without one.
-
-    Offsets that decisions name as their cause, -1 for none: `started_at` of its start, `changed_at` of the
-    last event that changed it, but for failures of its tuner and assessor: `failed_at` is of the last of
-    these. `control_at` is of the last event that asked running trials to stop, to wait or to go on.
-    """
+    """A search as folded from the log."""
 
     search_id: str
+    """Its id, which is also the id of its stream."""
     spec: SearchSpec
+    """What the user asked for, with all changes of limits and space since."""
     seed: int
+    """What tuners draw from; set also if the user gave none."""
     started_ms: int
+    """When it started: append time of SearchStarted, in ms since 1970."""
     status: SearchStatus = SearchStatus.RUNNING
+    """Its state; follows from the other fields unless it is STOPPING or over."""
     trials: list[Trial] = field(default_factory=list)
+    """Its trials by number; empty once it is over and shrunk."""
     opened: list[int] = field(default_factory=list)
+    """The offset of the event that opened the slot of each trial, by number. The start opens the first
+    ones, the end of a trial or a change of the search the others. A suggestion is made from the state at that
+    offset: the same whoever makes it, and whenever.
+    """
     ends: list[int] = field(default_factory=list)
+    """The numbers of the trials that have ended, in the order of their ends."""
     active: Annotated[set[int], PlainSerializer(sorted, return_type=list[int])] = field(default_factory=set)
+    """The numbers of the trials that have not ended."""
     stop_reason: str = ""
+    """Why it was stopped: the reason of the request, or search_failed; empty before that."""
     failure: str = ""
+    """Why it failed, as `code: message`; empty if it did not."""
     ended_ms: int = 0
+    """When it ended: append time of SearchEnded, in ms since 1970; 0 before that."""
     best: int | None = None
+    """The number of its best trial; None before one succeeded with a value, and with several objectives."""
     front: list[int] = field(default_factory=list)
+    """The numbers of the trials that no other one beats in all objectives; empty with one objective."""
     debt: int = 0
+    """How many slots there are beyond the concurrency: as many ends of trials open no new one."""
     changes: int = 0
+    """How many changes by commands have counted: the number of the newest; 0 for none."""
     moved_at: int = -1
+    """Offset of the last event that moved the open slots to itself: what was asked earlier is ignored.
+    -1: none.
+    """
     space_version: int = 1
+    """The version of its search space; the one that it started with is 1."""
     added: list[Added] = field(default_factory=list)
+    """The parameters that users added and that no trial has yet, oldest first."""
     imported: list[Imported] = field(default_factory=list)
+    """The results from other sources, oldest first."""
     exhausted: bool = False
+    """Whether its tuner has nothing left to suggest; False again with a new space."""
     time_is_up: bool = False
+    """Whether its time limit is reached; False again if that is raised or removed."""
     paused: Literal["", "finish", "return"] = ""
+    """Whether it is paused (empty: no), and whether running trials finish or return their devices."""
     paused_at_ms: int = 0
+    """When the newest pause began, in ms since 1970; 0 before the first."""
     paused_ms: int = 0
+    """How long it was paused in all, in ms, without the current pause: its time limit does not count it."""
     failures: int = 0
+    """How many times in a row its tuner has failed for the next trial; 0 after a success or a moved slot."""
     last_failure: tuple[str, str] = ("", "")
+    """Code and message of its tuner's newest failure, also after a success; empty before the first."""
     deferred: bool = False
+    """Whether its tuner waits for the end of a trial before it suggests the next one."""
     learnt_at: int = -1
+    """Offset of the last event that its tuner can learn from: an end or an import. -1: none."""
     assessor_failures: AssessorFailures = field(default_factory=AssessorFailures)
+    """The failures of its assessor; none without one."""
     idle: list[str] = field(default_factory=list)
+    """The ids of running tasks that have no trial now, in the order in which their trials ended."""
     unended: Annotated[set[int], PlainSerializer(sorted, return_type=list[int])] = field(default_factory=set)
+    """The numbers of active trials whose task has ended: TrialEnded is yet to be appended."""
     asking: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
+    """The ids of tasks whose process waits for another trial's parameters."""
     assessor_feed: list[FeedRow] = field(default_factory=list)
+    """What its assessor reads, oldest first; empty without one."""
     started_at: int = -1
+    """Offset of SearchStarted; a cause of later decisions. -1: unknown."""
     changed_at: int = -1
+    """Offset of the last event that changed it, except failures and deferrals of its tuner and failures of
+    its assessor; a cause of later decisions. -1: none.
+    """
     control_at: int = -1
+    """Offset of the last event that asked running trials to stop, wait or go on; a cause of later
+    decisions. -1: none.
+    """
     failed_at: int = -1
+    """Offset of the last failure of its tuner or assessor; a cause of later decisions. -1: none."""
 
     @property
     def over(self) -> bool:
