@@ -197,7 +197,8 @@ def refusals() -> str:
     """Gives the page of all codes of refusals and dead letters."""
     introduction = (
         "A command that cannot be accepted is answered by a `CommandRefused` event: a code, the JSON path "
-        "of what is wrong (`$` is the body, `$id` an attribute) and a message. A number beyond its bounds "
+        "of what is wrong (`$` is the body, `$id` an attribute) and a message. If several things are wrong, "
+        "these are those of the first, and `problems` lists all, at most 100. A number beyond its bounds "
         "gives the code `<field>_range`."
     )
     return _page(

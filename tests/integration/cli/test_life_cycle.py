@@ -205,6 +205,21 @@ async def test_what_is_refused_is_said_in_one_line_and_exits_with_2(tried: Tried
     await typed("stop", search, "--wait")
 
 
+async def test_all_problems_of_a_spec_are_printed_with_their_lines(tried: Tried) -> None:
+    search = f"refused-{secrets.token_hex(3)}"
+    space = "space:\n  x: {type: uniform, low: 0, high: 1}\n"
+    wrote("fields.yaml", "kind: search\ntask_type: nope\nmax_trials: 0\nconcurrency: 0\n" + space)
+    code, _, err = await tried("submit", "fields.yaml", "--id", search)
+    assert code == 2 and "fields.yaml:3: $.max_trials: " in err and "fields.yaml:4: $.concurrency: " in err
+    wrote("asks.yaml", "kind: search\ntask_type: nope\nmax_trials: 1\ntuner:\n  name: tpee\n" + space)
+    code, _, err = await tried("submit", "asks.yaml", "--id", search)
+    assert code == 2 and f"{search} refused: asks.yaml:2: unknown_task_type at $.task_type: " in err
+    assert "asks.yaml:5: unknown_tuner at $.tuner.name: " in err
+    code, out, _ = await tried("submit", "asks.yaml", "--id", search, "--json")
+    found = [problem["code"] for problem in json.loads(out)["problems"]]
+    assert (code, found) == (2, ["unknown_task_type", "unknown_tuner"])
+
+
 async def test_a_ping_is_answered_with_times(typed: Typed) -> None:
     """D21: nothing but an answer."""
     text = await typed("ping")

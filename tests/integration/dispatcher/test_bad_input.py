@@ -72,6 +72,24 @@ async def test_a_bad_command_is_refused_with_code_and_path(
     await publisher.assert_well()
 
 
+async def test_all_problems_of_a_command_are_in_its_refusal_and_in_the_repeated_one(
+    publisher: Publisher,
+) -> None:
+    body = changed(task_type="nope", tuner={"name": "tpee"}, resources={"device": "gpu-99"})
+    stream, command_id = new_id("s"), new_id("c")
+    answer = await publisher.say(body, stream=stream, command_id=command_id)
+    again = await publisher.say(body, stream=stream, command_id=command_id)
+    assert isinstance(answer, CommandRefused) and isinstance(again, CommandRefused)
+    assert [(problem.code, problem.path) for problem in answer.problems] == [
+        ("unknown_task_type", "$.task_type"),
+        ("unknown_device", "$.resources.device"),
+        ("unknown_tuner", "$.tuner.name"),
+    ]
+    assert again.problems == answer.problems
+    assert (answer.code, answer.path) == ("unknown_task_type", "$.task_type")
+    await publisher.assert_well()
+
+
 async def test_an_unknown_field_is_met_with_the_one_that_was_meant(publisher: Publisher) -> None:
     answer = await publisher.say(changed(max_trails=3))
     assert isinstance(answer, CommandRefused)

@@ -1,9 +1,12 @@
 """What `trackside publish` reads, and how it tells what became of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from trackside.cli.commands.publish import PublishResult, as_object, as_row, exit_code, parse_commands, why
 from trackside.cli.runtime.failures import BadUsage
+from trackside.contracts.refusals import Problem
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 
 PUBLISHED = PublishedCommand("trackside.commands", 2, 17, "c1", "s1")
@@ -91,3 +94,16 @@ def test_a_result_is_told_as_json_and_as_a_row() -> None:
     assert why(silent) == "line 0: s1 no answer: nobody answered"
     silent.publication = None
     assert as_row(silent)[2] == "not published"
+
+
+def test_a_result_lists_all_problems_of_a_refusal() -> None:
+    problems = (
+        Problem(code="unknown_tuner", path="$.tuner.name", message="no tuner 'tpee'"),
+        Problem(code="unknown_task_type", path="$.task_type", message="no type 'x'"),
+    )
+    (refused,) = results(replace(REFUSED, problems=problems))
+    assert as_object(refused)["problems"] == [problem.model_dump() for problem in problems]
+    assert why(refused).splitlines() == [
+        "line 0: s1 refused: unknown_tuner at $.tuner.name: no tuner 'tpee'",
+        "  unknown_task_type at $.task_type: no type 'x'",
+    ]

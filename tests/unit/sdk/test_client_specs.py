@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from trackside.contracts.batches import SubmitTasks
+from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry
 from trackside.contracts.search_space import LogUniform
 from trackside.contracts.searches import StartSearch
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.search import Search
-from trackside.sdk.specs import parse_spec, read_spec
+from trackside.sdk.specs import parse_spec, read_spec, read_spec_file
 
 EXAMPLE = Path(__file__).parents[3] / "deploy/examples/digits/search.yaml"
 GOOD = """
@@ -113,6 +114,60 @@ def test_durations_of_tasks_are_read_at_every_place_that_has_one() -> None:
 
 def test_an_error_names_the_line() -> None:
     assert refused(GOOD + "concurrency: 0").line == 7
+
+
+WRONG = """kind: search
+task_typ: digits
+max_trials: four
+concurrency: 0
+max_duration_s: soon
+space:
+  lr: {type: loguniform, low: 1, high: 1e-1}
+  x: {type: unifrm, low: 0, high: 1}
+tuner: {nme: tpe}
+"""
+
+
+def test_all_errors_of_a_spec_are_listed_with_their_lines() -> None:
+    error = refused(WRONG)
+    found = list(zip((problem.path for problem in error.problems), error.lines, strict=True))
+    assert found[0] == ("$.task_typ", 2) == (error.problem.path, error.line)
+    assert set(found) == {
+        ("$.task_typ", 2),
+        ("$.tuner.nme", 9),
+        ("$.max_duration_s", 5),
+        ("$.task_type", 1),
+        ("$.max_trials", 3),
+        ("$.concurrency", 4),
+        ("$.space.lr", 7),
+        ("$.space.x.type", 8),
+    }
+    lines = str(error).splitlines()
+    assert len(lines) == len(found)
+    assert "spec.yaml:4: $.concurrency: Input should be greater than or equal to 1, got 0" in lines
+
+
+def test_all_errors_of_a_task_have_the_paths_of_its_file() -> None:
+    error = refused("kind: task\ntask_type: t\nqueue_timeout_s: soon\nmax_attempt: 3\nname: [1]\n")
+    assert {problem.path: line for problem, line in zip(error.problems, error.lines, strict=True)} == {
+        "$.queue_timeout_s": 3,
+        "$.max_attempt": 4,
+        "$.name": 5,
+    }
+
+
+def test_a_later_problem_of_a_spec_is_described_with_its_line_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(GOOD)
+    _, spec = read_spec_file(file)
+    place = f"{file}:3: unknown_task_type at $.task_type: none"
+    assert spec.describe(Problem(code="unknown_task_type", path="$.task_type", message="none")) == place
+    past = spec.describe(Problem(code="bad_parameters", path="$.past[0].parameters.lr", message="no"))
+    assert past == f"{file}: bad_parameters at $.past[0].parameters.lr: no"
+    file.write_text("kind: task\ntask_type: t\nresources: {device: gpu-7}\n")
+    _, spec = read_spec_file(file)
+    device = Problem(code="unknown_device", path="$.groups[0].tasks[0].resources.device", message="none")
+    assert spec.describe(device).startswith(f"{file}:3: unknown_device at ")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Literal, Self, TypeVar
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.batches import BatchStarted, SubmitTasks
-from trackside.contracts.codec import CODEC, command_of
+from trackside.contracts.codec import CODEC, validate_command
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
@@ -322,14 +322,13 @@ class AsyncClient:
 
 def _raise_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
     if isinstance(answer, Refused):
-        problem = Problem(code=answer.code, path=answer.path, message=answer.message)
-        raise RefusedError(publication.stream_id, problem)
+        raise RefusedError(publication.stream_id, *answer.all_problems)
 
 
 def _read(fields: Mapping[str, object]) -> SubmitTasks:
-    found = command_of(SubmitTasks.wire_type(), dict(fields), (SubmitTasks,))
-    if isinstance(found, Problem):
-        raise UnsendableError(found)
+    found = validate_command(SubmitTasks.wire_type(), dict(fields), (SubmitTasks,))
+    if isinstance(found, tuple):
+        raise UnsendableError(*found)
     assert isinstance(found, SubmitTasks)
     return found
 

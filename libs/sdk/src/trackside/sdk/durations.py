@@ -21,8 +21,9 @@ def seconds(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def put_seconds(path: str, value: dict[str, Any], names: Iterable[str]) -> Problem | None:
-    """Replaces texts by seconds in the fields of these names that end in `_s`; returns an invalid one."""
+def put_seconds(path: str, value: dict[str, Any], names: Iterable[str]) -> list[Problem]:
+    """Replaces texts by seconds in the fields of these names that end in `_s`; returns the invalid ones."""
+    problems = []
     for name in names:
         text = value.get(name)
         if not name.endswith(SUFFIX) or not isinstance(text, str):
@@ -30,6 +31,7 @@ def put_seconds(path: str, value: dict[str, Any], names: Iterable[str]) -> Probl
         found = seconds(text)
         if found is None:
             message = f"{text!r} is no duration; {EXPECTED}"
-            return Problem(code="unknown_value", path=f"{path}.{name}", message=message)
-        value[name] = found
-    return None
+            problems.append(Problem(code="unknown_value", path=f"{path}.{name}", message=message))
+        else:
+            value[name] = found
+    return problems

@@ -1,5 +1,7 @@
 """Errors of publishers, by what to do next."""
 
+from collections.abc import Iterable, Sequence
+
 from trackside.contracts.refusals import Problem
 
 
@@ -8,19 +10,24 @@ class ClientError(Exception):
 
 
 class UnsendableError(ClientError):
-    """A command was not sent, because it would be refused; `problem` is the reason."""
+    """A command was not sent, because it would be refused; `problem` is the first of its `problems`."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(f"{problem.code} at {problem.path}: {problem.message}")
+    def __init__(self, problem: Problem, *more: Problem) -> None:
+        super().__init__(problem_lines((problem, *more)))
         self.problem = problem
+        self.problems = (problem, *more)
 
 
 class RefusedError(ClientError):
-    """A command was refused by the platform; `problem` has the reason and the path in its body."""
+    """A command was refused by the platform; `problem` has the reason and the path in its body.
 
-    def __init__(self, stream_id: str, problem: Problem) -> None:
-        super().__init__(f"{stream_id} refused: {problem.code} at {problem.path}: {problem.message}")
+    `problems` are all that were found, the first included.
+    """
+
+    def __init__(self, stream_id: str, problem: Problem, *more: Problem) -> None:
+        super().__init__(f"{stream_id} refused: {problem_lines((problem, *more))}")
         self.problem = problem
+        self.problems = (problem, *more)
 
 
 class UnreachableError(ClientError):
@@ -32,11 +39,28 @@ class UnansweredError(ClientError):
 
 
 class SpecError(ClientError):
-    """A spec file is invalid; `file`, `line` (from 1, 0 if unknown) and `problem` say where and why."""
+    """A spec file is invalid; `file`, `line` (from 1, 0 if unknown) and `problem` say where and why.
 
-    def __init__(self, file: str, line: int, problem: Problem) -> None:
-        where = f"{file}:{line}" if line else file
-        super().__init__(f"{where}: {problem.path}: {problem.message}")
+    `problems` are all that were found, the first included, and `lines` their lines.
+    """
+
+    def __init__(
+        self, file: str, line: int, problem: Problem, more: Sequence[tuple[int, Problem]] = ()
+    ) -> None:
+        found = ((line, problem), *more)
+        super().__init__("\n".join(_located(file, at, each) for at, each in found))
         self.file = file
         self.line = line
         self.problem = problem
+        self.lines = tuple(at for at, _ in found)
+        self.problems = tuple(each for _, each in found)
+
+
+def _located(file: str, line: int, problem: Problem) -> str:
+    where = f"{file}:{line}" if line else file
+    return f"{where}: {problem.path}: {problem.message}"
+
+
+def problem_lines(problems: Iterable[Problem]) -> str:
+    """Returns problems as text, each on a line; those after the first are indented."""
+    return "\n  ".join(f"{each.code} at {each.path}: {each.message}" for each in problems)

@@ -68,13 +68,23 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The command was refused: a code for programs, the path in its body, and a message for people."""
+    """The command was refused: a code for programs, the path in its body, and a message for people.
+
+    `problems` are all that were found, the first included; none if an older release answered.
+    """
 
     command_id: str
     offset: int
     code: str
     path: str
     message: str
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def all_problems(self) -> tuple[Problem, ...]:
+        """All problems, the first one with its whole message."""
+        first = Problem(code=self.code, path=self.path, message=self.message)
+        return (first, *self.problems[1:])
 
 
 def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refused | None:
@@ -89,7 +99,14 @@ def answer_to(publication: PublishedCommand, record: Record) -> Accepted | Refus
         return None
     if isinstance(message, CommandAccepted):
         return Accepted(message.command_id, record.offset, record.append_time_ms, record.envelope.source)
-    return Refused(message.command_id, record.offset, message.code, message.path, message.message)
+    return Refused(
+        message.command_id,
+        record.offset,
+        message.code,
+        message.path,
+        message.message,
+        tuple(message.problems),
+    )
 
 
 def command_record(

@@ -9,10 +9,9 @@ from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.codec import command_of
+from trackside.contracts.codec import validate_command
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Json
-from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import (
     AddTrial,
     PauseSearch,
@@ -229,14 +228,16 @@ def _connected() -> BlockingClient:
 
 def _read(kind: type[Command], body: Json) -> Any:
     body = copy.deepcopy(body)
-    timed = (
+    problems = (
         specs.convert_durations("search", body)
         if kind is StartSearch
         else put_seconds("$", body, kind.model_fields)
     )
-    found = timed or command_of(kind.wire_type(), body, (kind,))
-    if isinstance(found, Problem):
-        raise UnsendableError(found)
+    found = validate_command(kind.wire_type(), body, (kind,))
+    if isinstance(found, tuple):
+        problems = specs.merged(problems, found)
+    if problems:
+        raise UnsendableError(*problems)
     return found
 
 

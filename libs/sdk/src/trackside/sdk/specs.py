@@ -4,14 +4,15 @@ A file is one mapping with a `kind`: search, tasks or task; the rest are the fie
 Errors name file, line and path. Fields in seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from trackside.contracts import search_space
 from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec
-from trackside.contracts.codec import command_of
+from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
@@ -32,12 +33,52 @@ _NESTED: Mapping[str, type[BaseModel]] = {
     "retry": RetryPolicy,
     "resources": Resources,
 }
+_TASK_PATHS = (("$.groups[0].tasks[0]", "$"), ("$.groups[0].tasks", "$"), ("$.groups[0]", "$"))
 SpecNode = tuple[str, object, list[str]]
 """A path, the value there, and the names of its fields."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """A file that a command was read from, to name the lines of problems that are found later.
+
+    `moved` are the beginnings of paths of the command, each with its beginning in the file.
+    """
+
+    file: str
+    document: Document
+    moved: tuple[tuple[str, str], ...] = ()
+
+    def describe(self, problem: Problem) -> str:
+        """Returns a problem with its file, and with its line if its field is in the file."""
+        line = self.line_of(self.path_of(problem.path))
+        where = f"{self.file}:{line}" if line else self.file
+        return f"{where}: {problem.code} at {problem.path}: {problem.message}"
+
+    def line_of(self, path: str) -> int:
+        """Returns the line of a path of the file, 0 if its field is not there."""
+        fields = path.split(".")
+        known = len(fields) == 1 or f"$.{fields[1].partition('[')[0]}" in self.document.lines
+        return self.document.line_of(path) if known else 0
+
+    def path_of(self, path: str) -> str:
+        """Returns the path in the file for a path of the command."""
+        for begin, there in self.moved:
+            if path == begin or path.startswith((f"{begin}.", f"{begin}[")):
+                return there + path[len(begin) :]
+        return path
+
+
 def read_spec(path: Path) -> Command:
-    """Reads a spec file and returns its command; raises SpecError."""
+    """Reads a spec file and returns its command; raises SpecError with all problems."""
+    return read_spec_file(path)[0]
+
+
+def read_spec_file(path: Path) -> tuple[Command, SpecFile]:
+    """Reads a spec file and returns its command, and the file for the lines of later problems.
+
+    Raises SpecError with all problems.
+    """
     try:
         octets = path.read_bytes()
     except OSError as error:
@@ -45,11 +86,15 @@ def read_spec(path: Path) -> Command:
         raise SpecError(
             str(path), 0, Problem(code="unreadable", message=f"cannot be read: {reason}")
         ) from error
-    return parse_spec(octets, str(path))
+    return _parse(octets, str(path))
 
 
 def parse_spec(octets: bytes, file: str) -> Command:
-    """Parses the bytes of a spec file; `file` is its name in errors. Raises SpecError."""
+    """Parses the bytes of a spec file; `file` is its name in errors. Raises SpecError with all problems."""
+    return _parse(octets, file)[0]
+
+
+def _parse(octets: bytes, file: str) -> tuple[Command, SpecFile]:
     if len(octets) > MAX_COMMAND_BYTES:
         message = f"{len(octets):,} bytes, the limit is {MAX_COMMAND_BYTES:,}"
         raise SpecError(file, 0, Problem(code="too_large", message=message))
@@ -63,13 +108,23 @@ def parse_spec(octets: bytes, file: str) -> Command:
     body: Json = dict(document.value)
     name = _kind(body, file, document)
     kind = KINDS[name]
-    found: Problem | Command | None = _misspelt(name, body) or convert_durations(name, body)
-    if found is None:
-        found = command_of(kind.wire_type(), _wrapped(body) if name == TASK else body)
-    if isinstance(found, Problem):
-        problem = _unwrapped(found) if name == TASK else _hinted(found, body)
-        raise SpecError(file, document.line_of(problem.path), problem)
-    return found
+    spec = SpecFile(file, document, _TASK_PATHS if name == TASK else ())
+    problems = [*_misspelt(name, body), *convert_durations(name, body)]
+    found = validate_command(kind.wire_type(), _wrapped(body) if name == TASK else body)
+    if isinstance(found, tuple):
+        problems = merged(problems, (_in_file(problem, spec, body) for problem in found))
+    if problems or isinstance(found, tuple):
+        first, *more = problems
+        lines = [(document.line_of(problem.path), problem) for problem in more]
+        raise SpecError(file, document.line_of(first.path), first, lines)
+    return found, spec
+
+
+def merged(problems: Iterable[Problem], more: Iterable[Problem]) -> list[Problem]:
+    """Returns problems, and of some more those at other places."""
+    found = list(problems)
+    places = {problem.path for problem in found}
+    return [*found, *(problem for problem in more if problem.path not in places)]
 
 
 def _kind(body: Json, file: str, document: Document) -> str:
@@ -93,29 +148,30 @@ def _wrapped(body: Json) -> Json:
     return batch | {"groups": [group | {"tasks": [task]}]}
 
 
-def _unwrapped(problem: Problem) -> Problem:
-    """Returns a problem with its path as it is in the file of one task."""
-    path = problem.path.replace("$.groups[0].tasks[0]", "$").replace("$.groups[0]", "$")
-    return problem.model_copy(update={"path": path})
+def _in_file(problem: Problem, spec: SpecFile, body: Json) -> Problem:
+    """Returns a problem of a command with its path in the file."""
+    if not spec.moved:
+        return _hinted(problem, body)
+    return problem.model_copy(update={"path": spec.path_of(problem.path)})
 
 
-def _misspelt(kind: str, body: Json) -> Problem | None:
-    """Returns the first unknown field as a problem: before a missing one, which it often was meant to be."""
+def _misspelt(kind: str, body: Json) -> Iterator[Problem]:
+    """Yields unknown fields as problems: before a missing one, which it often was meant to be."""
     for path, value, known in _nodes(kind, body):
         for name in value if isinstance(value, dict) else ():
             if name not in known:
                 message = f"unknown field {name!r}; expected: {', '.join(known)}{nearest(name, known)}"
-                return Problem(code="unknown_field", path=f"{path}.{name}", message=message)
-    return None
+                yield Problem(code="unknown_field", path=f"{path}.{name}", message=message)
 
 
-def convert_durations(kind: str, body: Json) -> Problem | None:
-    """Replaces durations by seconds in the fields of a kind of file; returns a problem for an invalid one."""
-    for path, value, known in _nodes(kind, body):
-        problem = put_seconds(path, value, known) if isinstance(value, dict) else None
-        if problem is not None:
-            return problem
-    return None
+def convert_durations(kind: str, body: Json) -> list[Problem]:
+    """Replaces durations by seconds in the fields of a kind of file; returns the problems of invalid ones."""
+    return [
+        problem
+        for path, value, known in _nodes(kind, body)
+        if isinstance(value, dict)
+        for problem in put_seconds(path, value, known)
+    ]
 
 
 def _nodes(kind: str, body: Json) -> Iterator[SpecNode]:

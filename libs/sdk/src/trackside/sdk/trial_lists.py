@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
-from trackside.contracts.codec import command_of
+from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import ImportTrials, TrialStatus
@@ -222,10 +222,10 @@ def _groups(trials: list[Any]) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _import(group: list[Any], first: int) -> ImportTrials:
-    found = command_of(ImportTrials.wire_type(), {"trials": group}, (ImportTrials,))
-    if isinstance(found, Problem):
+    found = validate_command(ImportTrials.wire_type(), {"trials": group}, (ImportTrials,))
+    if isinstance(found, tuple):
         where = f" (of the part that begins with trial {first} of the list)" if first else ""
-        raise UnsendableError(found.model_copy(update={"message": found.message + where}))
+        raise UnsendableError(*(each.model_copy(update={"message": each.message + where}) for each in found))
     assert isinstance(found, ImportTrials)
     return found
 

@@ -22,7 +22,8 @@ from trackside.contracts.searches import (
 from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong
-from trackside.sdk.yaml_core import YamlError, read_yaml
+from trackside.sdk.specs import SpecFile
+from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
 
 def update(
@@ -37,10 +38,13 @@ def update(
 
 def update_space(stream_id: str, file: Path, timeout_s: float, *, as_json: bool) -> None:
     """Replaces the space of a search with that of a file: its parameters, or a mapping with `space`."""
-    found = _read(file)
+    document = _read(file)
+    found = document.value
+    moved: tuple[tuple[str, str], ...] = (("$.space", "$"),)
     if isinstance(found, dict) and isinstance(found.get("space"), dict) and "type" not in found["space"]:
-        found = found["space"]
-    send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json)
+        found, moved = found["space"], ()
+    spec = SpecFile(str(file), document, moved)
+    send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json, spec)
 
 
 def request_trials(stream_id: str, count: int, timeout_s: float, *, as_json: bool) -> None:
@@ -108,9 +112,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path) -> Document:
     try:
-        return read_yaml(file.read_bytes()).value
+        return read_yaml(file.read_bytes())
     except OSError as error:
         raise BadUsage(f"{file}: cannot be read: {error.strerror or error}") from error
     except YamlError as error:

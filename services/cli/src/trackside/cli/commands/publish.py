@@ -16,7 +16,7 @@ from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureRepor
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import new_id
 from trackside.sdk.client import Client
-from trackside.sdk.errors import UnreachableError, UnsendableError
+from trackside.sdk.errors import UnreachableError, UnsendableError, problem_lines
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 from trackside.sdk.signing import BadKeyError, Signer, read_signer
 
@@ -117,7 +117,7 @@ def as_object(result: PublishResult) -> dict[str, Any]:
     if answer is not None:
         found["answer_offset"] = answer.offset
     if isinstance(answer, Refused):
-        found |= {"code": answer.code, "path": answer.path, "message": answer.message}
+        found |= submit.refusal_object(answer)
     elif result.problem:
         found["message"] = result.problem
     return found
@@ -134,8 +134,7 @@ def why(result: PublishResult) -> str:
     """Returns why a command was not accepted, empty if it was."""
     answer, command = result.answer, result.command
     if isinstance(answer, Refused):
-        given = f"{answer.code} at {answer.path}: {answer.message}"
-        return f"line {command.line}: {command.stream_id} refused: {given}"
+        return f"line {command.line}: {command.stream_id} refused: {problem_lines(answer.all_problems)}"
     return (
         f"line {command.line}: {command.stream_id} {_status(result)}: {result.problem}"
         if result.problem
@@ -215,7 +214,7 @@ async def _answered(
                     command.event, command.stream_id, command.command_id
                 )
             except UnsendableError as error:
-                result.answer = Refused(command.command_id, -1, *_refusal_of(error))
+                result.answer = _refusal_of(command, error)
             except UnreachableError as error:  # the commands after it would overtake it
                 result.problem = str(error)
                 break
@@ -237,8 +236,9 @@ async def _answered(
     return results
 
 
-def _refusal_of(error: UnsendableError) -> tuple[str, str, str]:
-    return error.problem.code, error.problem.path, error.problem.message
+def _refusal_of(command: FileCommand, error: UnsendableError) -> Refused:
+    first = error.problem
+    return Refused(command.command_id, -1, first.code, first.path, first.message, error.problems)
 
 
 def _print_results(results: Sequence[PublishResult], as_json: bool) -> None:

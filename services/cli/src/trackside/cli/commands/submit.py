@@ -10,17 +10,17 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.batches import StopTasks, SubmitTasks
-from trackside.contracts.codec import command_of
+from trackside.contracts.codec import validate_command
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
-from trackside.contracts.refusals import Problem
 from trackside.contracts.searches import StartSearch, StopSearch, StopTrial
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client
+from trackside.sdk.errors import problem_lines
 from trackside.sdk.publication import PublishedCommand, Refused
-from trackside.sdk.specs import read_spec
+from trackside.sdk.specs import SpecFile, read_spec_file
 from trackside.sdk.trial_lists import import_commands, read_trials
 from trackside.telemetry import context
 
@@ -31,12 +31,12 @@ def submit(
     spec: Path, stream_id: str, past: Path | None, timeout_s: float, *, wait: bool, as_json: bool
 ) -> None:
     """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused."""
-    command = read_spec(spec)
+    command, spec_file = read_spec_file(spec)
     if past is not None:
         command = _with_past(command, past)
     stream_id = stream_id or new_stream_id(command)
     check_id(stream_id)
-    run(start(command, stream_id, timeout_s, wait, as_json))
+    run(start(command, stream_id, timeout_s, wait, as_json, spec_file))
 
 
 def stop(stream_id: str, task: str, reason: str, timeout_s: float, *, wait: bool, as_json: bool) -> None:
@@ -88,26 +88,48 @@ def _with_past(command: Command, file: Path) -> Command:
     )
 
 
-def send(stream_id: str, kind: type[Command], body: dict[str, Any], timeout_s: float, as_json: bool) -> None:
-    """Publishes a command and prints its answer; raises BadUsage if it is invalid or refused."""
+def send(
+    stream_id: str,
+    kind: type[Command],
+    body: dict[str, Any],
+    timeout_s: float,
+    as_json: bool,
+    spec: SpecFile | None = None,
+) -> None:
+    """Publishes a command and prints its answer; raises BadUsage if it is invalid or refused.
+
+    `spec` is the file that it was read from, for the lines of its problems.
+    """
     check_id(stream_id)
-    command = command_of(kind.wire_type(), body, (kind,))
-    if isinstance(command, Problem):
-        raise BadUsage(f"{command.code} at {command.path}: {command.message}")
-    run(_send(stream_id, command, timeout_s, as_json))
+    command = validate_command(kind.wire_type(), body, (kind,))
+    if isinstance(command, tuple):
+        raise BadUsage(problem_lines(command) if spec is None else "\n  ".join(map(spec.describe, command)))
+    run(_send(stream_id, command, timeout_s, as_json, spec))
 
 
-async def _send(stream_id: str, command: Command, timeout_s: float, as_json: bool) -> None:
+async def _send(
+    stream_id: str, command: Command, timeout_s: float, as_json: bool, spec: SpecFile | None
+) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         await publish_and_print(client, command, stream_id, timeout_s, as_json)
 
 
-async def start(command: Command, stream_id: str, timeout_s: float, wait: bool, as_json: bool) -> None:
-    """Publishes a command that starts a stream and prints its answer; with `wait` follows it to its end."""
+async def start(
+    command: Command,
+    stream_id: str,
+    timeout_s: float,
+    wait: bool,
+    as_json: bool,
+    spec: SpecFile | None = None,
+) -> None:
+    """Publishes a command that starts a stream and prints its answer; with `wait` follows it to its end.
+
+    `spec` is the file that it was read from, for the lines of its problems.
+    """
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        await publish_and_print(client, command, stream_id, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json, spec)
         if wait:
             await until_over(client, addresses, stream_id, as_json)
         elif not as_json:
@@ -149,17 +171,26 @@ async def _rows(addresses: Addresses, stream_id: str, last_offset: int) -> None:
 
 
 async def publish_and_print(
-    client: Client, command: Command, stream_id: str, timeout_s: float, as_json: bool
+    client: Client,
+    command: Command,
+    stream_id: str,
+    timeout_s: float,
+    as_json: bool,
+    spec: SpecFile | None = None,
 ) -> None:
     """Publishes a command as the root of a trace and prints its answer, as `print_answer` does."""
     publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-    await print_answer(client, publication, timeout_s, as_json)
+    await print_answer(client, publication, timeout_s, as_json, spec)
 
 
 async def print_answer(
-    client: Client, publication: PublishedCommand, timeout_s: float, as_json: bool
+    client: Client,
+    publication: PublishedCommand,
+    timeout_s: float,
+    as_json: bool,
+    spec: SpecFile | None = None,
 ) -> None:
-    """Prints the answer; raises FailureReported or BadUsage if the command was refused."""
+    """Prints the answer; raises FailureReported or BadUsage with all problems if the command was refused."""
     answer = await client.answer(publication, timeout_s)
     refused = isinstance(answer, Refused)
     if as_json:
@@ -171,11 +202,26 @@ async def print_answer(
             "answer_offset": answer.offset,
         }
         if isinstance(answer, Refused):
-            found |= {"code": answer.code, "path": answer.path, "message": answer.message}
+            found |= refusal_object(answer)
         screen.emit_line(found)
     elif not refused:
         screen.say(f"{publication.stream_id} accepted (command {publication.command_id})")
     if isinstance(answer, Refused):
         if as_json:
             raise FailureReported(BadUsage.exit_code)
-        raise BadUsage(f"{publication.stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
+        raise BadUsage(f"{publication.stream_id} refused: {_refusal_text(answer, spec)}")
+
+
+def refusal_object(answer: Refused) -> dict[str, Any]:
+    """Returns a refusal as JSON, for programs: the first problem, and all where the answer has them."""
+    found: dict[str, Any] = {"code": answer.code, "path": answer.path, "message": answer.message}
+    if answer.problems:
+        found["problems"] = [problem.model_dump() for problem in answer.all_problems]
+    return found
+
+
+def _refusal_text(answer: Refused, spec: SpecFile | None) -> str:
+    """Returns the problems of a refusal, each on a line, with their places in the spec if there is one."""
+    if spec is None:
+        return problem_lines(answer.all_problems)
+    return "\n  ".join(map(spec.describe, answer.all_problems))
