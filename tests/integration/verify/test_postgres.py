@@ -33,7 +33,7 @@ async def test_what_is_kept_is_what_the_log_says(kept: MemoryLog, database: str)
 async def test_a_snapshot_that_is_not_what_the_log_folds_to_is_found(kept: MemoryLog, database: str) -> None:
     ((state,),) = await query(database, "SELECT state FROM snapshots WHERE stream_id = 'open'")
     changed = json.loads(str(state))
-    changed["search"]["seed"] += 1
+    changed["root"]["seed"] += 1
     await query(database, "UPDATE snapshots SET state = $1 WHERE stream_id = 'open'", json.dumps(changed))
     await query(database, "UPDATE snapshots SET log_offset = 1 WHERE stream_id = 'one'")
     await query(database, "UPDATE snapshots SET log_offset = 999 WHERE stream_id = 'two'")
