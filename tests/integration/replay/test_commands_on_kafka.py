@@ -54,7 +54,7 @@ async def test_a_stream_is_shown_as_it_was_compared_and_explained(typed: Typed) 
     code, out, _ = await typed("why", "one", "1")
     assert code == 0
     assert out.splitlines()[0] == "one: task one.1"
-    assert out.splitlines()[1] == "causes: this log names no causes: they were inferred from the state"
+    assert out.splitlines()[1] == "this log names no causes: they were inferred from the state"
     assert [line.split()[4] for line in out.splitlines()[2:5]] == ["│"] * 3
     assert "AttemptEnded" in out and "lost" in out
     assert max(map(len, out.splitlines())) <= 100
