@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM, Told
 from tests.unit.domain.plausible import Chance
-from trackside.aggregates.batch import state as batch
+from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import advice as search_advice
 from trackside.aggregates.search import changes as search_changes
-from trackside.aggregates.search import state as search
+from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.state import OVER, search_of
 from trackside.contracts.searches import SearchStatus
-from trackside.domain import command, reports, stream, task_events, task_reuse
+from trackside.domain import command, fold, reports, task_events, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -33,32 +33,37 @@ SEEDS = st.integers(0, 2**32)
 MODULES: tuple[ModuleType, ...] = (
     batch,
     command,
-    task_reuse,
+    fold,
     reports,
     search,
     search_advice,
     search_changes,
-    stream,
     task_events,
+    task_reuse,
 )
 UNREACHABLE = {
     # `fold` asks for these before it hands an event on, so that no history leads there.
-    ("search", "    if search.status in OVER:"),
-    ("search", "        case _:"),
-    ("batch", "    if batch.status in OVER:"),
-    ("batch", "        case _:"),
-    ("task_events", "        case _:"),
+    ("search.evolve", "        case _:"),
+    ("batch.evolve", "        case _:"),
+    ("domain.task_events", "        case _:"),
+}
+REFUSALS = {
+    "return Outcome.OVERTAKEN",
+    "return Outcome.DUPLICATE",
+    'return "late"',
+    'return "stale"',
+    'return "repeat"',
 }
 
 
 def guards() -> dict[tuple[str, int], str]:
-    """Finds every guard of the fold in its source: the lines that give an outcome other than applied."""
+    """Finds every guard of the fold in its source: the lines that return why an event has no effect."""
     found = {}
     for module in MODULES:
         lines = inspect.getsource(module).splitlines()
         for number, line in enumerate(lines, 1):
-            refusing = line.strip() in ("return Outcome.OVERTAKEN", "return Outcome.DUPLICATE")
-            if refusing and (module.__name__.rpartition(".")[2], lines[number - 2]) not in UNREACHABLE:
+            name = ".".join(module.__name__.split(".")[-2:])
+            if line.strip() in REFUSALS and (name, lines[number - 2]) not in UNREACHABLE:
                 found[module.__file__ or "", number] = lines[number - 2].strip()
     return found
 

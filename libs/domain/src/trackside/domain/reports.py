@@ -17,7 +17,9 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
     doesn't rise.
     """
     if task.state is not TaskState.ACTIVE or task.idle:
-        return "late" if task.idle or task.state is TaskState.ENDED else "stale"
+        if task.idle or task.state is TaskState.ENDED:
+            return "late"
+        return "stale"
     attempt = task.attempt
     if (
         event.attempt != attempt.number
@@ -27,8 +29,11 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
     ):
         return "stale"
     if event.kind == "FINAL":
-        return "repeat" if task.has_final else None
-    return "repeat" if task.reports and event.step <= task.reports[-1][0] else None
+        if task.has_final:
+            return "repeat"
+    elif task.reports and event.step <= task.reports[-1][0]:
+        return "repeat"
+    return None
 
 
 def reported(task: Task, event: MetricReported) -> Outcome:
