@@ -25,7 +25,7 @@ from tests.contract.bad_input_table import (
     PlannedRow,
     Row,
 )
-from tests.unit.dispatcher.given import CAPABILITIES
+from tests.unit.aggregates.given import CAPABILITIES
 from tests.unit.domain import given as told_of
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES

@@ -29,7 +29,7 @@ from tests.unit.domain.given import (
     suggested,
 )
 from tests.unit.domain.plausible import Chance
-from tests.unit.domain.test_hosting import asked, going_on, taken, within
+from tests.unit.domain.test_task_reuse import asked, going_on, taken, within
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record

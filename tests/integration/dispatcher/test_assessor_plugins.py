@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
-from tests.unit.dispatcher.given import CAPABILITIES, SPEC, START, answered, published, refusal
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, START, answered, published, refusal
 from tests.unit.domain.given import Told
 from trackside.aggregates.search.state import FeedRow
 from trackside.dispatcher.advice.advisor_process import (

@@ -1,6 +1,6 @@
 """A refusal lists all problems of a command: those of its record, of its body, and of what it asks for."""
 
-from tests.unit.dispatcher.given import SPEC, answered, problems, published
+from tests.unit.aggregates.given import SPEC, answered, problems, published
 from tests.unit.domain.given import Told
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.refusals import Problem

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import CAPABILITIES, answered, published
+from tests.unit.aggregates.given import CAPABILITIES, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands.replay.rerun import show

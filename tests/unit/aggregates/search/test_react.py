@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import CAPABILITIES, SPEC, answered, published, react, refusal
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, published, react, refusal
 from tests.unit.domain.given import (
     STREAM,
     Told,

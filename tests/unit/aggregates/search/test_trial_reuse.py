@@ -3,12 +3,11 @@
 from typing import Any
 
 from tests.unit.domain.given import Told, over, suggested, task_id
-from tests.unit.domain.test_hosting import asked, one_running, taken, withheld, within
+from tests.unit.domain.test_task_reuse import asked, one_running, taken, withheld, within
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
-from trackside.aggregates.search import trial_reuse as handing_on
+from trackside.aggregates.search import suggestions, trial_reuse
 from trackside.contracts.batches import BatchSpec
 from trackside.contracts.message import Event
 from trackside.contracts.searches import (
@@ -49,12 +48,12 @@ def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> N
     assert (ends.trial, ends.status, ends.value) == (0, TrialStatus.SUCCEEDED, 0.5)
     told.tell(ends)
     assert said(told) == [], "the tuner is asked"
-    assert handing_on.next_task(told.stream) == task_id(0)
+    assert trial_reuse.next_task(told.stream) == task_id(0)
     search = told.search
     [event] = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], within=task_id(0))
     assert isinstance(event, TrialSuggested) and event.within == task_id(0)
     told.tell(event)
-    assert handing_on.next_task(told.stream) == ""
+    assert trial_reuse.next_task(told.stream) == ""
     assert told.stream.tasks[task_id(0)].parameters == {"lr": 0.5}
 
 

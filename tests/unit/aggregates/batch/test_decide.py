@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher.given import CAPABILITIES, answered, problems, published, react, refusal
+from tests.unit.aggregates.given import CAPABILITIES, answered, problems, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.batch.decide import MOST_TASKS
 from trackside.aggregates.batch.state import Batch, batch_of
