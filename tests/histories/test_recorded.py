@@ -118,6 +118,8 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
     for command in state["commands"].values():
         problems, refusal = command.pop("problems"), command.pop("refusal")
         command |= {"problem": next(iter(problems), None), "answer": next(iter(refusal), None)}
+        for publication in command["publications"]:
+            publication["answered"] = publication["answered_at"] >= 0
     of_root = {"past": root.pop("assessor_feed", []), "asking": root.pop("asking", [])}
     return state | of_root | {each: root if each == kind else None for each in ("search", "batch")}
 

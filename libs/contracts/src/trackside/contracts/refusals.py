@@ -142,12 +142,11 @@ def problem_of(error: ValidationError, fields: Iterable[str], body: Json) -> Pro
 
     `fields` are the known names, for the hint behind an unknown one.
     """
-    first = error.errors(include_url=False)[0]
-    return _one(first, fields, _within(first["loc"], body, first["type"] == "missing"))
+    return problems_of(error, fields, body)[0]
 
 
 def problems_of(error: ValidationError, fields: Iterable[str], body: Json) -> tuple[Problem, ...]:
-    """Turns the errors of a pydantic validation into problems, the first as `problem_of` does.
+    """Turns the errors of a pydantic validation into problems with one of our codes each.
 
     A value that fits no member of a union has an error for each: the first one is returned.
     """

@@ -15,7 +15,7 @@ REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Publication:
-    """One publication of a command: its place in the commands topic, and whether it is answered.
+    """One publication of a command: its place in the commands topic.
 
     `offset` is that of its CommandReceived, `answered_at` that of its answer, -1 without one.
     """
@@ -23,8 +23,12 @@ class Publication:
     source: Source
     digest: str
     offset: int
-    answered: bool = False
     answered_at: int = -1
+
+    @property
+    def answered(self) -> bool:
+        """Whether the log has an answer to it."""
+        return self.answered_at >= 0
 
 
 @dataclass(slots=True)
@@ -86,7 +90,7 @@ def answered(commands: Commands, event: CommandAccepted | CommandRefused, offset
             continue
         if publication.answered:
             return Outcome.DUPLICATE
-        publication.answered, publication.answered_at = True, offset
+        publication.answered_at = offset
         if not command.decided and publication.digest == command.digest:
             command.decided = True
             command.body = None

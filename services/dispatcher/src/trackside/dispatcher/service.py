@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
 from trackside.contracts.codec import COMMANDS, UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
@@ -125,9 +124,9 @@ class Dispatcher:
             stream = self._streams.by_id.get(stream_id)
             if stream is None:
                 continue
-            aggregate = AGGREGATES.of(stream)
+            aggregate = self._streams.aggregates.of(stream)
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
-            for proposal in react(stream, self._capabilities, AGGREGATES):
+            for proposal in react(stream, self._capabilities, self._streams.aggregates):
                 yield self._decision(stream_id, proposal)
         yield from self._overdue(facts)
 
@@ -179,7 +178,7 @@ class Dispatcher:
         events, now_ms = self._topics.events.name, facts.now_ms
         for stream_id in self._deadlines.pop_due(now_ms, lambda stream: facts.busy(events, stream)):
             stream = self._streams.by_id.get(stream_id)
-            aggregate = None if stream is None else AGGREGATES.of(stream)
+            aggregate = None if stream is None else self._streams.aggregates.of(stream)
             if stream is not None and aggregate is not None:
                 for proposal in aggregate.due(stream, now_ms):
                     yield Decision(events, stream_id, proposal)
