@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
+from trackside.aggregates import documents
 from trackside.cli.app import app
-from trackside.contracts import codec, documents
+from trackside.contracts import codec
 from trackside.contracts.message import Command, Event, Message
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, TASK_REFUSAL_CODES
 from trackside.contracts.topics import DAY_MS, HOUR_MS, Topic, Topics
@@ -47,27 +48,25 @@ def _summary(kind: type[Message]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
+TITLES = {
+    "commands": "Commands",
+    "events": "Events",
+    "fleet": "Fleet",
+    "heartbeats": "Heartbeats",
+    "device": "Device commands",
+    "metrics": "Metrics",
+    "logs": "Output",
+    "deadLetters": "Dead letters",
+    "imports": "Imported streams",
+}
+"""Titles of channels; the title of any other is what its topic holds."""
+
+
 def messages() -> str:
     """Gives the page of all messages, by topic."""
-    topics = Topics()
-    groups: list[tuple[str, str, Sequence[type[Message]]]] = [
-        ("Commands", topics.commands.name, codec.COMMANDS),
-        ("Events", topics.events.name, codec.EVENTS),
-        ("Fleet", topics.fleet.name, codec.FLEET_EVENTS),
-        ("Heartbeats", topics.heartbeats.name, codec.HEARTBEATS),
-        ("Device commands", topics.device("<worker>", "<device>").name, codec.DEVICE_COMMANDS),
-        ("Metrics", topics.metrics.name, codec.METRICS),
-        ("Output", topics.logs.name, codec.LOGS),
-        ("Dead letters", topics.dead_letters.name, codec.DEAD_LETTERS),
-        ("Imported streams", topics.imports.name, codec.IMPORTS),
-        ("Requests to tuners", topics.suggestion_requests.name, codec.SUGGESTION_REQUESTS),
-        ("Answers of tuners", topics.suggestions.name, codec.SUGGESTIONS),
-        ("Requests to assessors", topics.assessment_requests.name, codec.ASSESSMENT_REQUESTS),
-        ("Answers of assessors", topics.assessments.name, codec.ASSESSMENTS),
-    ]
     parts = []
-    for title, topic, kinds in groups:
-        parts.append(f"## {title}: `{topic}`\n")
+    for name, _, topic, kinds in documents.channels():
+        parts.append(f"## {TITLES.get(name, topic.what.capitalize())}: `{_placeholders(topic.name)}`\n")
         parts.append(table(("Type", "Written by", "Means"), (_message_row(kind) for kind in kinds)))
     introduction = (
         "Every message is a CloudEvent: the attributes in Kafka headers, the value as JSON. A type links to "
@@ -78,6 +77,10 @@ def messages() -> str:
         "`CommandReceived`, `WorkerJoined`, heartbeats and dead letters have none."
     )
     return _page("Messages", introduction, *parts)
+
+
+def _placeholders(name: str) -> str:
+    return name.replace("{", "<").replace("}", ">")
 
 
 def _message_row(kind: type[Message]) -> tuple[str, str, str]:

@@ -5,11 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     Assessor,
     SearchSpec,
     SearchStarted,
@@ -18,6 +14,10 @@ from trackside.contracts.searches import (
     TrialSuggested,
     Tuner,
 )
+from trackside.aggregates.search.space import Uniform
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

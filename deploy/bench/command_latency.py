@@ -6,11 +6,11 @@ from functools import partial
 from bench.fresh_stack import TASK_TYPE, TOPICS
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count, percentile
+from trackside.aggregates.search.messages import SearchEnded, StartSearch, StopSearch, Tuner
+from trackside.aggregates.search.space import Uniform
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import SearchEnded, StartSearch, StopSearch, Tuner
 from trackside.contracts.tasks import TaskStatus, TaskStatusChanged
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s

@@ -12,9 +12,15 @@ from bench.fresh_stack import SLOTS, TASK_TYPE, TOPICS
 from bench.log_watch import SeenRecord, watch_topic
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count, percentile
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchStatus,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnded,
     TaskAccepted,

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, MissingError, check_count
-from trackside.contracts.codec import CODEC
+from trackside.aggregates.registry import CODEC
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog

@@ -16,11 +16,11 @@ import asyncpg
 from bench import synthetic_log
 from bench.log_watch import watch_topic
 from bench.measurements import Figure, Goal, Measurements, check_count
+from trackside.aggregates.search.messages import TrialSuggested, Tuner
 from trackside.cli.setup import prepare
-from trackside.contracts.commands import CommandAccepted
+from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Record
-from trackside.contracts.searches import Ping, TrialSuggested, Tuner
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from bench import synthetic_log
 from bench.measurements import Figure, Goal, Measurements, check_count
-from trackside.contracts.searches import TrialStatus
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log

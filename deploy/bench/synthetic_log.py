@@ -4,12 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ids import new_id, trial_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.search_space import Choice, LogUniform, QUniform, Uniform
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchSpec,
     SearchStarted,
@@ -20,6 +15,11 @@ from trackside.contracts.searches import (
     TrialSuggested,
     Tuner,
 )
+from trackside.aggregates.search.space import Choice, LogUniform, QUniform, Uniform
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.ids import new_id, trial_task_id
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

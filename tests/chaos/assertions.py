@@ -8,9 +8,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.chaos.harness import ChaosHarness, task_home
 from tests.chaos.history import TIMEOUT_S, History
-from trackside.contracts import documents
+from trackside.aggregates import documents
+from trackside.aggregates.search.messages import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.commands import CommandReceived, CommandRefused, Source
-from trackside.contracts.searches import SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded
 from trackside.contracts.topics import Topics
 from trackside.domain.outcome import Outcome

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.chaos.harness import ChaosHarness, until_file
 from tests.chaos.history import TIMEOUT_S
+from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
-from trackside.contracts.searches import TrialEnded
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.domain.task import TaskState
 from trackside.embedded import processes

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.history import TIMEOUT_S, History
+from trackside.aggregates.search.messages import StopSearch
 from trackside.cli.commands import stack_process as stacks
 from trackside.contracts.ids import trial_task_id
-from trackside.contracts.searches import StopSearch
 from trackside.contracts.topics import Topics
 from trackside.domain.task import Task
 from trackside.embedded import stack

@@ -20,9 +20,9 @@ from tests.chaos.harness import SLOTS, ChaosHarness, start_stack, watched_files,
 from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import RandomFaults
+from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
+from trackside.aggregates.search.space import Choice, Uniform
 from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.search_space import Choice, Uniform
-from trackside.contracts.searches import SearchSpec, StartSearch, Tuner
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.ports import free_ports

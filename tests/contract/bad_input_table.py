@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.contracts.batches import StopTasks, SubmitTasks
-from trackside.contracts.searches import StartSearch, StopSearch
+from trackside.aggregates.batch.messages import StopTasks, SubmitTasks
+from trackside.aggregates.search.messages import StartSearch, StopSearch
 
 START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
 SUBMIT, STOP_TASKS = SubmitTasks.wire_type(), StopTasks.wire_type()

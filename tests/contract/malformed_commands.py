@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from trackside.contracts import codec
+from trackside.aggregates.registry import AGGREGATES
 from trackside.eventlog.log import Outgoing
 
-TYPES = [kind.wire_type() for kind in codec.COMMANDS]
+TYPES = [kind.wire_type() for kind in AGGREGATES.commands]
 VALID_BODIES: dict[str, dict[str, Any]] = {
     "trackside.start-search.v1": {
         "name": "digits",

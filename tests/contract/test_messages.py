@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from trackside.contracts import codec, documents
-from trackside.contracts.codec import CODEC, Draft, command_of, encode
-from trackside.contracts.examples import EXAMPLES
+from tests.commands import command_of
+from trackside.aggregates import documents
+from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.contracts.codec import Draft, encode
 from trackside.contracts.message import Command, Message
 
 GOLDEN = Path(__file__).parent / "golden"
-WIRE_TYPES = sorted(kind.wire_type() for kind in codec.MESSAGES)
+EXAMPLES = documents.examples()
+WIRE_TYPES = sorted(kind.wire_type() for kind in documents.messages())
 
 
 def draft(message: Message) -> Draft:
@@ -91,7 +93,7 @@ def test_a_published_schema_shows_an_example_that_it_allows(wire_type: str) -> N
     assert example == json.loads(golden(wire_type))["value"]
 
 
-@pytest.mark.parametrize("kind", codec.COMMANDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", AGGREGATES.commands, ids=lambda kind: kind.__name__)
 def test_what_the_schema_of_a_command_refuses_we_refuse_too(kind: type[Command]) -> None:
     validator = Draft202012Validator(documents.schema(kind))
     value: dict[str, Any] = json.loads(golden(kind.wire_type()))["value"]

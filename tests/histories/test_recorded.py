@@ -30,10 +30,9 @@ from tests.unit.domain.given import (
 )
 from tests.unit.domain.plausible import Chance
 from tests.unit.domain.test_task_reuse import asked, going_on, taken, within
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import CODEC
+from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded, SearchStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.streams import Streams, dump
 

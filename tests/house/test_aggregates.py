@@ -10,7 +10,10 @@ from trackside.aggregates.registry import AGGREGATES
 FOLDERS = sorted(
     path for path in source.package("libs/aggregates").iterdir() if (path / "__init__.py").is_file()
 )
-CORE = {"__init__.py", "aggregate.py", "evolve.py", "rows.py", "state.py", "tables.sql"}
+CORE = {
+    *("__init__.py", "aggregate.py", "evolve.py", "examples.py", "messages.py", "rows.py", "state.py"),
+    "tables.sql",
+}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

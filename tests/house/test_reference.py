@@ -9,7 +9,7 @@ import pytest
 from deploy import reference
 
 from tests.house import source
-from trackside.contracts import codec, documents
+from trackside.aggregates import documents
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES
 from trackside.contracts.topics import Topics
 from trackside.telemetry.names import METRICS
@@ -21,7 +21,7 @@ def test_the_reference_is_what_the_code_gives() -> None:
 
 def test_every_message_topic_setting_and_metric_is_in_the_reference() -> None:
     pages = {path.name: path.read_text("utf-8") for path in reference.FOLDER.glob("*.md")}
-    assert all(f"`{kind.wire_type()}`" in pages["messages.md"] for kind in codec.MESSAGES)
+    assert all(f"`{kind.wire_type()}`" in pages["messages.md"] for kind in documents.messages())
     assert all(f"`{topic.name}`" in pages["topics.md"] for topic in Topics().shared)
     assert all(metric.prometheus_name in pages["metrics.md"] for metric in METRICS)
     services = [member for member in source.members() if member.startswith("services/")]
@@ -48,9 +48,9 @@ def test_the_published_channels_are_the_topics(document: dict[str, Any]) -> None
 
 def test_the_published_messages_are_those_of_the_codec(document: dict[str, Any]) -> None:
     declared = {message["name"] for message in document["components"]["messages"].values()}
-    assert declared ^ {kind.wire_type() for kind in codec.MESSAGES} == set()
+    assert declared ^ {kind.wire_type() for kind in documents.messages()} == set()
     in_channels = [name for channel in document["channels"].values() for name in channel["messages"]]
-    assert sorted(in_channels) == sorted(kind.__name__ for kind in codec.MESSAGES)
+    assert sorted(in_channels) == sorted(kind.__name__ for kind in documents.messages())
 
 
 def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> None:
@@ -65,7 +65,7 @@ def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> N
     kinds = {"Message"}
     while found := {name for name in bases if bases[name] & kinds} - kinds:
         kinds |= found
-    assert kinds - {"Message", "Command", "Event"} == {kind.__name__ for kind in codec.MESSAGES}
+    assert kinds - {"Message", "Command", "Event"} == {kind.__name__ for kind in documents.messages()}
     made = {
         source.shown(path)
         for path in source.python_files("libs", "services")

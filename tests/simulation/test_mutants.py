@@ -8,9 +8,9 @@ import pytest
 import structlog
 
 from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import Search, Trial
 from trackside.contracts.message import Record
-from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.dispatcher.service import Dispatcher
 from trackside.domain import task_events
 from trackside.domain.outcome import Outcome

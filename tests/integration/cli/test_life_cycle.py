@@ -12,9 +12,7 @@ import pytest
 
 from tests.integration.installed import changes, installation, variables_of
 from tests.stack import Servers
-from trackside.cli.app import call
-from trackside.contracts.message import Event, Record
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchPaused,
     SearchResumed,
     SearchSpaceUpdated,
@@ -26,6 +24,8 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.cli.app import call
+from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAccepted
 from trackside.domain.stream import Stream
 from trackside.eventlog.settings import StackSettings

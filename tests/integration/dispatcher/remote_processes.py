@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
-from trackside.contracts.advice import AssessmentRequested, SuggestionRequested
+from trackside.aggregates.search.advice_messages import AssessmentRequested, SuggestionRequested
+from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id, trial_task_id
 from trackside.contracts.message import Event, Json, Record
-from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

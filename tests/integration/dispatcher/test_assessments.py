@@ -18,8 +18,8 @@ from tests.unit.domain.given import (
     suggested,
 )
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow
-from trackside.contracts.searches import Assessor
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.advice.advisor_process import AdvisorDied, AdvisorProcess
 from trackside.dispatcher.advice.assessments import AssessmentLoop

@@ -16,10 +16,10 @@ from tests.integration.dispatcher.users_package import write_package
 from tests.polling import poll_until_sync
 from tests.service_processes import service_process
 from tests.stack import Servers
-from trackside.contracts.advice import SuggestionFailed
+from trackside.aggregates.search.advice_messages import SuggestionFailed
+from trackside.aggregates.search.messages import SearchFailed, TrialSuggested
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.ids import new_id
-from trackside.contracts.searches import SearchFailed, TrialSuggested
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.settings import StackSettings
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     MAX_TASKS,
     BatchEnded,
     BatchStatus,

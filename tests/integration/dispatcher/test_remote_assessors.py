@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.remote_processes import RemoteAssessor, example
-from trackside.contracts.advice import AssessmentFailed, AssessmentRequested
+from trackside.aggregates.search.advice_messages import AssessmentFailed, AssessmentRequested
+from trackside.aggregates.search.messages import SearchFailed
 from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.searches import SearchFailed
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.eventlog.kafka import KafkaLog
 

@@ -9,14 +9,14 @@ import pytest
 
 from tests.integration.dispatcher.harness import Publisher, RunningDispatcher, valid_search
 from tests.integration.dispatcher.remote_processes import RemoteTuner, example
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
-from trackside.contracts.commands import RecordDeadLettered
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,
     SearchStarted,
     TrialSuggested,
 )
+from trackside.contracts.commands import RecordDeadLettered
 from trackside.eventlog.kafka import KafkaLog
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.dispatcher import harness
+from trackside.aggregates.search.messages import SearchEnded, TrialEnded, TrialSuggested
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded, TrialEnded, TrialSuggested
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.eventlog.decode import decode
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.integration.dispatcher.users_package import installed_package
 from tests.unit.domain.given import search_running
+from trackside.aggregates.search.advice_messages import SuggestionFailed
 from trackside.aggregates.search.builtin_tuners import check_tuner
-from trackside.contracts.advice import SuggestionFailed
-from trackside.contracts.search_space import RandInt
-from trackside.contracts.searches import Tuner, TunerFailure
+from trackside.aggregates.search.messages import Tuner, TunerFailure
+from trackside.aggregates.search.space import RandInt
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import (
     AdviceFailed,

@@ -8,10 +8,10 @@ import pytest
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher
 from tests.integration.publish.recipes import FETCH_S, RECIPES, RECIPES_FOLDER, ReadyRecipe, prepare
-from trackside.contracts.batches import BatchStarted, SubmitTasks
+from trackside.aggregates.batch.messages import BatchStarted, SubmitTasks
+from trackside.aggregates.search.messages import SearchStarted
 from trackside.contracts.commands import CommandAccepted, CommandReceived
 from trackside.contracts.ids import new_id
-from trackside.contracts.searches import SearchStarted
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog
 

@@ -16,10 +16,10 @@ from tests.integration.dispatcher.remote_processes import RemoteAssessor, Remote
 from tests.integration.publish.test_command_line import trackside
 from tests.service_processes import service_process
 from tests.stack import Servers
-from trackside.contracts.advice import AssessmentFailed
+from trackside.aggregates.search.advice_messages import AssessmentFailed
+from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.contracts.ids import new_id
-from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.contracts.topics import Topics
 from trackside.eventlog.kafka import KafkaLog

@@ -9,10 +9,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.integration.dispatcher.harness import START, Publisher, RunningDispatcher, valid_search
+from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Json
-from trackside.contracts.searches import StartSearch
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing

@@ -10,9 +10,14 @@ import pytest
 
 from tests.integration.installed import installation, variables_of
 from tests.stack import Servers
+from trackside.aggregates.search.messages import (
+    SearchExhausted,
+    SearchStarted,
+    TrialsImported,
+    TrialSuggested,
+)
 from trackside.cli.app import call
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchExhausted, SearchStarted, TrialsImported, TrialSuggested
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk.client import Client
 

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from tests.stack import Servers
-from trackside.contracts.commands import CommandAccepted, CommandReceived
-from trackside.contracts.search_space import Choice
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchStarted,
     SearchStatus,
     SearchStopRequested,
     StartSearch,
 )
+from trackside.aggregates.search.space import Choice
+from trackside.contracts.commands import CommandAccepted, CommandReceived
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.record_writer import RecordWriter

@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.installed import installation, variables_of
 from tests.stack import Servers
+from trackside.aggregates.search.messages import SearchStatus, TrialSuggested
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.searches import SearchStatus, TrialSuggested
 from trackside.eventlog.settings import StackSettings
 from trackside.sdk import Client, Search
 from trackside.sdk.errors import ClientError, RefusedError, UnsendableError

@@ -10,10 +10,10 @@ import pytest
 from tests.stack import Servers
 from tests.unit.projections.given import SCHEDULER, WORKER
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import StartSearch
 from trackside.cli.app import call
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import Device
-from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trackside.contracts.codec import CODEC
+from trackside.aggregates.registry import CODEC
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten

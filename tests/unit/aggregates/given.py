@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.unit.domain.given import Told
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import StartSearch
 from trackside.contracts.commands import RULES, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import REFUSAL_CODES
-from trackside.contracts.searches import StartSearch
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.react import react as react_to

@@ -6,16 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.projections.given_batches import Decision, eventful_batch, stopped_batch, unfinished_batch
+from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.cli.commands import submit
 from trackside.cli.render import batch_board, follow, screen
 from trackside.cli.render.report import StreamReport, section
 from trackside.cli.render.report_page import page
 from trackside.cli.render.search_board import ProgressBoard
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
-from trackside.contracts.batches import SubmitTasks
-from trackside.contracts.codec import CODEC
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from trackside.aggregates import documents
+from trackside.aggregates.documents import files
+from trackside.aggregates.search.messages import SearchSpec, StartSearch
+from trackside.aggregates.search.space import Choice
 from trackside.aggregates.search.state import Search, Trial
 from trackside.cli.app import COMMANDS, call
 from trackside.cli.commands import submit
 from trackside.cli.commands.watch import as_object, line
 from trackside.cli.render import screen
 from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
-from trackside.contracts import documents
 from trackside.contracts.commands import CommandAccepted, Source
-from trackside.contracts.documents import files
 from trackside.contracts.message import Envelope, Record
-from trackside.contracts.search_space import Choice
-from trackside.contracts.searches import SearchSpec, StartSearch
 from trackside.domain.stream import Stream
 
 NAMES = [name for group in COMMANDS.values() for name in group]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from trackside.aggregates.search.messages import StartSearch
 from trackside.cli.app import call
 from trackside.cli.commands.init import FILES
-from trackside.contracts.searches import StartSearch
 from trackside.sdk.specs import read_spec
 
 

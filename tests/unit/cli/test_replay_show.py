@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, finish, report, search_running, submitted, suggested
 from tests.unit.replay.given import TOPICS, empty, tell
+from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.cli.commands.replay.show import change_lines, show_past
 from trackside.cli.commands.replay.why import drawn, note_on
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of, rate
-from trackside.contracts.searches import SearchStopRequested
 from trackside.replay.causality.why import why
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.recorded_stream import state_at

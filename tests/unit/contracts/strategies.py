@@ -9,13 +9,8 @@ from hypothesis.strategies import SearchStrategy
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
-from trackside.contracts import ids
-from trackside.contracts.batches import GroupSpec, TaskSpec, task_name
-from trackside.contracts.commands import CommandReceived
-from trackside.contracts.ids import is_identifier
-from trackside.contracts.message import Message
-from trackside.contracts.resources import Needs, Resources, Retry
-from trackside.contracts.search_space import (
+from trackside.aggregates.batch.messages import GroupSpec, TaskSpec, task_name
+from trackside.aggregates.search.space import (
     Branch,
     Choice,
     Constant,
@@ -29,6 +24,11 @@ from trackside.contracts.search_space import (
     RandInt,
     Uniform,
 )
+from trackside.contracts import ids
+from trackside.contracts.commands import CommandReceived
+from trackside.contracts.ids import is_identifier
+from trackside.contracts.message import Message
+from trackside.contracts.resources import Needs, Resources, Retry
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 IDENTIFIERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True).filter(is_identifier)

@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.contracts.strategies import messages
+from trackside.aggregates import documents
+from trackside.aggregates.registry import CODEC
+from trackside.aggregates.search.messages import SearchExhausted, StopSearch
 from trackside.contracts import codec
-from trackside.contracts.codec import CODEC, Codec, Draft, UndecodableError, UnknownMessageError, encode
+from trackside.contracts.codec import Codec, Draft, UndecodableError, UnknownMessageError, encode
 from trackside.contracts.message import Event, Json, Message, kebab
-from trackside.contracts.searches import SearchExhausted, StopSearch
 
 DRAFT = Draft(SearchExhausted(trials=3), id="m-1", source="trackside/dispatcher/1", stream="s-1", time="t")
 
@@ -19,7 +21,7 @@ def named(kind: type[Message]) -> str:
     return kind.wire_type()
 
 
-@pytest.mark.parametrize("kind", codec.MESSAGES, ids=named)
+@pytest.mark.parametrize("kind", documents.messages(), ids=named)
 @settings(max_examples=5)
 @given(chosen=st.data())
 def test_every_message_comes_back_as_it_was_written(kind: type[Message], chosen: Any) -> None:
@@ -205,7 +207,7 @@ def test_an_older_version_with_a_bad_body_is_undecodable(value: bytes) -> None:
 
 
 def test_wire_types_are_unique_and_in_kebab_case() -> None:
-    types = [kind.wire_type() for kind in codec.MESSAGES]
+    types = [kind.wire_type() for kind in documents.messages()]
     assert len(set(types)) == len(types)
     assert StopSearch.wire_type() == "trackside.stop-search.v1"
     assert kebab("WorkerHeartbeat") == "worker-heartbeat"
@@ -213,6 +215,6 @@ def test_wire_types_are_unique_and_in_kebab_case() -> None:
 
 def test_every_event_but_a_dead_letter_says_who_may_write_it() -> None:
     roles = {"dispatcher", "scheduler", "worker"}
-    for kind in (*codec.EVENTS, *codec.FLEET_EVENTS, *codec.HEARTBEATS, *codec.METRICS, *codec.LOGS):
+    for kind in (*documents.events(), *codec.FLEET_EVENTS, *codec.HEARTBEATS, *codec.METRICS, *codec.LOGS):
         assert kind.written_by
         assert kind.written_by <= roles

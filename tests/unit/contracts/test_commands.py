@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trackside.contracts.codec import UndecodableError, command_of
+from tests.commands import command_of
+from trackside.aggregates.search.messages import StartSearch, StopSearch
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.message import Command
 from trackside.contracts.refusals import REFUSAL_CODES, Problem
-from trackside.contracts.searches import StartSearch, StopSearch
 
 START, STOP = StartSearch.wire_type(), StopSearch.wire_type()
 SPEC: dict[str, Any] = {

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.commands import command_of
 from tests.contract.malformed_commands import CONTENT_TYPES, ODD_VALUES, TYPES, VALID_BODIES, draw_malformed
-from trackside.contracts.codec import CODEC, Draft, UndecodableError, command_of, encode
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import Draft, UndecodableError, encode
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.ids import is_identifier
 from trackside.contracts.ingress import Arrival, looks_secret, read_command

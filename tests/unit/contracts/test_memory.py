@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec, estimated_by, needs_of
+from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec, estimated_by, needs_of
 from trackside.contracts.memory import bytes_of, shown
 from trackside.contracts.refusals import field_names, problem_of
 from trackside.contracts.resources import Resources, Retry, RetryPolicy

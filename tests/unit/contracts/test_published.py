@@ -11,10 +11,11 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from tests.contract.schema_compatibility import PUBLISHED, breaking_changes, published_schema, schema_text
+from trackside.aggregates import documents
 from trackside.contracts import codec
 from trackside.contracts.message import Command, Event, Message
 
-KINDS = {kind.wire_type(): kind for kind in codec.MESSAGES}
+KINDS = {kind.wire_type(): kind for kind in documents.messages()}
 
 
 def published() -> dict[str, dict[str, Any]]:
@@ -87,7 +88,8 @@ def test_a_message_is_compatible_with_itself() -> None:
     assert breaking_changes(OLD, OLD) == []
     assert breaking_changes(OLD, with_fields()) == []
     assert all(
-        breaking_changes(published_schema(kind), published_schema(kind)) == [] for kind in codec.MESSAGES
+        breaking_changes(published_schema(kind), published_schema(kind)) == []
+        for kind in documents.messages()
     )
 
 

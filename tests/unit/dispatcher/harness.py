@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import StartSearch, TrialSuggested
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Command, Event, Record
-from trackside.contracts.searches import StartSearch, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

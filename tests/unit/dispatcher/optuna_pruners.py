@@ -6,8 +6,8 @@ from typing import Any
 
 import optuna
 
+from trackside.aggregates.search.messages import Direction
 from trackside.aggregates.search.state import FeedRow
-from trackside.contracts.searches import Direction
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 PRUNED, FAILED = optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL

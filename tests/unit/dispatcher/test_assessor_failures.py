@@ -9,9 +9,9 @@ from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
-from trackside.contracts.advice import FAILURES_MAX, AssessmentFailed
+from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
+from trackside.aggregates.search.messages import Assessor, AssessorFailure, SearchFailed
 from trackside.contracts.message import Event
-from trackside.contracts.searches import Assessor, AssessorFailure, SearchFailed
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.dispatcher.advice.assessments import AssessmentLoop
 from trackside.dispatcher.advisor import search_assessor

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from tests.unit.domain.given import record_of
-from trackside.contracts.advice import LaneBacklogged, LaneCleared
+from trackside.contracts.fleet import LaneBacklogged, LaneCleared
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import BACKLOG_LIMIT, AdvisorProcess
 from trackside.domain import fleet

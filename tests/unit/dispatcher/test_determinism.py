@@ -16,9 +16,7 @@ from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search import update as changes
-from trackside.aggregates.search.state import Search
-from trackside.contracts.message import Message
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     AddTrial,
     ImportTrials,
     PauseSearch,
@@ -27,6 +25,8 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.state import Search
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advice.tuner_client import TunerClient

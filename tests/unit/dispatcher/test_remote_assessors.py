@@ -2,8 +2,8 @@
 
 from tests.unit.domain.given import search_running
 from trackside.aggregates.search.builtin_assessors import check_assessor
+from trackside.aggregates.search.messages import Assessor
 from trackside.aggregates.search.state import FeedRow, Search
-from trackside.contracts.searches import Assessor
 from trackside.dispatcher.advice.remote_assessors import POINTS_MAX, TrialCurves, request_of
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
-from trackside.contracts.examples import EXAMPLES
+from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
+from trackside.aggregates.search.examples import EXAMPLES
 from trackside.contracts.topics import Topics, partition_of
 from trackside.dispatcher.advice.advisor_process import AdvisorTimeout
 from trackside.dispatcher.advice.remote_exchange import RemoteExchange
@@ -15,7 +15,7 @@ from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter
 
 TOPICS = Topics()
-EXAMPLE = EXAMPLES[SuggestionRequested.wire_type()]
+[EXAMPLE] = [example for example in EXAMPLES if isinstance(example, SuggestionRequested)]
 
 
 class Slow(MemoryLog):

@@ -12,11 +12,11 @@ from optuna.trial import TrialState
 from tests.unit.dispatcher.test_optuna_tuner import draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, out_of_order, score
 from tests.unit.domain.given import Told, ended, report, task_active
+from trackside.aggregates.search.messages import StartSearch, TrialEnded, TrialStatus
 from trackside.aggregates.search.start import objective_problems
 from trackside.aggregates.search.state import Trial
 from trackside.aggregates.search.trial_results import trial_ended
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import ended_item
 from trackside.dispatcher.advisor.advisor import Advisor

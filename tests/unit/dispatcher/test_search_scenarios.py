@@ -8,9 +8,7 @@ import pytest
 from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.tuner_histories import SPACE, score
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchSpaceUpdated,
@@ -22,6 +20,8 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import MetricReported, TaskSubmitted
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode

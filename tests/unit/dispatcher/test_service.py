@@ -1,7 +1,7 @@
 """A dispatcher without advisors, and the rows of an assessor for a trial that is interrupted."""
 
 from tests.unit.domain.given import begun, report, status, task_active, token
-from trackside.contracts.searches import Assessor
+from trackside.aggregates.search.messages import Assessor
 from trackside.contracts.tasks import Reservation, TaskError, TaskInterrupted, TaskStatus
 from trackside.contracts.topics import Topics
 from trackside.dispatcher.advice.advice_loop import AdviceLoop

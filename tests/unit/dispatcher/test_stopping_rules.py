@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.unit.dispatcher.optuna_pruners import OptunaStudy
 from trackside.aggregates.search.builtin_assessors import ASSESSORS, check_assessor
+from trackside.aggregates.search.messages import Direction
 from trackside.aggregates.search.state import FeedRow
-from trackside.contracts.searches import Direction
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.dispatcher.assessors.stopping_rules import percentile_of
 

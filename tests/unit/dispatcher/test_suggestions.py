@@ -13,8 +13,8 @@ from tests.unit.dispatcher import harness
 from tests.unit.dispatcher.test_optuna_tuner import draw_all
 from tests.unit.dispatcher.tuner_histories import SPACE, score
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialSuggested
 from trackside.contracts.message import Message
-from trackside.contracts.searches import SearchEnded, SearchStatus, TrialSuggested
 from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode

@@ -9,9 +9,8 @@ import pytest
 from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
-from trackside.contracts.advice import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
-from trackside.contracts.message import Event
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import TRACEBACK_MAX, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -20,6 +19,7 @@ from trackside.contracts.searches import (
     Tuner,
     TunerFailure,
 )
+from trackside.contracts.message import Event
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorProcess, AdvisorTimeout
 from trackside.dispatcher.tuners.tuner import TunerWaits

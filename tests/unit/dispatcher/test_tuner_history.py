@@ -19,7 +19,7 @@ from tests.unit.domain.given import (
     task_active,
 )
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.searches import Assessor, TrialStatus
+from trackside.aggregates.search.messages import Assessor, TrialStatus
 from trackside.contracts.tasks import AttemptEnd
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory, ended_item
 from trackside.domain.streams import load, pack

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 

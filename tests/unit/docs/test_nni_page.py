@@ -5,9 +5,10 @@ import re
 from pydantic import BaseModel
 
 from tests.house.source import ROOT
-from trackside.contracts.codec import COMMANDS, MESSAGES
+from trackside.aggregates import documents
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import Assessor, SearchStatus, StartSearch, TrialStatus, Tuner
 from trackside.contracts.resources import Resources
-from trackside.contracts.searches import Assessor, SearchStatus, StartSearch, TrialStatus, Tuner
 
 PAGE = (ROOT / "docs" / "nni.md").read_text("utf-8")
 TEST = re.compile(r"^\| ([D0-9, ]+) \| `([a-z0-9_/]+\.py)` \| `(test_\w+)` \|$", re.MULTILINE)
@@ -40,9 +41,9 @@ def test_every_test_that_the_page_names_is_there() -> None:
 def test_every_code_of_nni_has_its_command_and_every_message_that_is_named_is_one() -> None:
     rows = cells("| NNI | code | command |")
     assert [row[1] for row in rows] == ["IN", "GE", "ME", "SS", "FD", "AD", "EN", "TE", "PI"]
-    commands = {kind.__name__ for kind in COMMANDS}
+    commands = {kind.__name__ for kind in AGGREGATES.commands}
     assert {row[2].strip("`") for row in rows} - {"-"} <= commands
-    known = {kind.__name__ for kind in MESSAGES}
+    known = {kind.__name__ for kind in documents.messages()}
     words = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", PAGE))
     assert words <= known and len(words) > 20
 

@@ -7,8 +7,8 @@ import pytest
 
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
-from trackside.contracts.search_space import NNI_FIELDS, TYPES
-from trackside.contracts.searches import StartSearch
+from trackside.aggregates.search.messages import StartSearch
+from trackside.aggregates.search.space import NNI_FIELDS, TYPES
 from trackside.sdk.specs import parse_spec
 
 DOCS = Path(__file__).parents[3] / "docs"

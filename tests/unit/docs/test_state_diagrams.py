@@ -30,8 +30,7 @@ from tests.unit.domain.given import (
     token,
 )
 from tests.unit.domain.plausible import Chance
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -39,10 +38,8 @@ from trackside.contracts.batches import (
     BatchStopRequested,
     GroupEnded,
 )
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import (
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -55,6 +52,9 @@ from trackside.contracts.searches import (
     SearchUpdated,
     TrialAdded,
 )
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import (
     AttemptEnd,
     TaskRefused,

@@ -4,12 +4,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
+    SearchSpec,
+    SearchStarted,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.aggregates.search.space import Uniform
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import SearchSpec, SearchStarted, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

@@ -28,9 +28,7 @@ from tests.unit.domain.given import (
     token,
     unschedulable,
 )
-from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.search.state import GOES_ON, Search, search_of
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -41,10 +39,8 @@ from trackside.contracts.batches import (
     needs_of,
     task_name,
 )
-from trackside.contracts.commands import CommandRefused
-from trackside.contracts.ids import batch_task_id
-from trackside.contracts.message import Envelope, Message, Record
-from trackside.contracts.searches import (
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -52,6 +48,10 @@ from trackside.contracts.searches import (
     SearchStopRequested,
     TrialStatus,
 )
+from trackside.aggregates.search.state import GOES_ON, Search, search_of
+from trackside.contracts.commands import CommandRefused
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Envelope, Message, Record
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

@@ -5,11 +5,8 @@ from typing import Any
 
 from tests.unit.domain.given import submitted, suggested
 from trackside.aggregates.search.advice import is_deadlocked
-from trackside.aggregates.search.state import Search
-from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
-from trackside.contracts.message import Message
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     Assessor,
     Objective,
     PastTrial,
@@ -22,6 +19,9 @@ from trackside.contracts.searches import (
     TrialsImported,
     TrialsRequested,
 )
+from trackside.aggregates.search.space import Uniform
+from trackside.aggregates.search.state import Search
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.task import Task
 

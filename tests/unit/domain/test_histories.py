@@ -21,8 +21,8 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import advice as search_advice
 from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.contracts.searches import SearchStatus
 from trackside.domain import command, fold, reports, task_events, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink

@@ -25,11 +25,11 @@ from tests.unit.domain.given import (
     task_queued,
 )
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus, SearchStopRequested
 from trackside.contracts.commands import RULES, CommandRefused, Source
 from trackside.contracts.fleet import SchedulerHeartbeat, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import SearchEnded, SearchStatus, SearchStopRequested
 from trackside.contracts.tasks import AttemptEnd, RunTask, TaskStatus
 from trackside.domain import command
 from trackside.domain.fold import UnsupportedRulesError

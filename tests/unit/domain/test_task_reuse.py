@@ -17,9 +17,9 @@ from tests.unit.domain.given import (
     token,
 )
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import Assessor, SearchEnded, SearchStatus, TrialSuggested
 from trackside.contracts.message import Message
 from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.searches import Assessor, SearchEnded, SearchStatus, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
     ParametersRequested,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from trackside.aggregates.search.messages import SearchExhausted
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchExhausted
 from trackside.contracts.topics import Topics
 from trackside.domain.proposal import Proposal
 from trackside.eventlog.clock import now_ms

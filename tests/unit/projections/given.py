@@ -5,12 +5,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Message
-from trackside.contracts.search_space import Space
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchSpec,
     SearchStarted,
@@ -19,6 +14,11 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.aggregates.search.space import Space
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Message
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnd,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,

@@ -17,8 +17,8 @@ from tests.unit.domain.given import (
     task_active,
     task_queued,
 )
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus
 from trackside.contracts.message import Message
-from trackside.contracts.searches import SearchEnded, SearchStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.outcome import Outcome
 from trackside.projections.ignored_reports import IgnoredReportRows, ignored_reason

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import SearchSpec
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.message import Event
-from trackside.contracts.searches import SearchSpec
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
 from trackside.domain.cells import BIGINT_MAX, bigints, json_text, without_nul

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from trackside.aggregates.search.messages import SearchSpec, TrialStatus
+from trackside.aggregates.search.space import Choice, Space
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.search_space import Choice, Space
-from trackside.contracts.searches import SearchSpec, TrialStatus
 from trackside.replay.derive.importances import TooFewTrialsError, flattened, importances
 
 pytestmark = pytest.mark.thorough  # Optuna takes seconds to be imported

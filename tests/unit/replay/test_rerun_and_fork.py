@@ -7,18 +7,18 @@ import pytest
 
 from tests.unit.aggregates.given import CAPABILITIES, answered, published
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
-from trackside.aggregates.search.state import Search, search_of
-from trackside.cli.commands.replay.rerun import show
-from trackside.cli.render import screen
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchStarted,
     StartSearch,
     TrialAdded,
     TrialsImported,
     TrialSuggested,
 )
+from trackside.aggregates.search.state import Search, search_of
+from trackside.cli.commands.replay.rerun import show
+from trackside.cli.render import screen
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.message import Event
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.tuners.list_tuner import batch_tuner
 from trackside.domain.outcome import Outcome

@@ -17,8 +17,8 @@ from tests.unit.domain.given import (
 )
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, empty, tell
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded, SearchStatus, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import cause_of

@@ -2,8 +2,8 @@
 
 import pytest
 
+from trackside.aggregates.search.messages import StopSearch
 from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.searches import StopSearch
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.memory import MemoryLog
 from trackside.eventlog.record_writer import RecordWriter

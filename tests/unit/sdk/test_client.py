@@ -5,14 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from trackside.aggregates.search.state import search_of
-from trackside.contracts.batches import BatchSpec, BatchStarted
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
-from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.ingress import read_command
-from trackside.contracts.message import Event, Message
-from trackside.contracts.search_space import Choice, Space
-from trackside.contracts.searches import (
+from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchStarted,
     SearchStatus,
@@ -20,6 +14,12 @@ from trackside.contracts.searches import (
     StartSearch,
     StopSearch,
 )
+from trackside.aggregates.search.space import Choice, Space
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.ingress import read_command
+from trackside.contracts.message import Event, Message
 from trackside.contracts.topics import Topics, partition_of
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.memory import MemoryLog

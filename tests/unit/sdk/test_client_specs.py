@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trackside.contracts.batches import SubmitTasks
+from trackside.aggregates.batch.messages import SubmitTasks
+from trackside.aggregates.search.messages import StartSearch
+from trackside.aggregates.search.space import LogUniform
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry
-from trackside.contracts.search_space import LogUniform
-from trackside.contracts.searches import StartSearch
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.search import Search
 from trackside.sdk.specs import parse_spec, read_spec, read_spec_file

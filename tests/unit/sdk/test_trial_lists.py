@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trackside.aggregates.search.messages import SearchSpec, TrialStatus
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.searches import SearchSpec, TrialStatus
 from trackside.domain.stream import Stream
 from trackside.sdk.errors import SpecError, UnsendableError
 from trackside.sdk.trial_lists import export_rows, import_commands, read_trials, to_csv, to_json

@@ -9,8 +9,8 @@ import pytest
 import structlog
 
 from tests.causes import check_causes
+from trackside.aggregates.search.messages import PauseSearch, ResumeSearch, SearchPaused, SearchResumed
 from trackside.contracts.message import Event, Message
-from trackside.contracts.searches import PauseSearch, ResumeSearch, SearchPaused, SearchResumed
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.eventlog.decode import decode
 from trackside.eventlog.record_writer import RecordWriter

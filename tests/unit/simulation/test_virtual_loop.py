@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.unit.eventlog.test_reactor import TOPIC, CountingDecider
-from trackside.contracts.searches import SearchExhausted
+from trackside.aggregates.search.messages import SearchExhausted
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import ClockReading, monotonic_s, now_ms, read_forward
 from trackside.eventlog.errors import TransientError

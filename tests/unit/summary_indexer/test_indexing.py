@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.unit.summary_indexer.given import TOPICS, WRITER, PointsInMemory, batch, entry, outgoing
-from trackside.contracts.codec import CODEC
+from trackside.aggregates.registry import CODEC
 from trackside.contracts.commands import RecordDeadLettered
 from trackside.eventlog.errors import OffsetGoneError
 from trackside.eventlog.log import Entry, Outgoing

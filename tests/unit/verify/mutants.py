@@ -10,9 +10,9 @@ from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.aggregates.batch import evolve as batch
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.search import evolve as search
+from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.searches import SearchStatus
 from trackside.contracts.tasks import AttemptEnded, TaskStatus
 from trackside.domain import command, fold, retries, stream, task_events
 from trackside.domain.aggregate import Aggregates

@@ -22,9 +22,15 @@ from tests.unit.projections.given import (
 from tests.unit.verify.given import findings_of
 from tests.unit.verify.random_cluster.history import random_cluster
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchStatus,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

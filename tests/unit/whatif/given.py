@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.contracts.searches import TrialStatus
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.whatif.recording import Recording, TrialTrace
 
 MEDIAN = {"name": "median", "options": {"n_startup_trials": 2}}

@@ -10,8 +10,8 @@ from tests.unit.domain.given import finish, search_running, submitted, suggested
 from tests.unit.projections.given import search_decisions
 from tests.unit.replay.given import TOPICS, empty, tell, write
 from tests.unit.whatif.given import BAD, GOOD, MEDIAN, recorded, trace
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.cli.render import screen
-from trackside.contracts.searches import TrialStatus
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 from trackside.replay.history.point_in_time import PointInTime

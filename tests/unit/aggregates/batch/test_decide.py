@@ -8,9 +8,7 @@ import pytest
 from tests.unit.aggregates.given import CAPABILITIES, answered, problems, published, react, refusal
 from tests.unit.domain.given import STREAM, Told, search_running
 from trackside.aggregates.batch.decide import MOST_TASKS
-from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     MAX_TASKS,
     BatchEnded,
     BatchStarted,
@@ -20,10 +18,12 @@ from trackside.contracts.batches import (
     StopTasks,
     SubmitTasks,
 )
+from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import StartSearch
+from trackside.aggregates.search.space import Uniform
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.message import Event, Json
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import StartSearch
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

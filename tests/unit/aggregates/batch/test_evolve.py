@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.domain.given import STREAM, Told, accepted, assigned, begun, ended, received, submitted
-from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -14,6 +13,7 @@ from trackside.contracts.batches import (
     BatchStopRequested,
     GroupEnded,
 )
+from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted

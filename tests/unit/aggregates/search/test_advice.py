@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.domain.given import Told, finish, search_running, submitted, suggested
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     PastTrial,
     SearchPaused,
     SearchResumed,

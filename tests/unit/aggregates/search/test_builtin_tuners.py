@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.dispatcher.tuner_histories import NESTED, NUMBERS, SPACE
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
-from trackside.contracts.search_space import TYPES
+from trackside.aggregates.search.space import TYPES
 
 FINITE: dict[str, dict[str, Any]] = {
     "optimizer": {

@@ -14,9 +14,7 @@ from tests.unit.domain.given import (
     suggested,
     task_active,
 )
-from trackside.contracts.message import Message
-from trackside.contracts.search_space import Uniform
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     PastTrial,
     SearchEnded,
     SearchExhausted,
@@ -32,6 +30,8 @@ from trackside.contracts.searches import (
     TrialsRequested,
     TrialSuggested,
 )
+from trackside.aggregates.search.space import Uniform
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import TaskState

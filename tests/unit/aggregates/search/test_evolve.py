@@ -21,9 +21,7 @@ from tests.unit.domain.given import (
     task_id,
     task_queued,
 )
-from trackside.aggregates.search.state import search_of
-from trackside.contracts.message import Message
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -31,6 +29,8 @@ from trackside.contracts.searches import (
     SearchStopRequested,
     TrialStatus,
 )
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested
 from trackside.domain.outcome import Outcome
 

@@ -18,8 +18,8 @@ from tests.unit.domain.given import (
     task_active,
 )
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import Direction, TrialEnded, TrialStatus
 from trackside.aggregates.search.objectives import beats, values_of
-from trackside.contracts.searches import Direction, TrialEnded, TrialStatus
 from trackside.contracts.tasks import Figure, MetricReported
 from trackside.domain.streams import load, pack
 

@@ -24,12 +24,7 @@ from tests.unit.domain.given import (
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
-from trackside.aggregates.search.start import default_seed
-from trackside.aggregates.search.state import search_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.refusals import Problem
-from trackside.contracts.resources import Retry, RetryPolicy
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchFailed,
     SearchStarted,
@@ -39,6 +34,11 @@ from trackside.contracts.searches import (
     TrialEnded,
     TrialStatus,
 )
+from trackside.aggregates.search.start import default_seed
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.refusals import Problem
+from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome

@@ -5,12 +5,11 @@ from typing import Any
 from tests.unit.domain.given import Told, over, suggested, task_id
 from tests.unit.domain.test_task_reuse import asked, one_running, taken, withheld, within
 from trackside.aggregates.batch.aggregate import BATCH
+from trackside.aggregates.batch.messages import BatchSpec
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions, trial_reuse
-from trackside.contracts.batches import BatchSpec
-from trackside.contracts.message import Event
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchPaused,
     SearchStopRequested,
@@ -20,6 +19,7 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.message import Event
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.react import react

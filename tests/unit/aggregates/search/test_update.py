@@ -19,14 +19,10 @@ from tests.unit.domain.given import (
     task_id,
 )
 from trackside.aggregates.search import deadlines, suggestions
-from trackside.aggregates.search.state import OVER, search_of
-from trackside.contracts.commands import CommandAccepted, CommandRefused
-from trackside.contracts.message import Event
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     AddTrial,
     ImportTrials,
     PauseSearch,
-    Ping,
     RequestTrials,
     ResumeSearch,
     SearchEnded,
@@ -47,6 +43,9 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.state import OVER, search_of
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping
+from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd, TaskHeld, TaskReleased, TaskStopRequested
 from trackside.dispatcher.deadlines import AGAIN_MS, Deadlines
 

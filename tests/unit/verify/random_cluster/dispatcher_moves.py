@@ -5,10 +5,7 @@ from functools import partial
 
 from tests.unit.domain import plausible_changes
 from tests.unit.verify.random_cluster.cluster import Cluster
-from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search import trial_reuse as handing_on
-from trackside.aggregates.search.state import search_of
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -18,10 +15,9 @@ from trackside.contracts.batches import (
     needs_of,
     task_name,
 )
-from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
-from trackside.contracts.ids import batch_task_id, trial_task_id
-from trackside.contracts.message import Json, Message
-from trackside.contracts.searches import (
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search import trial_reuse as handing_on
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchResumed,
     SearchSpec,
@@ -34,6 +30,10 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
+from trackside.contracts.ids import batch_task_id, trial_task_id
+from trackside.contracts.message import Json, Message
 from trackside.contracts.tasks import (
     ParametersWithheld,
     TaskHeld,

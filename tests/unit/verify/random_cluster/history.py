@@ -13,12 +13,12 @@ from tests.unit.verify.random_cluster.dispatcher_moves import (
     trial,
 )
 from tests.unit.verify.random_cluster.task_moves import end, of_task, token
+from trackside.aggregates.batch.messages import GroupEnded
 from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.messages import SearchEnded, SearchStatus, TrialEnded, TrialStatus
 from trackside.aggregates.search.state import search_of
-from trackside.contracts.batches import GroupEnded
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Message
-from trackside.contracts.searches import SearchEnded, SearchStatus, TrialEnded, TrialStatus
 from trackside.contracts.tasks import (
     AttemptEnd,
     TaskAccepted,

@@ -5,3 +5,5 @@ from trackside.aggregates.search.aggregate import SEARCH
 from trackside.domain.aggregate import Aggregates
 
 AGGREGATES = Aggregates((SEARCH, BATCH))
+CODEC = AGGREGATES.codec
+"""Reads every message that there is: those of the aggregates, and those of none."""

@@ -5,33 +5,20 @@ to the current form by its upcaster before it is validated.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
-from trackside.contracts import advice, batches, commands, fleet, imports, searches, summaries, tasks
+from trackside.contracts import commands, fleet, imports, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
 Headers = list[tuple[str, bytes]]
 Upcaster = Callable[[Json], Json]
 
-COMMANDS: tuple[type[Command], ...] = (
-    searches.StartSearch,
-    searches.StopSearch,
-    searches.RequestTrials,
-    searches.UpdateSearchSpace,
-    searches.ImportTrials,
-    searches.AddTrial,
-    searches.UpdateSearch,
-    searches.PauseSearch,
-    searches.ResumeSearch,
-    searches.StopTrial,
-    searches.Ping,
-    batches.SubmitTasks,
-    batches.StopTasks,
-)
+COMMANDS: tuple[type[Command], ...] = (commands.Ping,)
 DEVICE_COMMANDS: tuple[type[Command], ...] = (
     tasks.RunTask,
     tasks.RecallTask,
@@ -42,28 +29,6 @@ EVENTS: tuple[type[Event], ...] = (
     commands.CommandReceived,
     commands.CommandAccepted,
     commands.CommandRefused,
-    searches.SearchStarted,
-    searches.TrialSuggested,
-    searches.TrialEnded,
-    searches.SearchExhausted,
-    advice.SuggestionFailed,
-    advice.SuggestionDeferred,
-    advice.AssessmentFailed,
-    searches.TrialsRequested,
-    searches.SearchSpaceUpdated,
-    searches.TrialsImported,
-    searches.TrialAdded,
-    searches.SearchUpdated,
-    searches.SearchPaused,
-    searches.SearchResumed,
-    searches.SearchTimeLimitReached,
-    searches.SearchStopRequested,
-    searches.SearchFailed,
-    searches.SearchEnded,
-    batches.BatchStarted,
-    batches.GroupEnded,
-    batches.BatchStopRequested,
-    batches.BatchEnded,
     tasks.TaskSubmitted,
     tasks.TaskStopRequested,
     tasks.TaskHeld,
@@ -89,18 +54,14 @@ FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerLeft,
     fleet.WorkerLost,
     fleet.DeviceUnhealthy,
-    advice.LaneBacklogged,
-    advice.LaneCleared,
+    fleet.LaneBacklogged,
+    fleet.LaneCleared,
 )
 HEARTBEATS: tuple[type[Event], ...] = (fleet.WorkerHeartbeat, fleet.SchedulerHeartbeat)
 METRICS: tuple[type[Event], ...] = (summaries.MetricPointsReported,)
 LOGS: tuple[type[Event], ...] = (summaries.OutputWritten,)
 DEAD_LETTERS: tuple[type[Event], ...] = (commands.RecordDeadLettered,)
 IMPORTS: tuple[type[Event], ...] = (imports.StreamImported,)
-SUGGESTION_REQUESTS: tuple[type[Event], ...] = (advice.SuggestionRequested,)
-SUGGESTIONS: tuple[type[Command], ...] = (advice.AnswerSuggestion,)
-ASSESSMENT_REQUESTS: tuple[type[Event], ...] = (advice.AssessmentRequested,)
-ASSESSMENTS: tuple[type[Command], ...] = (advice.AnswerAssessment,)
 MESSAGES: tuple[type[Message], ...] = (
     *COMMANDS,
     *DEVICE_COMMANDS,
@@ -111,11 +72,8 @@ MESSAGES: tuple[type[Message], ...] = (
     *LOGS,
     *DEAD_LETTERS,
     *IMPORTS,
-    *SUGGESTION_REQUESTS,
-    *SUGGESTIONS,
-    *ASSESSMENT_REQUESTS,
-    *ASSESSMENTS,
 )
+"""The messages that belong to no aggregate."""
 UPCASTERS: Mapping[str, Upcaster] = {}
 OUR_HEADERS = frozenset(
     {"ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_partitionkey", "content-type"}
@@ -192,9 +150,18 @@ class Codec:
         messages: Iterable[type[Message]] = MESSAGES,
         upcasters: Mapping[str, Upcaster] = UPCASTERS,
     ) -> None:
-        self._classes = {kind.wire_type().encode(): kind for kind in messages}
-        self._read = {wire: kind.__pydantic_validator__.validate_json for wire, kind in self._classes.items()}
+        self._classes: dict[bytes, type[Message]] = {}
+        self._read: dict[bytes, Callable[[bytes], Any]] = {}
         self._upcasters = {wire.encode(): lift for wire, lift in upcasters.items()}
+        self.add(messages)
+
+    def add(self, messages: Iterable[type[Message]]) -> None:
+        """Adds types of messages. Raises ValueError if there is one of that name and version already."""
+        for kind in messages:
+            wire = kind.wire_type().encode()
+            if self._classes.setdefault(wire, kind) is not kind:
+                raise ValueError(f"there are two messages of type {kind.wire_type()}")
+            self._read[wire] = kind.__pydantic_validator__.validate_json
 
     def envelope(self, headers: Iterable[tuple[str, bytes | None]]) -> Envelope:
         """Wraps the headers of a record, in any order; a header without bytes counts as missing."""
@@ -231,19 +198,16 @@ class Codec:
         return self._classes[wire].model_validate(body)
 
 
-CODEC = Codec()
-
-
-def command_of(wire_type: str, body: Json, known: Sequence[type[Command]] = COMMANDS) -> Command | Problem:
-    """Reads a command's body, or returns the first of its problems."""
+def command_of(wire_type: str, body: Json, known: Iterable[type[Command]]) -> Command | Problem:
+    """Reads the body of one of the known commands, or returns the first of its problems."""
     found = validate_command(wire_type, body, known)
     return found[0] if isinstance(found, tuple) else found
 
 
 def validate_command(
-    wire_type: str, body: Json, known: Sequence[type[Command]] = COMMANDS
+    wire_type: str, body: Json, known: Iterable[type[Command]]
 ) -> Command | tuple[Problem, ...]:
-    """Reads a command's body, or returns all its problems: which fields are wrong and why."""
+    """Reads the body of one of the known commands, or returns all its problems: wrong fields, and why."""
     classes = {kind.wire_type(): kind for kind in known}
     kind = classes.get(wire_type)
     if kind is None:

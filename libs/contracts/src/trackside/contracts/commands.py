@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trackside.contracts.message import DISPATCHER, Event, Json
+from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.refusals import Problem
 
 RULES = 1
@@ -18,6 +18,10 @@ class Source(BaseModel):
     topic: str
     partition: int
     offset: int
+
+
+class Ping(Command):
+    """Asks for an answer, and for nothing else."""
 
 
 class CommandReceived(Event):

@@ -1,59 +1,66 @@
-"""One example of every message, with every field in it: part of the published schemas."""
+"""One example of every message of no aggregate, with every field in it: part of the published schemas."""
 
 from typing import Any
 
-from trackside.contracts import (
-    advice,
-    batches,
-    commands,
-    fleet,
-    imports,
-    resources,
-    searches,
-    summaries,
-    tasks,
-)
+from trackside.contracts import commands, fleet, imports, summaries, tasks
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
-from trackside.contracts.search_space import Choice, LogUniform, QUniform, RandInt, Space, Uniform
 
 SOURCE = commands.Source(topic="trackside.commands", partition=1, offset=42)
 PARAMETERS: dict[str, Any] = {"lr": 0.01, "hidden": 64, "optimizer": "adam", "bias": True, "seed": None}
-SPACE: Space = {
-    "lr": LogUniform(type="loguniform", low=1e-4, high=0.1),
-    "dropout": Uniform(type="uniform", low=0.0, high=0.5),
-    "width": QUniform(type="quniform", low=16.0, high=256.0, step=16.0),
-    "hidden": RandInt(type="randint", low=8, high=129),
-    "optimizer": Choice(type="choice", values=["sgd", "adam", 1, 0.5, True, None]),
-}
-SPEC = searches.SearchSpec(
-    name="digits",
-    task_type="digits",
-    space=SPACE,
-    tuner=searches.Tuner(name="tpe", options={"n_startup_trials": 5}),
-    assessor=searches.Assessor(name="median", options={"n_warmup_steps": 2}),
-    max_trials=20,
-    concurrency=2,
-    seed=7,
-    retry=resources.RetryPolicy(lost=resources.Retry(times=3), failed=resources.Retry(times=1)),
-)
-BATCH = batches.BatchSpec(
-    name="compare",
-    groups=[
-        batches.GroupSpec(
-            name="warm-up",
-            tasks=[
-                batches.TaskSpec(name="small", task_type="digits", parameters={"epochs": 1}, priority=9),
-                batches.TaskSpec(task_type="digits", resources=resources.Resources(kind="gpu", devices=2)),
-            ],
-            estimate_memory=2_000_000_000,
-        )
-    ],
-    retry=resources.RetryPolicy(failed=resources.Retry(times=2, backoff_s=5.0)),
-    run_timeout_s=3_600.0,
-)
 RESERVED = tasks.Reservation(memory_bytes=2_000_000_000, cuda_memory_bytes=8_589_934_592, estimated_by="task")
-BODY = searches.StartSearch(**dict(SPEC)).model_dump(mode="json")
+BODY: dict[str, Any] = {
+    "queue": "default",
+    "priority": 5,
+    "preempt": False,
+    "exclusive": False,
+    "resources": {
+        "kind": "any",
+        "devices": 1,
+        "device": "",
+        "whole_device": False,
+        "estimate_memory": None,
+        "estimate_cuda_memory": None,
+    },
+    "retry": {"lost": 3, "failed": 1, "oom_host": 2, "oom_device": 2, "timed_out_run": 0},
+    "queue_timeout_s": None,
+    "run_timeout_s": None,
+    "name": "digits",
+    "task_type": "digits",
+    "space": {
+        "lr": {"low": 0.0001, "high": 0.1, "type": "loguniform"},
+        "dropout": {"low": 0.0, "high": 0.5, "type": "uniform"},
+        "width": {"low": 16.0, "high": 256.0, "type": "quniform", "step": 16.0},
+        "hidden": {"type": "randint", "low": 8, "high": 129},
+        "optimizer": {"type": "choice", "values": ["sgd", "adam", 1, 0.5, True, None]},
+    },
+    "tuner": {
+        "name": "tpe",
+        "remote": False,
+        "time_limit_s": None,
+        "options": {"n_startup_trials": 5},
+        "on_failure": {"retries": 2, "then": "stop"},
+    },
+    "assessor": {
+        "name": "median",
+        "remote": False,
+        "time_limit_s": None,
+        "options": {"n_warmup_steps": 2},
+        "count_last_value": False,
+        "on_failure": {"retries": 2, "then": "keep"},
+    },
+    "direction": "maximize",
+    "objectives": [],
+    "max_trials": 20,
+    "concurrency": 2,
+    "max_duration_s": None,
+    "max_trial_duration_s": None,
+    "goal": None,
+    "seed": 7,
+    "origin": None,
+    "past": [],
+    "first": [],
+}
 TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, "incarnation": "w1-0a"}
 COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
 DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -64,25 +71,7 @@ RUNNING = fleet.RunningPlacement(
 ERROR = tasks.TaskError(stage="TRAIN", type="ValueError", message="no such layer", traceback="Traceback ...")
 
 COMMANDS: list[Message] = [
-    searches.StartSearch(**dict(SPEC)),
-    searches.StopSearch(reason="good enough"),
-    searches.RequestTrials(count=3),
-    searches.UpdateSearchSpace(space=SPACE),
-    searches.ImportTrials(trials=[searches.PastTrial(parameters=PARAMETERS, value=0.93)]),
-    searches.AddTrial(parameters=PARAMETERS, tell_tuner=True),
-    searches.UpdateSearch(
-        concurrency=4,
-        max_trials=50,
-        max_duration_s=7_200.0,
-        max_trial_duration_s=600.0,
-        remove=["goal"],
-    ),
-    searches.PauseSearch(running="return", reason="the machine is needed"),
-    searches.ResumeSearch(),
-    searches.StopTrial(trial=7),
-    searches.Ping(),
-    batches.SubmitTasks(**dict(BATCH)),
-    batches.StopTasks(task="small", reason="not needed"),
+    commands.Ping(),
     tasks.RunTask(
         stream="digits-1",
         **TOKEN,
@@ -103,7 +92,7 @@ REFUSED = {
     "path": "$.concurrency",
     "message": "Input should be greater than or equal to 1, got 0",
 }
-SEARCH_EVENTS: list[Message] = [
+COMMAND_EVENTS: list[Message] = [
     commands.CommandReceived(
         command_id="c-1",
         command_type="trackside.start-search.v1",
@@ -126,91 +115,6 @@ SEARCH_EVENTS: list[Message] = [
             Problem(code="missing_field", path="$.space", message="missing field 'space'"),
         ],
     ),
-    searches.SearchStarted(command_id="c-1", search=SPEC, seed=7),
-    searches.TrialSuggested(trial=7, parameters=PARAMETERS, seen=118),
-    searches.TrialEnded(trial=7, status=searches.TrialStatus.SUCCEEDED, value=0.97),
-    searches.SearchExhausted(trials=12, seen=118),
-    advice.SuggestionFailed(
-        trial=7,
-        failure=1,
-        code="tuner_failed",
-        message="RuntimeError: no license",
-        traceback='Traceback (most recent call last):\n  File "mine/tuners.py", line 7, in suggest\n',
-        seen=118,
-    ),
-    advice.SuggestionDeferred(trial=7, seen=118),
-    advice.AssessmentFailed(
-        rows=31, failure=1, trial=7, code="assessor_failed", message="ValueError: no curve", seen=118
-    ),
-    searches.TrialsRequested(command_id="c-5", change=1, count=3),
-    searches.SearchSpaceUpdated(command_id="c-6", change=2, space_version=2, space=SPACE),
-    searches.TrialsImported(
-        command_id="c-7", change=3, trials=[searches.PastTrial(parameters=PARAMETERS, value=0.93)]
-    ),
-    searches.TrialAdded(command_id="c-8", change=4, parameters=PARAMETERS, tell_tuner=True),
-    searches.SearchUpdated(
-        command_id="c-9",
-        change=5,
-        concurrency=4,
-        max_trials=50,
-        max_duration_s=7_200.0,
-        max_trial_duration_s=600.0,
-        goal=0.99,
-    ),
-    searches.SearchPaused(command_id="c-10", change=6, running="return", reason="the machine is needed"),
-    searches.SearchResumed(command_id="c-11", change=7),
-    searches.SearchTimeLimitReached(due_ms=1_767_225_600_000),
-    searches.SearchStopRequested(command_id="c-2", reason="good enough"),
-    searches.SearchFailed(code="tuner_failed", message="trial 7: the tuner raised"),
-    searches.SearchEnded(status=searches.SearchStatus.DONE, trials=20),
-]
-REMOTE: list[Message] = [
-    advice.SuggestionRequested(
-        request_id="digits-1/7/1/118/1",
-        search_id="digits-1",
-        tuner="halving",
-        options={"share": 0.5},
-        trial=7,
-        seed=2_203_318_222,
-        search_seed=7,
-        direction="maximize",
-        space=SPACE,
-        space_version=1,
-        seen=118,
-        time_limit_s=30.0,
-        past=[{"number": 0, "parameters": PARAMETERS, "state": "complete", "value": 0.97}],
-        omitted=1,
-    ),
-    advice.AnswerSuggestion(request_id="digits-1/7/1/118/1", parameters=PARAMETERS),
-    advice.AssessmentRequested(
-        request_id="digits-1/31/1",
-        search_id="digits-1",
-        assessor="floor",
-        options={"share": 0.5},
-        direction="maximize",
-        search_seed=7,
-        rows=31,
-        time_limit_s=30.0,
-        running=[{"number": 7, "steps": [0, 1], "values": [0.31, "nan"], "omitted": 0}],
-        ended=[
-            {
-                "number": 0,
-                "steps": [0],
-                "values": [0.9],
-                "omitted": 0,
-                "status": "SUCCEEDED",
-                "value": 0.97,
-            }
-        ],
-        omitted=1,
-    ),
-    advice.AnswerAssessment(request_id="digits-1/31/1", hopeless=[7]),
-]
-BATCH_EVENTS: list[Message] = [
-    batches.BatchStarted(command_id="c-3", batch=BATCH),
-    batches.GroupEnded(group=0, ends={"finished": 1, "failed": 1}),
-    batches.BatchStopRequested(command_id="c-4", reason="not needed"),
-    batches.BatchEnded(status=batches.BatchStatus.DONE),
 ]
 TASK_EVENTS: list[Message] = [
     tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, trial=7),
@@ -253,8 +157,8 @@ TASK_EVENTS: list[Message] = [
 ]
 OTHERS: list[Message] = [
     fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
-    advice.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
-    advice.LaneCleared(instance="1", incarnation="1-0a", lane="tuner", waiting=10),
+    fleet.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
+    fleet.LaneCleared(instance="1", incarnation="1-0a", lane="tuner", waiting=10),
     fleet.WorkerJoined(
         worker_id="w1",
         incarnation="w1-0a",
@@ -308,6 +212,5 @@ OTHERS: list[Message] = [
     ),
 ]
 EXAMPLES: dict[str, Message] = {
-    message.wire_type(): message
-    for message in (*COMMANDS, *SEARCH_EVENTS, *BATCH_EVENTS, *TASK_EVENTS, *OTHERS, *REMOTE)
+    message.wire_type(): message for message in (*COMMANDS, *COMMAND_EVENTS, *TASK_EVENTS, *OTHERS)
 }

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trackside.contracts.message import SCHEDULER, WORKER, Event
+from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event
 
 
 class Device(BaseModel):
@@ -115,3 +115,28 @@ class SchedulerHeartbeat(Event):
 
     written_by: ClassVar[frozenset[str]] = SCHEDULER
     instance: str
+
+
+class LaneBacklogged(Event):
+    """Many requests wait for a tuner or assessor process of a dispatcher: in older logs only, has no effect.
+
+    Dispatchers show the number as a gauge and log a warning instead. `incarnation` is the dispatcher's
+    process.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    instance: str
+    incarnation: str
+    lane: str
+    waiting: int
+    limit: int
+
+
+class LaneCleared(Event):
+    """A lane is no longer backlogged, or its dispatcher has ended: in older logs only, has no effect."""
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    instance: str
+    incarnation: str
+    lane: str
+    waiting: int

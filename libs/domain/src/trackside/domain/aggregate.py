@@ -5,9 +5,10 @@ tasks; all else is its aggregate's, which is found by the type of the event that
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from trackside.contracts import codec
 from trackside.contracts.message import Command, Event, Message, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
@@ -60,10 +61,14 @@ class AggregateType(ABC, Generic[S]):
     """The class of its root."""
     begins_with: type[Event]
     """The event that begins it."""
-    events: frozenset[type[Event]]
+    events: tuple[type[Event], ...]
     """Its events, the first one too; events of commands and tasks are the kernel's."""
     commands: Mapping[type[Command], Handler]
     """What decides each of its commands."""
+    other_messages: Mapping[str, Sequence[type[Message]]] = {}
+    """Messages on topics of its own: the topic as an attribute of `Topics`, and the types on it."""
+    examples: Sequence[Message] = ()
+    """One example of each of its messages: part of the published schemas."""
 
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
@@ -107,20 +112,32 @@ class Aggregates:
 
     def __init__(self, types: Iterable[AggregateType[Any]]) -> None:
         self.types: list[AggregateType[Any]] = []
-        self.by_kind: dict[str, AggregateType[Any]] = {}  # no property: the fold reads it for each record
+        self.by_kind: dict[str, AggregateType[Any]] = {}  # no properties: the fold reads them for each record
+        self.by_event: dict[type[Message], AggregateType[Any]] = {}
         self._by_first_event: dict[type[Message], AggregateType[Any]] = {}
         self._handlers: dict[type[Message], Handler] = {}
+        self.codec = codec.Codec()
         for each in types:
             self.add(each)
 
     def add(self, added: AggregateType[Any]) -> None:
-        """Adds a type. Raises ValueError if its kind or its first event is taken."""
+        """Adds a type. Raises ValueError if its kind, its first event or one of its messages is taken."""
         if added.kind in self.by_kind or added.begins_with in self._by_first_event:
             raise ValueError(f"there is an aggregate of kind {added.kind!r}, or one that begins as it does")
+        self.codec.add(added.commands)
+        self.codec.add(added.events)
+        for others in added.other_messages.values():
+            self.codec.add(others)
         self.types.append(added)
         self.by_kind[added.kind] = added
         self._by_first_event[added.begins_with] = added
+        self.by_event.update(dict.fromkeys(added.events, added))
         self._handlers.update(added.commands.items())
+
+    @property
+    def commands(self) -> tuple[type[Command], ...]:
+        """The commands of all aggregates, and those of none."""
+        return (*(command for each in self.types for command in each.commands), *codec.COMMANDS)
 
     def of(self, stream: Stream) -> AggregateType[Any] | None:
         """Returns the aggregate type of a stream, or None if it has not begun."""

@@ -58,7 +58,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     aggregate = aggregates.by_kind[stream.kind]
     if kind in task_events.KINDS:
         return _task_event(stream, aggregate, record)
-    return aggregate.evolve(root, stream.tasks, record) if kind in aggregate.events else Outcome.OVERTAKEN
+    known = aggregates.by_event.get(kind) is aggregate
+    return aggregate.evolve(root, stream.tasks, record) if known else Outcome.OVERTAKEN
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:

@@ -1,10 +1,9 @@
 """What a stream lacks: an answer to its oldest open command, and what its aggregate lacks. Pure."""
 
 from trackside.contracts.codec import validate_command
-from trackside.contracts.commands import CommandAccepted
+from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import Ping
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
@@ -58,7 +57,7 @@ def _decide(
 def _effect(
     stream: Stream, command: ReceivedCommand, capabilities: Capabilities, aggregates: Aggregates
 ) -> list[Event] | Problem | tuple[Problem, ...]:
-    read = validate_command(command.command_type, command.body or {})
+    read = validate_command(command.command_type, command.body or {}, aggregates.commands)
     if isinstance(read, tuple):
         return read
     if isinstance(read, Ping):

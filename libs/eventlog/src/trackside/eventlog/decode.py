@@ -2,7 +2,8 @@
 
 import structlog
 
-from trackside.contracts.codec import CODEC, UndecodableError, UnknownMessageError
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import UndecodableError, UnknownMessageError
 from trackside.contracts.message import Record
 from trackside.eventlog.log import Entry
 

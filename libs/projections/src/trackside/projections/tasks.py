@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs
-from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table

@@ -9,14 +9,14 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.batches import BatchStarted, SubmitTasks
-from trackside.contracts.codec import CODEC, validate_command
-from trackside.contracts.commands import CommandAccepted, CommandRefused, Source
+from trackside.aggregates.batch.messages import BatchStarted, SubmitTasks
+from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.aggregates.search.messages import SearchStarted
+from trackside.contracts.codec import validate_command
+from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import Ping, SearchStarted
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.outcome import Outcome

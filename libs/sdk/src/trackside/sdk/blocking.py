@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trackside.contracts.batches import SubmitTasks
+from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.state import search_of
-from trackside.contracts.codec import validate_command
-from trackside.contracts.ids import new_id
-from trackside.contracts.message import Command, Json
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     AddTrial,
     PauseSearch,
     RequestTrials,
@@ -25,6 +21,10 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.codec import validate_command
+from trackside.contracts.ids import new_id
+from trackside.contracts.message import Command, Json
 from trackside.contracts.tasks import Figure
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from trackside.contracts import search_space
-from trackside.contracts.batches import GroupSpec, SubmitTasks, TaskSpec
+from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec
+from trackside.aggregates.search import space as search_space
+from trackside.aggregates.search.messages import Assessor, StartSearch, Tuner
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.contracts.resources import Resources, Retry, RetryPolicy
-from trackside.contracts.searches import Assessor, StartSearch, Tuner
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
@@ -110,7 +110,7 @@ def _parse(octets: bytes, file: str) -> tuple[Command, SpecFile]:
     kind = KINDS[name]
     spec = SpecFile(file, document, _TASK_PATHS if name == TASK else ())
     problems = [*_misspelt(name, body), *convert_durations(name, body)]
-    found = validate_command(kind.wire_type(), _wrapped(body) if name == TASK else body)
+    found = validate_command(kind.wire_type(), _wrapped(body) if name == TASK else body, (kind,))
     if isinstance(found, tuple):
         problems = merged(problems, (_in_file(problem, spec, body) for problem in found))
     if problems or isinstance(found, tuple):

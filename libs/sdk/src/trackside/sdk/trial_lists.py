@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from trackside.aggregates.search.messages import ImportTrials, TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Json
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import ImportTrials, TrialStatus
 from trackside.contracts.tasks import Figure, NonFinite
 from trackside.contracts.topics import MAX_COMMAND_BYTES
 from trackside.domain.stream import Stream

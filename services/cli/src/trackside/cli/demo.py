@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.cli.commands import show, stack_process
 from trackside.cli.commands.replay.rebuild import rebuild_and_compare
@@ -14,7 +15,6 @@ from trackside.cli.runtime import examples
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Command
-from trackside.contracts.searches import SearchStatus
 from trackside.contracts.topics import Topics
 from trackside.embedded.stack import Stack
 from trackside.projections.reads import open_read_models

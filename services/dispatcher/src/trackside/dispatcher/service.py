@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
-from trackside.contracts.codec import COMMANDS, UndecodableError
+from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.intake import Intake
@@ -32,7 +32,6 @@ from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
 
-_COMMANDS = frozenset(kind.wire_type() for kind in COMMANDS)
 _CONCLUDES = frozenset({SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed})
 
 
@@ -162,7 +161,7 @@ class Dispatcher:
         events = self._topics.events.name
         for stream_id, received, traceparent in self._intake.unrecorded(self._streams):
             if not facts.busy(events, stream_id):
-                counter("trackside.dispatcher.received.commands").labels(_kind(received)).inc()
+                counter("trackside.dispatcher.received.commands").labels(self._kind(received)).inc()
                 yield Decision(events, stream_id, Proposal("receive command", [received], -1, traceparent))
 
     def _advised(self, facts: Facts) -> Iterable[Decision]:
@@ -189,7 +188,7 @@ class Dispatcher:
                 counter("trackside.dispatcher.refused.commands").labels(event.code).inc()
         return Decision(self._topics.events.name, stream_id, proposal)
 
-
-def _kind(received: CommandReceived) -> str:
-    """Gives a command's type as a label: those we don't know share one, so that nobody can flood them."""
-    return received.command_type if received.command_type in _COMMANDS else "unknown"
+    def _kind(self, received: CommandReceived) -> str:
+        """Gives a command's type as a label: unknown ones share one, so that nobody can flood the labels."""
+        known = {kind.wire_type() for kind in self._streams.aggregates.commands}
+        return received.command_type if received.command_type in known else "unknown"

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import structlog
 
+from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Record
-from trackside.contracts.searches import TrialSuggested
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
 from trackside.domain import fleet
 from trackside.domain.fleet import Worker

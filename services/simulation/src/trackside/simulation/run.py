@@ -15,10 +15,16 @@ from functools import partial
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchStatus,
+    StartSearch,
+    TrialEnded,
+    TrialStatus,
+)
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.fleet import Device
 from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import SearchEnded, SearchStatus, StartSearch, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink

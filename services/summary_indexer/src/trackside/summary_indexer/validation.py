@@ -2,7 +2,8 @@
 
 import re
 
-from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.eventlog.log import Entry
 

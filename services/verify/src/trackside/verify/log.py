@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
 from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from trackside.aggregates.search.builtin_assessors import check_assessor
-from trackside.contracts.searches import TrialStatus
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.replay.history.errors import BadScenarioError
 from trackside.whatif.recording import Recording, TrialTrace
 from trackside.whatif.resimulate import (

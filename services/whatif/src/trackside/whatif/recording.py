@@ -7,9 +7,9 @@ from statistics import median
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import Direction, TrialStatus
 from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.message import Record
-from trackside.contracts.searches import Direction, TrialStatus
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,

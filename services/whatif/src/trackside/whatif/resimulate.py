@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trackside.contracts.searches import TrialStatus
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.dispatcher.advisor.search_assessor import SearchAssessor
 from trackside.whatif.recording import Recording, TrialTrace
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask

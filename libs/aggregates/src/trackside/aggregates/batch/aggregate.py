@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.batch import decide, evolve
-from trackside.aggregates.batch.rows import BatchRows, GroupRows
-from trackside.aggregates.batch.state import Batch
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.examples import EXAMPLES
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchStarted,
     BatchStopRequested,
@@ -13,6 +12,8 @@ from trackside.contracts.batches import (
     StopTasks,
     SubmitTasks,
 )
+from trackside.aggregates.batch.rows import BatchRows, GroupRows
+from trackside.aggregates.batch.state import Batch
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -28,8 +29,9 @@ class BatchType(AggregateType[Batch]):
     kind = "batch"
     state = Batch
     begins_with = BatchStarted
-    events = frozenset({BatchStarted, GroupEnded, BatchStopRequested, BatchEnded})
+    events = (BatchStarted, GroupEnded, BatchStopRequested, BatchEnded)
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
+    examples = EXAMPLES
     rows = (BatchRows(), GroupRows())
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:

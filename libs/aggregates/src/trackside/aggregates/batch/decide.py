@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from trackside.aggregates.batch.state import OVER, Batch, batch_of
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -18,6 +17,7 @@ from trackside.contracts.batches import (
     needs_of,
     task_name,
 )
+from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest

@@ -1,7 +1,6 @@
 """What each event does to a batch: the guards that every reader folds with."""
 
-from trackside.aggregates.batch.state import Batch
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchStarted,
     BatchStatus,
@@ -9,6 +8,7 @@ from trackside.contracts.batches import (
     GroupEnded,
     task_name,
 )
+from trackside.aggregates.batch.state import Batch
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.batch.state import OVER, Batch, batch_of
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchStarted,
     BatchStatus,
@@ -11,6 +10,7 @@ from trackside.contracts.batches import (
     GroupEnded,
     group_name,
 )
+from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.cells import json_text, time_or_null, without_nul

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from trackside.contracts.batches import BatchSpec, BatchStatus
+from trackside.aggregates.batch.messages import BatchSpec, BatchStatus
 from trackside.domain.stream import Stream
 
 OVER = frozenset({BatchStatus.DONE, BatchStatus.STOPPED})

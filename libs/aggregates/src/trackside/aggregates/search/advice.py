@@ -1,8 +1,8 @@
 """What tuners and assessors say other than parameters and verdicts: that they failed, or have to wait."""
 
+from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.slots import move
 from trackside.aggregates.search.state import Search
-from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 

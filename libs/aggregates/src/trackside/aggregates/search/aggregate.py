@@ -1,14 +1,21 @@
 """The search as an aggregate type: its events and commands, who folds and who decides them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast, get_args
 
 from trackside.aggregates.search import advice, changes, deadlines, evolve, react, start, update
+from trackside.aggregates.search.advice_messages import (
+    AnswerAssessment,
+    AnswerSuggestion,
+    AssessmentRequested,
+    SuggestionRequested,
+)
 from trackside.aggregates.search.assessor_feed import row_of_task
+from trackside.aggregates.search.examples import EXAMPLES
+from trackside.aggregates.search.messages import SearchStarted, StartSearch, StopSearch
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.state import Change, Search, SearchEvent
-from trackside.contracts.message import Command, Record
-from trackside.contracts.searches import SearchStarted, StartSearch, StopSearch
+from trackside.contracts.message import Command, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
@@ -26,12 +33,19 @@ class SearchType(AggregateType[Search]):
     kind = "search"
     state = Search
     begins_with = SearchStarted
-    events = frozenset(get_args(SearchEvent)) | _ADVICE
+    events = (*get_args(SearchEvent), *get_args(advice.Advice))
     commands: Mapping[type[Command], Handler] = {
         StartSearch: start.start,
         StopSearch: update.stop,
         **dict.fromkeys(get_args(update.Changing), update.change),
     }
+    other_messages: Mapping[str, Sequence[type[Message]]] = {
+        "suggestion_requests": (SuggestionRequested,),
+        "suggestions": (AnswerSuggestion,),
+        "assessment_requests": (AssessmentRequested,),
+        "assessments": (AnswerAssessment,),
+    }
+    examples = EXAMPLES
     rows = (SearchRows(), TrialRows())
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:

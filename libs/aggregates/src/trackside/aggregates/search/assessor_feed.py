@@ -1,8 +1,8 @@
 """What an assessor reads of a search: reports, new attempts and ends of its trials, in the log's order."""
 
+from trackside.aggregates.search.messages import TrialEnded
 from trackside.aggregates.search.state import FeedRow, Search
 from trackside.contracts.message import Message
-from trackside.contracts.searches import TrialEnded
 from trackside.contracts.tasks import MetricReported
 from trackside.domain.task import Task
 

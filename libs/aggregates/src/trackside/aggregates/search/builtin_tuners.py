@@ -28,8 +28,8 @@ from trackside.aggregates.search.options import (
     options_fault,
     remote_name_fault,
 )
+from trackside.aggregates.search.space import TYPES
 from trackside.contracts.refusals import nearest
-from trackside.contracts.search_space import TYPES
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000

@@ -4,10 +4,7 @@ Slots that are open move to the offset of a change upon which they are to be fil
 upon the state at that offset, and what was asked before it doesn't count.
 """
 
-from trackside.aggregates.search.slots import learn, move, settle
-from trackside.aggregates.search.state import Added, Change, Imported, Search
-from trackside.contracts.message import Record
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchPaused,
     SearchResumed,
     SearchSpaceUpdated,
@@ -17,6 +14,9 @@ from trackside.contracts.searches import (
     TrialsImported,
     TrialsRequested,
 )
+from trackside.aggregates.search.slots import learn, move, settle
+from trackside.aggregates.search.state import Added, Change, Imported, Search
+from trackside.contracts.message import Record
 from trackside.domain.outcome import Outcome
 
 LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")

@@ -6,8 +6,8 @@ The log judges: an event that its clock finds too early has no effect, and is sa
 from collections.abc import Iterator
 from typing import Any
 
+from trackside.aggregates.search.messages import SearchTimeLimitReached
 from trackside.aggregates.search.state import Search
-from trackside.contracts.searches import SearchTimeLimitReached
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream

@@ -1,11 +1,7 @@
 """What each event does to a search: the guards that every reader folds with."""
 
 from trackside.aggregates.search.assessor_feed import row_of_end
-from trackside.aggregates.search.objectives import directions_of, front_with
-from trackside.aggregates.search.slots import learn, settle
-from trackside.aggregates.search.state import GOES_ON, OVER, Search, Trial
-from trackside.contracts.message import Record
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -17,6 +13,10 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.aggregates.search.objectives import directions_of, front_with
+from trackside.aggregates.search.slots import learn, settle
+from trackside.aggregates.search.state import GOES_ON, OVER, Search, Trial
+from trackside.contracts.message import Record
 from trackside.domain import task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from trackside.contracts.searches import Direction, SearchSpec
+from trackside.aggregates.search.messages import Direction, SearchSpec
 from trackside.contracts.tasks import Figure
 
 DEFAULT = "default"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from trackside.aggregates.search import trial_reuse
+from trackside.aggregates.search.messages import SearchEnded, SearchFailed, SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.suggestions import assessor_is_given_up, has_failed, suggestion
 from trackside.aggregates.search.trial_results import trial_ended
 from trackside.aggregates.search.trial_reuse import next_task
-from trackside.contracts.searches import SearchEnded, SearchFailed, SearchStatus
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.messages import TrialEnded, TrialStatus, TrialSuggested
 from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of
 from trackside.contracts.message import Event
-from trackside.contracts.searches import TrialEnded, TrialStatus, TrialSuggested
 from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table

@@ -1,7 +1,7 @@
 """The open slots of a search, and the state that follows from what is known of it."""
 
+from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
-from trackside.contracts.searches import SearchStatus
 
 
 def learn(search: Search, offset: int) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from trackside.aggregates.search.builtin_assessors import check_assessor
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
+from trackside.aggregates.search.messages import SearchSpec, SearchStarted, StartSearch
 from trackside.aggregates.search.warm_start import first_problems, past_problems, warm_start_events
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import SearchSpec, SearchStarted, StartSearch
 from trackside.domain.capabilities import Capabilities, device_problem, type_problem
 from trackside.domain.stream import Stream, check_not_begun
 

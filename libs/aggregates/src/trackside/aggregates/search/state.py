@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer
 
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -27,6 +26,7 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.ids import trial_task_id
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
 

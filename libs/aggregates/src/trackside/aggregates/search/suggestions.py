@@ -3,8 +3,7 @@
 from typing import Any
 
 from trackside.aggregates.search.advice import is_deadlocked
-from trackside.aggregates.search.state import Search
-from trackside.contracts.advice import (
+from trackside.aggregates.search.advice_messages import (
     FAILURES_MAX,
     MESSAGE_MAX,
     TRACEBACK_MAX,
@@ -12,9 +11,10 @@ from trackside.contracts.advice import (
     SuggestionDeferred,
     SuggestionFailed,
 )
+from trackside.aggregates.search.messages import SearchExhausted, Suggester, TrialSuggested
+from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
-from trackside.contracts.searches import SearchExhausted, Suggester, TrialSuggested
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 
 CHANCES = 3

@@ -2,8 +2,8 @@
 
 from pydantic import TypeAdapter
 
+from trackside.aggregates.search.messages import SearchSpec, TrialEnded, TrialStatus
 from trackside.aggregates.search.objectives import names_of, values_of
-from trackside.contracts.searches import SearchSpec, TrialEnded, TrialStatus
 from trackside.contracts.tasks import AttemptEnd, NonFinite
 from trackside.domain.task import Task
 

@@ -6,9 +6,9 @@ so the tuner knows how it went. The slot that this opens is the task's. If there
 
 from collections.abc import Iterable
 
+from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.trial_results import trial_ended
-from trackside.contracts.searches import SearchStatus
 from trackside.domain import task_reuse
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream

@@ -7,10 +7,7 @@ from typing import Any
 from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.changes import LIMITS
-from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     AddTrial,
     ImportTrials,
     PastTrial,
@@ -31,6 +28,9 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts.message import Event
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.stream import Stream, no_aggregate

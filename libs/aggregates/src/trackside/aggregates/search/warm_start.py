@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.changes import LIMITS
+from trackside.aggregates.search.messages import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 from trackside.contracts.message import Event
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 
 
 def past_problems(wanted: StartSearch) -> Iterator[Problem]:

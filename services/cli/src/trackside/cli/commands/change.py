@@ -6,12 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trackside.cli.commands.submit import check_id, send
-from trackside.cli.render import screen
-from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import BadUsage
-from trackside.cli.runtime.run import run
-from trackside.contracts.searches import (
+from trackside.aggregates.search.messages import (
     AddTrial,
     PauseSearch,
     RequestTrials,
@@ -19,6 +14,11 @@ from trackside.contracts.searches import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.cli.commands.submit import check_id, send
+from trackside.cli.render import screen
+from trackside.cli.runtime.addresses import Addresses
+from trackside.cli.runtime.failures import BadUsage
+from trackside.cli.runtime.run import run
 from trackside.sdk import durations
 from trackside.sdk.client import Client
 from trackside.sdk.publication import Pong

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
 
+from trackside.aggregates.batch.messages import BatchEnded, GroupEnded
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.cli.commands import tasks
 from trackside.cli.render import follow, report_page, screen
 from trackside.cli.render.report import StreamReport
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.batches import BatchEnded, GroupEnded
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode

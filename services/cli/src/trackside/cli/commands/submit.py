@@ -5,15 +5,15 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from trackside.aggregates.batch.messages import StopTasks, SubmitTasks
+from trackside.aggregates.search.messages import StartSearch, StopSearch, StopTrial
 from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
-from trackside.contracts.batches import StopTasks, SubmitTasks
 from trackside.contracts.codec import validate_command
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
-from trackside.contracts.searches import StartSearch, StopSearch, StopTrial
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED

@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
+from trackside.aggregates.search.messages import ImportTrials
 from trackside.aggregates.search.state import search_of
 from trackside.cli.commands.submit import check_id, publish_and_print
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts.searches import ImportTrials
 from trackside.contracts.topics import Topics
 from trackside.domain.stream import Stream
 from trackside.eventlog.kafka import KafkaLog

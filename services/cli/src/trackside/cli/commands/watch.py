@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
+from trackside.aggregates import documents
 from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.contracts import documents
 from trackside.contracts.message import Record
 from trackside.sdk.client import Client
 

@@ -8,9 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trackside.aggregates.batch.messages import BatchStatus, group_name
 from trackside.aggregates.batch.state import OVER, Batch
 from trackside.cli.render.screen import duration, styled
-from trackside.contracts.batches import BatchStatus, group_name
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task

@@ -5,14 +5,14 @@ from contextlib import aclosing, asynccontextmanager
 
 from rich.live import Live
 
+from trackside.aggregates.batch.messages import GroupEnded
 from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.messages import SearchStatus, TrialEnded
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.render import batch_board, screen
 from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
-from trackside.contracts.batches import GroupEnded
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStatus, TrialEnded
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain.stream import Stream

@@ -10,10 +10,10 @@ import structlog
 
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.builtin_tuners import TUNERS
+from trackside.aggregates.search.messages import Suggester
 from trackside.aggregates.search.objectives import directions_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
-from trackside.contracts.searches import Suggester
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,

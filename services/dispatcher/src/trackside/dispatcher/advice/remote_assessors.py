@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from trackside.aggregates.search.advice_messages import AnswerAssessment, AssessmentRequested
 from trackside.aggregates.search.state import FeedRow, Search
-from trackside.contracts.advice import AnswerAssessment, AssessmentRequested
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.assessor_client import AssessmentResult
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange

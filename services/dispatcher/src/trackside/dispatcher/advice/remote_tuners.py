@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
 from trackside.aggregates.search.axes import axes_of, parameters_fault
 from trackside.aggregates.search.state import Search
-from trackside.contracts.advice import AnswerSuggestion, SuggestionRequested
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
 from trackside.dispatcher.advice.tuner_history import HistoryItem

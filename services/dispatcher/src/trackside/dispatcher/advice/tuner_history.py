@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import numbers
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.searches import TrialStatus
 
 SuggestedItem = tuple[Literal["suggested"], int, Mapping[str, Any]]
 EndedItem = tuple[Literal["ended"], int, str, float | list[float] | None, Sequence[tuple[int, float]]]

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.search.advice_messages import FAILURES_MAX
+from trackside.aggregates.search.messages import Direction, TrialStatus
 from trackside.aggregates.search.state import FeedRow
-from trackside.contracts.advice import FAILURES_MAX
-from trackside.contracts.searches import Direction, TrialStatus
 from trackside.dispatcher.assessors.stopping_rules import (
     LearningCurve,
     Patient,

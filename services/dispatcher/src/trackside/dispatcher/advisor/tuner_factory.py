@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.aggregates.search.axes import SpaceJson
 from trackside.aggregates.search.builtin_tuners import TUNERS
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.plugins.tuner_plugins import PluginTuner
 from trackside.dispatcher.tuners.list_tuner import batch_tuner, grid_tuner
 from trackside.dispatcher.tuners.optuna_tuner import OptunaTuner

@@ -10,7 +10,7 @@ has a closed form.
 import numpy as np
 from numpy.typing import NDArray
 
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.assessors.stopping_rules import CompletedTrialsRule, LearningCurve
 
 Floats = NDArray[np.float64]

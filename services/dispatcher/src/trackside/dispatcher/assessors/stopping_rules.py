@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 
 
 @dataclass(slots=True)

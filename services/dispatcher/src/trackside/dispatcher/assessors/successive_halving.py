@@ -5,7 +5,7 @@ from bisect import bisect_left, insort
 from typing import Literal
 from zlib import crc32
 
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.assessors.stopping_rules import LearningCurve
 
 Auto = Literal["auto"]

@@ -15,7 +15,7 @@ of users' assessors. After a restart a new instance gets the same calls again, f
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from trackside.contracts.searches import Direction, TrialStatus
+from trackside.aggregates.search.messages import Direction, TrialStatus
 from trackside.dispatcher.assessors.stopping_rules import LearningCurve
 from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError

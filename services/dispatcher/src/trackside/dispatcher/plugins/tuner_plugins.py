@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from trackside.aggregates.search.axes import SpaceJson, axes_of, parameters_fault
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
 from trackside.dispatcher.tuners.tuner import (

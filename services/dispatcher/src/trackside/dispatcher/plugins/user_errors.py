@@ -4,7 +4,7 @@ import traceback
 from itertools import dropwhile
 from pathlib import Path
 
-from trackside.contracts.advice import MESSAGE_MAX, TRACEBACK_MAX
+from trackside.aggregates.search.advice_messages import MESSAGE_MAX, TRACEBACK_MAX
 
 _DISPATCHER = Path(__file__).parents[1]
 """Frames of these files at the start of a traceback are left out: they are not the user's code."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trackside.aggregates.search.axes import NAME, Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
-from trackside.contracts.searches import Direction
+from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.tuners.generation_index import GenerationIndex
 from trackside.dispatcher.tuners.optuna_samplers import (
     Distributions,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Record
-from trackside.contracts.searches import TrialEnded, TrialSuggested
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause

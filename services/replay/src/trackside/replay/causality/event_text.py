@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.contracts.batches import BatchStarted, GroupEnded
+from trackside.aggregates.batch.messages import BatchStarted, GroupEnded
+from trackside.aggregates.search.messages import SearchStarted, TrialSuggested
 from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Event
-from trackside.contracts.searches import SearchStarted, TrialSuggested
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,

@@ -1,17 +1,17 @@
 """The causes of the events of a log that names none: what a decision rested on, as the state shows it."""
 
 from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search.state import Search, search_of
-from trackside.contracts.advice import SuggestionDeferred, SuggestionFailed
-from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
-from trackside.contracts.message import Message
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     SearchExhausted,
     SearchFailed,
     SearchTimeLimitReached,
     TrialEnded,
     TrialSuggested,
 )
+from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,

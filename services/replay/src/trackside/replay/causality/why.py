@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trackside.contracts.batches import BatchEnded
-from trackside.contracts.searches import SearchEnded
+from trackside.aggregates.batch.messages import BatchEnded
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes, Step

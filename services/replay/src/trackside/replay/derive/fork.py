@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.messages import StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search
 from trackside.contracts.codec import command_of
 from trackside.contracts.refusals import Problem
-from trackside.contracts.searches import StartSearch, TrialStatus
 from trackside.replay.derive.rerun import plain_spec
 from trackside.replay.history.errors import BadScenarioError
 
@@ -100,7 +100,7 @@ def fork_search(search: Search, stream: str, offset: int, changes: Mapping[str, 
     past = _within_space(spec, results)
     origin = {"kind": "fork", "stream": stream, "offset": offset}
     command = command_of(
-        StartSearch.wire_type(), spec | {"origin": origin, "past": past, "first": unfinished}
+        StartSearch.wire_type(), spec | {"origin": origin, "past": past, "first": unfinished}, [StartSearch]
     )
     if isinstance(command, Problem):
         raise BadScenarioError(f"{command.path}: {command.message}")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import directions_of, numbers
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.searches import TrialStatus
 from trackside.replay.history.errors import ReplayError
 
 NAME = "_name"

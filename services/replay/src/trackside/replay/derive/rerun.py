@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.search.messages import Origin, SearchSpec, StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search, Trial
-from trackside.contracts.searches import Origin, SearchSpec, StartSearch, TrialStatus
 from trackside.replay.history.errors import BadScenarioError, NotRecordedError
 
 MAX_TRIALS = 10_000

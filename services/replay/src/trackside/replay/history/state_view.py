@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.aggregates.batch.messages import group_name
 from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
-from trackside.contracts.batches import group_name
-from trackside.contracts.searches import TrialStatus
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState

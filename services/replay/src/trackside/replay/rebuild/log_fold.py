@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trackside.aggregates.batch.messages import BatchEnded
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.batches import BatchEnded
+from trackside.aggregates.search.messages import SearchEnded
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchEnded
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.aggregates.registry import AGGREGATES, CODEC
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RULES
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.imports import StreamImported

@@ -8,7 +8,8 @@ under one name the first that was completed is.
 from collections.abc import Mapping
 from contextlib import aclosing
 
-from trackside.contracts.codec import CODEC, UndecodableError
+from trackside.aggregates.registry import CODEC
+from trackside.contracts.codec import UndecodableError
 from trackside.contracts.imports import StreamImported
 from trackside.contracts.message import Envelope, Record
 from trackside.contracts.topics import Topics, partition_of

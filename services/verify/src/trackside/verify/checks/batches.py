@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.batches import (
+from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -10,9 +10,9 @@ from trackside.contracts.batches import (
     GroupEnded,
     task_name,
 )
+from trackside.aggregates.search.messages import SearchEnded, SearchStarted
 from trackside.contracts.ids import batch_task_id, trial_task_id
 from trackside.contracts.message import Message, Record
-from trackside.contracts.searches import SearchEnded, SearchStarted
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.verify.checks.searches import OngoingSearchEvent, SearchChecks, SearchHistory, search_history
 from trackside.verify.checks.task_history import TaskHistory

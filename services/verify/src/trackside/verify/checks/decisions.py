@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from trackside.contracts.batches import BatchStopRequested
+from trackside.aggregates.batch.messages import BatchStopRequested
+from trackside.aggregates.search.messages import SearchStopRequested
 from trackside.contracts.message import Record
-from trackside.contracts.searches import SearchStopRequested
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.outcome import Outcome
 from trackside.verify.findings import Findings, RecordPosition, position_of

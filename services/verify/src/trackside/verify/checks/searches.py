@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.contracts.advice import AssessmentFailed, SuggestionDeferred, SuggestionFailed
-from trackside.contracts.ids import trial_task_id
-from trackside.contracts.message import Record
-from trackside.contracts.searches import (
+from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -25,6 +23,8 @@ from trackside.contracts.searches import (
     TrialStatus,
     TrialSuggested,
 )
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Record
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.findings import Findings
 

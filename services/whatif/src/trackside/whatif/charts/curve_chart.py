@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from trackside.contracts.searches import TrialStatus
+from trackside.aggregates.search.messages import TrialStatus
 from trackside.whatif.charts.canvas import Label, Polyline, Shape
 from trackside.whatif.compare import Comparison, ScenarioResult
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
 from trackside.cli.render import screen
@@ -11,7 +12,6 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.searches import StartSearch
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from trackside.aggregates.search.space import Finite, Option, Scalar, Space
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs
-from trackside.contracts.search_space import Finite, Option, Scalar, Space
 from trackside.contracts.tasks import Figure, NonFinite
 
 MAX_DURATION_S = 366 * 24 * 3_600
@@ -237,10 +237,6 @@ class StopTrial(Command):
     """Asks a search to end one trial; the search continues."""
 
     trial: int = Field(ge=0, le=1_000_000)
-
-
-class Ping(Command):
-    """Asks for an answer, and for nothing else."""
 
 
 class SearchStarted(Event):

@@ -1,9 +1,10 @@
 """The published documents: a JSON Schema per message and an AsyncAPI 3 document of every topic."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts import codec
 from trackside.contracts.examples import EXAMPLES
 from trackside.contracts.message import Command, Json, Message
@@ -17,12 +18,33 @@ RECEIPT: Json = {
 }
 
 
-def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
+def events() -> tuple[type[Message], ...]:
+    """Returns the types of messages in the log: of commands and tasks, then those of each aggregate."""
+    return (*codec.EVENTS, *AGGREGATES.by_event)
+
+
+def messages() -> tuple[type[Message], ...]:
+    """Returns all types of messages."""
+    return tuple(dict.fromkeys(kind for *_, kinds in channels() for kind in kinds))
+
+
+def examples() -> dict[str, Message]:
+    """Returns one example of each message, with every field in it, by wire type."""
+    of_aggregates = (example for each in AGGREGATES.types for example in each.examples)
+    return EXAMPLES | {example.wire_type(): example for example in of_aggregates}
+
+
+TopicMessages = tuple[str, str, Topic, Sequence[type[Message]]]
+"""Its name, whether Trackside sends or receives on it, the topic, and the types of messages."""
+
+
+def channels() -> list[TopicMessages]:
+    """Returns all topics with their messages: those of no aggregate, then those of single aggregates."""
     topics = Topics()
     device = topics.device("{worker}", "{device}")
-    return [
-        ("commands", "receive", topics.commands, codec.COMMANDS),
-        ("events", "send", topics.events, codec.EVENTS),
+    found: list[TopicMessages] = [
+        ("commands", "receive", topics.commands, AGGREGATES.commands),
+        ("events", "send", topics.events, events()),
         ("fleet", "send", topics.fleet, codec.FLEET_EVENTS),
         ("heartbeats", "send", topics.heartbeats, codec.HEARTBEATS),
         ("device", "send", device, codec.DEVICE_COMMANDS),
@@ -30,11 +52,17 @@ def _channels() -> list[tuple[str, str, Topic, tuple[type[Message], ...]]]:
         ("logs", "send", topics.logs, codec.LOGS),
         ("deadLetters", "send", topics.dead_letters, codec.DEAD_LETTERS),
         ("imports", "send", topics.imports, codec.IMPORTS),
-        ("suggestionRequests", "send", topics.suggestion_requests, codec.SUGGESTION_REQUESTS),
-        ("suggestions", "receive", topics.suggestions, codec.SUGGESTIONS),
-        ("assessmentRequests", "send", topics.assessment_requests, codec.ASSESSMENT_REQUESTS),
-        ("assessments", "receive", topics.assessments, codec.ASSESSMENTS),
     ]
+    for each in AGGREGATES.types:
+        for attribute, kinds in each.other_messages.items():
+            action = "receive" if issubclass(kinds[0], Command) else "send"
+            found.append((_camel_case(attribute), action, getattr(topics, attribute), kinds))
+    return found
+
+
+def _camel_case(attribute: str) -> str:
+    first, *others = attribute.split("_")
+    return first + "".join(word.title() for word in others)
 
 
 def schema(kind: type[Message]) -> Json:
@@ -44,31 +72,31 @@ def schema(kind: type[Message]) -> Json:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID + kind.wire_type(),
         **body,
-        "examples": [EXAMPLES[kind.wire_type()].model_dump(mode="json")],
+        "examples": [examples()[kind.wire_type()].model_dump(mode="json")],
     }
 
 
 def asyncapi() -> Json:
     """Gives the AsyncAPI 3.0 document of every channel, operation and message."""
-    channels: dict[str, Any] = {}
+    described_channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
-    messages: dict[str, Any] = {}
-    for name, action, topic, kinds in _channels():
-        channels[name] = _channel(topic, kinds)
+    described: dict[str, Any] = {}
+    for name, action, topic, kinds in channels():
+        described_channels[name] = _channel(topic, kinds)
         operations[f"{action}{name[0].upper()}{name[1:]}"] = {
             "action": action,
             "channel": {"$ref": f"#/channels/{name}"},
         }
         if topic == Topics().commands:
             operations["receiveCommands"]["reply"] = {"address": RECEIPT}
-        messages.update({kind.__name__: _message(kind) for kind in kinds})
+        described.update({kind.__name__: _message(kind) for kind in kinds})
     return {
         "asyncapi": "3.0.0",
         "info": {"title": "Trackside", "version": "1", "description": "Commands in, events out."},
         "defaultContentType": "application/json",
-        "channels": channels,
+        "channels": described_channels,
         "operations": operations,
-        "components": {"messages": messages},
+        "components": {"messages": described},
     }
 
 
@@ -102,6 +130,6 @@ def _message(kind: type[Message]) -> Json:
 
 def files() -> dict[str, str]:
     """Gives every published file by its name, as the text that `trackside schemas` writes."""
-    documents: dict[str, Json] = {f"{kind.wire_type()}.json": schema(kind) for kind in codec.MESSAGES}
+    documents: dict[str, Json] = {f"{kind.wire_type()}.json": schema(kind) for kind in messages()}
     documents["asyncapi.json"] = asyncapi()
     return {name: json.dumps(body, indent=2, sort_keys=False) + "\n" for name, body in documents.items()}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from trackside.contracts.codec import command_of
-from trackside.contracts.search_space import NNI_FIELDS, TYPES, NniParameter
-from trackside.contracts.searches import SearchSpec, StartSearch
+from tests.commands import command_of
+from trackside.aggregates.search.messages import SearchSpec, StartSearch
+from trackside.aggregates.search.space import NNI_FIELDS, TYPES, NniParameter
 from trackside.sdk.specs import parse_spec
 
 NUMBERS = {"low": 1, "high": 4, "step": 2, "mu": 0.5, "sigma": 2.0}

@@ -1,12 +1,12 @@
-"""Advice: what tuners and assessors say, or fail to say, besides parameters and verdicts."""
+"""Advice: what tuners and assessors are asked, and what they say besides parameters and verdicts."""
 
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from trackside.aggregates.search.messages import Parameters
+from trackside.aggregates.search.space import Space
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
-from trackside.contracts.search_space import Space
-from trackside.contracts.searches import Parameters
 
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = 8_000
@@ -58,31 +58,6 @@ class AssessmentFailed(Event):
     message: str = Field(max_length=MESSAGE_MAX)
     traceback: str = Field(default="", max_length=TRACEBACK_MAX)
     seen: int
-
-
-class LaneBacklogged(Event):
-    """Many requests wait for a tuner or assessor process of a dispatcher: in older logs only, has no effect.
-
-    Dispatchers show the number as a gauge and log a warning instead. `incarnation` is the dispatcher's
-    process.
-    """
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    instance: str
-    incarnation: str
-    lane: str
-    waiting: int
-    limit: int
-
-
-class LaneCleared(Event):
-    """A lane is no longer backlogged, or its dispatcher has ended: in older logs only, has no effect."""
-
-    written_by: ClassVar[frozenset[str]] = DISPATCHER
-    instance: str
-    incarnation: str
-    lane: str
-    waiting: int
 
 
 class SuggestionRequested(Event):

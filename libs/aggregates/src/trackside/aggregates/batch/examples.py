@@ -1,0 +1,40 @@
+"""One example of every message of batches, with every field in it: part of the published schemas."""
+
+from trackside.aggregates.batch.messages import (
+    BatchEnded,
+    BatchSpec,
+    BatchStarted,
+    BatchStatus,
+    BatchStopRequested,
+    GroupEnded,
+    GroupSpec,
+    StopTasks,
+    SubmitTasks,
+    TaskSpec,
+)
+from trackside.contracts.message import Message
+from trackside.contracts.resources import Resources, Retry, RetryPolicy
+
+BATCH = BatchSpec(
+    name="compare",
+    groups=[
+        GroupSpec(
+            name="warm-up",
+            tasks=[
+                TaskSpec(name="small", task_type="digits", parameters={"epochs": 1}, priority=9),
+                TaskSpec(task_type="digits", resources=Resources(kind="gpu", devices=2)),
+            ],
+            estimate_memory=2_000_000_000,
+        )
+    ],
+    retry=RetryPolicy(failed=Retry(times=2, backoff_s=5.0)),
+    run_timeout_s=3_600.0,
+)
+EXAMPLES: list[Message] = [
+    SubmitTasks(**dict(BATCH)),
+    StopTasks(task="small", reason="not needed"),
+    BatchStarted(command_id="c-3", batch=BATCH),
+    GroupEnded(group=0, ends={"finished": 1, "failed": 1}),
+    BatchStopRequested(command_id="c-4", reason="not needed"),
+    BatchEnded(status=BatchStatus.DONE),
+]
