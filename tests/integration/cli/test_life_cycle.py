@@ -195,7 +195,7 @@ async def test_what_is_refused_is_said_in_one_line_and_exits_with_2(tried: Tried
     search = f"refused-{secrets.token_hex(3)}"
     await typed("submit", "waits.yaml", "--id", search)
     wrote("grid.json", '{"value": {"type": "uniform", "low": 2, "high": 1}}')
-    wrote("odd.json", '[{"parameters": {"lr": 1}, "value": 1}]')
+    wrote("odd.json", '[{"parameters": {"lr": 1, "value": 2.5, "seconds": 3600}, "value": 1}]')
     for arguments, said in REFUSED:
         asked = [search if word == "SEARCH" else word for word in arguments]
         code, out, err = await tried(*asked)
@@ -216,8 +216,8 @@ async def test_all_problems_of_a_spec_are_printed_with_their_lines(tried: Tried)
     assert code == 2 and f"{search} refused: asks.yaml:2: unknown_task_type at $.task_type: " in err
     assert "asks.yaml:5: unknown_tuner at $.tuner.name: " in err
     code, out, _ = await tried("submit", "asks.yaml", "--id", search, "--json")
-    found = [problem["code"] for problem in json.loads(out)["problems"]]
-    assert (code, found) == (2, ["unknown_task_type", "unknown_tuner"])
+    found = [(problem["code"], problem["line"]) for problem in json.loads(out)["problems"]]
+    assert (code, found) == (2, [("unknown_task_type", 2), ("unknown_tuner", 5)])
 
 
 async def test_a_ping_is_answered_with_times(typed: Typed) -> None:

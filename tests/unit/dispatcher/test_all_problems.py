@@ -3,7 +3,7 @@
 from tests.unit.aggregates.given import SPEC, answered, problems, published
 from tests.unit.domain.given import Told
 from trackside.contracts.commands import CommandRefused
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 
 
 def test_a_refusal_lists_all_that_is_wrong_with_a_search() -> None:
@@ -31,8 +31,39 @@ def test_a_refusal_lists_all_that_is_wrong_with_a_search() -> None:
         ("bad_objectives", "$.past"),
         ("bad_parameters", "$.past[0].parameters.lr"),
         ("bad_parameters", "$.past[1].parameters.x"),
+        ("bad_parameters", "$.past[1].parameters.lr"),
         ("no_more_trials", "$.first"),
     ]
+
+
+def test_a_refusal_lists_every_wrong_option_parameter_and_value_of_the_past() -> None:
+    body = {
+        **SPEC,
+        "space": {name: {"type": "uniform", "low": 0, "high": 1} for name in ("a", "b")},
+        "tuner": {"name": "grid", "options": {"seed": 1, "step": 2}},
+        "assessor": {"name": "median", "options": {"interval_steps": 0, "steps": 1}},
+        "past": [{"parameters": {"a": 2, "b": 3}, "value": 1}, {"parameters": {"c": 1}, "value": 1}],
+    }
+    assert problems(answered(Told(), published(1, body=body))) == [
+        ("bad_option", "$.tuner.options.seed"),
+        ("bad_option", "$.tuner.options.step"),
+        ("bad_search_space", "$.space.a"),
+        ("bad_search_space", "$.space.b"),
+        ("bad_option", "$.assessor.options.interval_steps"),
+        ("bad_option", "$.assessor.options.steps"),
+        ("bad_parameters", "$.past[0].parameters.a"),
+        ("bad_parameters", "$.past[0].parameters.b"),
+        ("bad_parameters", "$.past[1].parameters.c"),
+        ("bad_parameters", "$.past[1].parameters.a"),
+        ("bad_parameters", "$.past[1].parameters.b"),
+    ]
+
+
+def test_a_refusal_of_many_past_trials_lists_no_more_problems_than_its_limit() -> None:
+    past = [{"parameters": {}, "value": 1} for _ in range(1_000)]
+    (refusal,) = answered(Told(), published(1, body={**SPEC, "past": past}))
+    assert isinstance(refusal, CommandRefused)
+    assert len(refusal.problems) == MAX_PROBLEMS
 
 
 def test_a_refusal_lists_all_wrong_fields_of_a_body() -> None:

@@ -102,7 +102,7 @@ def verdicts(assessment: SearchAssessor, rows: list[FeedRow]) -> dict[int, int]:
 @given(data=st.data())
 def test_d33_verdicts_are_those_of_optunas_pruner_alone(name: str, data: st.DataObject) -> None:
     assessor = {"name": name, "options": data.draw(SPECS[name])}
-    assert check_assessor(assessor) is None
+    assert not check_assessor(assessor)
     direction: Direction = data.draw(st.sampled_from(["maximize", "minimize"]))
     seed, rows = data.draw(st.integers(0, 2**53)), data.draw(lives())
     assert verdicts(SearchAssessor(assessor, direction, seed), rows) == OptunaStudy(
@@ -333,13 +333,36 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 def test_d33_a_bad_assessor_is_refused_with_place_and_reason(
     assessor: dict[str, Any], path: str, words: str
 ) -> None:
-    fault = check_assessor(assessor)
-    assert fault is not None
+    fault, *_ = check_assessor(assessor)
     assert fault[0] == f"$.assessor.{path}"
     assert words in fault[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "places"),
+    [
+        ("median", {"interval_steps": 0, "a": 1}, ["interval_steps", "a"]),
+        ("percentile", {"interval_steps": 0}, ["interval_steps", "percentile"]),
+        ("asha", {"bootstrap_count": 1, "min_resource": 0}, ["min_resource"]),
+        ("asha", {"bootstrap_count": 1, "reduction_factor": 0}, ["reduction_factor", "bootstrap_count"]),
+        ("hyperband", {"bootstrap_count": 1, "max_resource": 0, "min_resource": 9}, ["max_resource"]),
+        ("threshold", {"lower": 2, "upper": 1, "interval_steps": 0}, ["interval_steps", "upper"]),
+        ("threshold", {"lower": "a"}, ["lower"]),
+        (
+            "patient",
+            {"patience": -1, "wrapped": {"name": "median", "options": {"a": 1, "b": 1}}},
+            ["patience", "wrapped.options.a", "wrapped.options.b"],
+        ),
+    ],
+)
+def test_all_that_is_wrong_with_an_assessor_is_listed_but_for_what_only_follows_from_it(
+    name: str, options: dict[str, Any], places: list[str]
+) -> None:
+    faults = check_assessor({"name": name, "options": options})
+    assert [path.removeprefix("$.assessor.options.") for path, _ in faults] == places
+
+
 def test_names_and_their_options_are_taken() -> None:
-    assert check_assessor(MEDIAN) is None
+    assert not check_assessor(MEDIAN)
     with pytest.raises(ValueError, match="no assessor 'mean' is installed"):
         SearchAssessor({"name": "mean"}, "maximize", 7)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dispatcher.tuner_histories import HistoryItem, Setup, end_of, rebuilt, run_search, score
-from trackside.aggregates.search.axes import axes_of, encode, flat_axes, parameters_fault, point_at, size
+from trackside.aggregates.search.axes import axes_of, encode, flat_axes, parameters_faults, point_at, size
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 from trackside.dispatcher.tuners.tuner import AskTellTuner
 
@@ -137,9 +137,8 @@ def test_what_a_space_has_fits_it_and_leads_to_its_own_place(space: dict[str, An
     points = size(axes)
     assert points
     parameters = point_at(axes, index % points)
-    assert parameters_fault(axes, parameters) is None
+    assert parameters_faults(axes, parameters) == []
     assert encode(axes, json.loads(text(parameters))).keys() <= {path for path, _ in flat_axes(axes)}
-    assert parameters_fault(axes, {**parameters, "more": 1}) == (
-        "$.more",
-        f"not part of the space, which has {', '.join(sorted(space))}",
-    )
+    assert parameters_faults(axes, {**parameters, "more": 1}) == [
+        ("$.more", f"not part of the space, which has {', '.join(sorted(space))}")
+    ]

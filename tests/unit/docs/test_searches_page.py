@@ -30,7 +30,7 @@ def test_a_file_of_the_page_is_read_and_its_tuner_can_search_its_space(text: str
     found = parse_spec(text.encode(), "search.yaml")
     assert isinstance(found, StartSearch)
     plain = found.model_dump(mode="json")
-    assert check_tuner(plain["space"], plain["tuner"]) is None
+    assert check_tuner(plain["space"], plain["tuner"]) == []
 
 
 def test_the_table_of_types_is_that_of_the_contracts() -> None:

@@ -1,5 +1,6 @@
 """Spec files: what they mean, and what is said about those that mean nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,25 @@ def test_words_that_yaml_1_1_calls_booleans_stay_words() -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SpecError, match=r"nowhere\.yaml: .*No such file"):
         read_spec(Path("nowhere.yaml"))
+
+
+@pytest.mark.parametrize("indent", [2, "\t"])
+def test_a_file_of_json_has_lines_too(indent: int | str) -> None:
+    space = {"x": {"type": "uniform", "low": 2, "high": 1}, "y": {"type": "norml"}}
+    body = {"kind": "search", "task_type": "digits", "space": space, "max_trials": 0}
+    error = refused(json.dumps(body, indent=indent))
+    assert list(zip(error.lines, (problem.path for problem in error.problems), strict=True)) == [
+        (5, "$.space.x"),
+        (11, "$.space.y.type"),
+        (14, "$.max_trials"),
+    ]
+
+
+def test_a_file_of_json_may_escape_any_character() -> None:
+    body = {"kind": "task", "task_type": "digits", "parameters": {"note": "a/b \U0001f600"}}
+    command = parse_spec(json.dumps(body).replace("/", "\\/").encode(), "spec.json")
+    assert isinstance(command, SubmitTasks)
+    assert command.groups[0].tasks[0].parameters == body["parameters"]
 
 
 TASKS = """

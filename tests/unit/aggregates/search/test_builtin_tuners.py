@@ -9,6 +9,7 @@ import pytest
 from tests.unit.dispatcher.tuner_histories import NESTED, NUMBERS, SPACE
 from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.space import TYPES
+from trackside.contracts.refusals import MAX_PROBLEMS
 
 FINITE: dict[str, dict[str, Any]] = {
     "optimizer": {
@@ -90,8 +91,7 @@ def of(name: str, **options: Any) -> dict[str, Any]:
 def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
     space: dict[str, Any], tuner: dict[str, Any], path: str, words: str
 ) -> None:
-    fault = check_tuner(space, tuner)
-    assert fault is not None
+    fault, *_ = check_tuner(space, tuner)
     assert fault[0] == path
     assert words in fault[1]
 
@@ -99,7 +99,7 @@ def test_a_tuner_that_cannot_search_a_space_is_refused_with_place_and_reason(
 def test_too_many_parameters_are_refused_however_deep_they_lie() -> None:
     inner = {f"p{n}": {"type": "constant", "value": 1} for n in range(600)}
     values = [{"_name": "a", **inner}, {"_name": "b", **inner}]
-    fault = check_tuner({"x": {"type": "choice", "values": values}}, of("random"))
+    (fault,) = check_tuner({"x": {"type": "choice", "values": values}}, of("random"))
     assert fault == ("$.space", "1,201 parameters with those of sub-spaces, the limit is 1,000")
 
 
@@ -117,7 +117,47 @@ def test_too_many_parameters_are_refused_however_deep_they_lie() -> None:
     ],
 )  # fmt: skip
 def test_a_fitting_tuner_has_no_problem(space: dict[str, Any], tuner: dict[str, Any]) -> None:
-    assert check_tuner(space, tuner) is None
+    assert not check_tuner(space, tuner)
+
+
+@pytest.mark.parametrize(
+    ("space", "tuner", "places"),
+    [
+        (
+            NESTED | {"n": {"type": "norml"}, "m": {"type": "norml"}},
+            of("grid", seed=1, step=2),
+            ["space.n.type", "space.m.type", "tuner.options.seed", "tuner.options.step", "space.dropout"],
+        ),
+        (SPACE, of("nsga2", crossover="two", mutation_prob=2), [
+            "tuner.options.crossover", "tuner.options.mutation_prob",
+        ]),
+        (SPACE, of("nsga2", crossover="spx", population_size=1, swapping_prob=2), [
+            "tuner.options.population_size", "tuner.options.swapping_prob",
+        ]),
+        (NUMBERS, of("cma-es", lr_adapt=True, with_margin=True, use_separable_cma=True, popsize=1), [
+            "tuner.options.popsize", "tuner.options.use_separable_cma", "tuner.options.with_margin",
+        ]),
+        (PAIR, of("batch", sets=[{"lr": 2}, SETS[0], SETS[0], 7], repeats=1), [
+            "tuner.options.sets", "tuner.options.repeats",
+        ]),
+        (PAIR, of("batch", sets=[{"lr": 2, "k": 1}, SETS[0], SETS[0]]), [
+            "tuner.options.sets[0].k", "tuner.options.sets[0].lr", "tuner.options.sets[0].n",
+            "tuner.options.sets[2]",
+        ]),
+        (PAIR | {"z": {"type": "norml"}}, {"name": "x y", "remote": True}, ["space.z.type", "tuner.name"]),
+    ],
+)  # fmt: skip
+def test_all_that_is_wrong_with_a_tuner_is_listed_but_for_what_only_follows_from_it(
+    space: dict[str, Any], tuner: dict[str, Any], places: list[str]
+) -> None:
+    found = [path.removeprefix("$.") for path, _ in check_tuner(space, tuner)]
+    assert found[: len(places)] == places
+    assert all(path.startswith("space.") for path in found[len(places) :])
+
+
+def test_no_more_faults_are_looked_for_than_a_refusal_lists() -> None:
+    sets = [{"lr": 2, "n": 3}] * 1_000
+    assert len(check_tuner(PAIR, of("batch", sets=sets))) == MAX_PROBLEMS
 
 
 def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
@@ -125,8 +165,8 @@ def test_every_tuner_says_of_every_type_whether_it_can_search_it() -> None:
     for name, kind in TUNERS.items():
         for type_name, fields in ONE_OF_EACH.items():
             options = {"sets": [{"x": fields.get("low", fields.get("value", 1))}]} if name == "batch" else {}
-            fault = check_tuner({"x": {"type": type_name, **fields}}, of(name, **options))
-            assert (fault is None) is (type_name in kind.types), (name, type_name, fault)
+            faults = check_tuner({"x": {"type": type_name, **fields}}, of(name, **options))
+            assert (not faults) is (type_name in kind.types), (name, type_name, faults)
 
 
 def test_a_service_that_checks_tuners_loads_neither_optuna_nor_numpy() -> None:

@@ -51,12 +51,13 @@ class SpecFile:
 
     def describe(self, problem: Problem) -> str:
         """Returns a problem with its file, and with its line if its field is in the file."""
-        line = self.line_of(self.path_of(problem.path))
+        line = self.line_of(problem)
         where = f"{self.file}:{line}" if line else self.file
         return f"{where}: {problem.code} at {problem.path}: {problem.message}"
 
-    def line_of(self, path: str) -> int:
-        """Returns the line of a path of the file, 0 if its field is not there."""
+    def line_of(self, problem: Problem) -> int:
+        """Returns the line of the place of a problem, 0 if its field is not in the file."""
+        path = self.path_of(problem.path)
         fields = path.split(".")
         known = len(fields) == 1 or f"$.{fields[1].partition('[')[0]}" in self.document.lines
         return self.document.line_of(path) if known else 0

@@ -1,4 +1,4 @@
-"""YAML as users expect it: the core schema of YAML 1.2, with unique keys and no aliases.
+"""YAML as users expect it: the core schema of YAML 1.2, with unique keys and no aliases; so JSON too.
 
 PyYAML follows YAML 1.1, where `1e-4` is a text, `on` is true, `1:30` is 90 and a repeated key wins silently.
 """
@@ -60,6 +60,13 @@ class _Loader(yaml.SafeLoader):
             raise YamlError("aliases (*name) are not supported; write the value out", mark.line + 1)
         return super().compose_node(parent, index)
 
+    def scan_to_next_token(self) -> None:
+        super().scan_to_next_token()
+        # JSON is YAML, and may be indented with tabs; PyYAML skips none, though YAML permits these.
+        while self.flow_level and self.peek() == "\t":
+            self.forward()
+            super().scan_to_next_token()
+
 
 for _tag, _pattern, _first in _SCALARS:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern.pattern})$"), _first)
@@ -118,7 +125,8 @@ def _mapping(node: yaml.MappingNode, path: str, lines: dict[str, int]) -> dict[s
 def _scalar(tag: str, text: str, line: int) -> Any:
     match tag.removeprefix("tag:yaml.org,2002:"):
         case "str":
-            return text
+            # JSON escapes a character beyond U+FFFF as two surrogates.
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         case "null":
             return None
         case "bool":

@@ -136,9 +136,9 @@ def parse_assessor(text: str) -> dict[str, Any]:
         except ValueError:
             options[option.strip()] = value.strip()
     found = {"name": name.strip(), "options": options}
-    fault = check_assessor(found)
-    if fault is not None:
-        raise BadScenarioError(f"{fault[0].removeprefix('$.')}: {fault[1]}")
+    faults = check_assessor(found)
+    if faults:
+        raise BadScenarioError("\n  ".join(f"{path.removeprefix('$.')}: {why}" for path, why in faults))
     return found
 
 

@@ -226,31 +226,42 @@ def point_at(axes: Axes, index: int) -> dict[str, Any]:
     return {name: values[name] for name in axes}
 
 
-def encode(axes: Axes, parameters: Mapping[str, Any], prefix: str = "", path: str = "$") -> dict[str, Any]:
+def encode(axes: Axes, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the number or index on each axis that encodes a set of parameters, by the axis's path.
 
     Constants have none. Raises NotInSpaceError for a missing, an additional or an impossible value.
     """
+    faults: list[Fault] = []
+    encoded = _encode(axes, parameters, "", "$", faults)
+    if faults:
+        raise NotInSpaceError(*faults[0])
+    return encoded
+
+
+def _encode(
+    axes: Axes, parameters: Mapping[str, Any], prefix: str, path: str, faults: list[Fault]
+) -> dict[str, Any]:
+    """Encodes what is in the space, and adds the rest to the faults."""
     extra = sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set()))
-    if extra:
-        raise NotInSpaceError(
-            f"{path}.{extra[0]}", f"not part of the space, which has {', '.join(axes) or 'nothing'}"
-        )
+    reason = f"not part of the space, which has {', '.join(axes) or 'nothing'}" if extra else ""
+    faults.extend((f"{path}.{name}", reason) for name in extra)
     encoded: dict[str, Any] = {}
     for name, axis in axes.items():
         here = f"{path}.{name}"
         if name not in parameters:
-            raise NotInSpaceError(here, "missing")
+            faults.append((here, "missing"))
+            continue
         value = parameters[name]
         try:
             code = axis.encode(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise NotInSpaceError(here, str(error)) from None
+            faults.append((here, str(error)))
+            continue
         if not axis.constant:
             encoded[prefix + name] = code
         branch = (axis.branches or {}).get(code)
         if branch is not None:
-            encoded |= encode(branch, value, prefix + branch_prefix(name, code), here)
+            encoded |= _encode(branch, value, prefix + branch_prefix(name, code), here, faults)
     return encoded
 
 
@@ -280,12 +291,11 @@ def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str
                 yield from parameters_of(members, f"{here}.values[{index}]")
 
 
-def parameters_fault(axes: Axes, parameters: object, path: str = "$") -> Fault | None:
-    """Returns why a set of parameters is not in the space: path and message, or None if it is."""
+def parameters_faults(axes: Axes, parameters: object, path: str = "$") -> list[Fault]:
+    """Returns why a set of parameters is not in the space: paths and messages, none if it is."""
     if not isinstance(parameters, Mapping):
-        return path, f"expected an object with a value for each parameter, got {type(parameters).__name__}"
-    try:
-        encode(axes, parameters, path=path)
-    except NotInSpaceError as error:
-        return error.path, error.reason
-    return None
+        given = type(parameters).__name__
+        return [(path, f"expected an object with a value for each parameter, got {given}")]
+    faults: list[Fault] = []
+    _encode(axes, parameters, "", path, faults)
+    return faults

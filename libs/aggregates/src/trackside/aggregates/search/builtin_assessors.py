@@ -3,8 +3,9 @@
 The advisor process creates them, by `search_assessor.make_rule`.
 """
 
-from collections.abc import Collection, Mapping
-from itertools import combinations
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 from trackside.aggregates.search.options import (
     Either,
@@ -15,9 +16,10 @@ from trackside.aggregates.search.options import (
     OneOf,
     OptionTypes,
     WrappedAssessor,
-    options_fault,
-    remote_name_fault,
+    check_options,
+    remote_name_faults,
 )
+from trackside.contracts.refusals import MAX_PROBLEMS
 
 _INTERVAL: OptionTypes = {"n_warmup_steps": Integer(0), "interval_steps": Integer(1)}
 _PERCENTILE: OptionTypes = {**_INTERVAL, "n_startup_trials": Integer(0), "n_min_trials": Integer(1)}
@@ -53,60 +55,59 @@ ASSESSORS: Mapping[str, OptionTypes] = {
 _REQUIRED = {"percentile": "percentile", "patient": "patience", "curve-fitting": "epochs"}
 
 
-def check_assessor(assessor: Mapping[str, object], plugins: Collection[str] = ()) -> Fault | None:
-    """Returns what is wrong with an assessor's name or options: a JSON path and a message, or None.
+def check_assessor(assessor: Mapping[str, object], plugins: Collection[str] = ()) -> list[Fault]:
+    """Returns what is wrong with an assessor's name and options: JSON paths and messages.
 
     `plugins` are the names of installed assessors, which check their options themselves, as remote ones do.
     """
     if assessor.get("remote"):
-        return remote_name_fault("$.assessor", assessor.get("name"))
+        return remote_name_faults("$.assessor", assessor.get("name"))
     if assessor.get("name") in plugins and assessor.get("name") not in ASSESSORS:
-        return None
-    return _check_assessor("$.assessor", assessor, plugins)
+        return []
+    return list(islice(_faults("$.assessor", assessor, plugins), MAX_PROBLEMS))
 
 
-def _check_assessor(path: str, assessor: Mapping[str, object], plugins: Collection[str]) -> Fault | None:
-    fault = options_fault(path.removeprefix("$."), assessor, ASSESSORS, plugins=plugins, kind="assessor")
-    if fault:
-        return fault
-    name, options = str(assessor["name"]), assessor.get("options") or {}
-    assert isinstance(options, Mapping)
+def _faults(path: str, assessor: Mapping[str, object], plugins: Collection[str]) -> Iterator[Fault]:
+    place = path.removeprefix("$.")
+    wrong, options = check_options(place, assessor, ASSESSORS, plugins=plugins, kind="assessor")
+    yield from wrong
+    if options is None:
+        return
+    name = str(assessor["name"])
     needed = _REQUIRED.get(name)
     if needed is not None and needed not in options:
-        return f"{path}.options.{needed}", f"missing option {needed!r} of assessor {name}"
-    return _special_fault(f"{path}.options", name, options)
+        yield f"{path}.options.{needed}", f"missing option {needed!r} of assessor {name}"
+    if name == "threshold" and not {"lower", "upper"} & options.keys():
+        yield f"{path}.options", "assessor threshold needs lower, upper or both"
+    yield from _option_conflicts(f"{path}.options", name, options)
 
 
-def _special_fault(path: str, name: str, options: Mapping[str, object]) -> Fault | None:
-    """Returns options that exclude each other."""
+def _option_conflicts(path: str, name: str, options: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yields options that exclude each other, and what is wrong with a wrapped assessor."""
     bootstraps = bool(options.get("bootstrap_count"))
     match name:
         case "successive-halving" | "asha" if bootstraps and options.get("min_resource", "auto") == "auto":
-            return f"{path}.bootstrap_count", "bootstrap_count needs a number as min_resource"
+            yield f"{path}.bootstrap_count", "bootstrap_count needs a number as min_resource"
         case "hyperband":
-            return _hyperband_fault(path, options, bootstraps)
+            yield from _hyperband_faults(path, options, bootstraps)
         case "threshold":
-            bounds = [options[bound] for bound in ("lower", "upper") if bound in options]
-            if not bounds:
-                return path, "assessor threshold needs lower, upper or both"
-            if any(low > high for low, high in combinations(bounds, 2)):  # type: ignore[operator]
-                return f"{path}.upper", f"upper {bounds[1]} is below lower {bounds[0]}"
-        case "patient" if "wrapped" in options:
-            return _wrapped_fault(f"{path}.wrapped", options["wrapped"])
-    return None
+            lower, upper = options.get("lower"), options.get("upper")
+            if lower is not None and upper is not None and lower > upper:
+                yield f"{path}.upper", f"upper {upper} is below lower {lower}"
+        case "patient" if options.get("wrapped") is not None:
+            yield from _wrapped_faults(f"{path}.wrapped", options["wrapped"])
 
 
-def _hyperband_fault(path: str, options: Mapping[str, object], bootstraps: bool) -> Fault | None:
+def _hyperband_faults(path: str, options: Mapping[str, Any], bootstraps: bool) -> Iterator[Fault]:
     least, most = options.get("min_resource", 1), options.get("max_resource", "auto")
     if bootstraps and most == "auto":
-        return f"{path}.bootstrap_count", "bootstrap_count needs a number as max_resource"
+        yield f"{path}.bootstrap_count", "bootstrap_count needs a number as max_resource"
     if isinstance(least, int) and isinstance(most, int) and most < least:
-        return f"{path}.max_resource", f"max_resource {most} is below min_resource {least}"
-    return None
+        yield f"{path}.max_resource", f"max_resource {most} is below min_resource {least}"
 
 
-def _wrapped_fault(path: str, wrapped: object) -> Fault | None:
-    assert isinstance(wrapped, Mapping)
+def _wrapped_faults(path: str, wrapped: Mapping[str, Any]) -> Iterator[Fault]:
     if wrapped.get("name") == "patient":
-        return f"{path}.name", "patient wraps another assessor, not itself"
-    return _check_assessor(path, wrapped, ())
+        yield f"{path}.name", "patient wraps another assessor, not itself"
+    else:
+        yield from _faults(path, wrapped, ())

@@ -4,8 +4,9 @@ The service checks a search here before it starts, without Optuna; the advisor p
 `tuner_factory`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from trackside.aggregates.search.axes import (
@@ -13,7 +14,7 @@ from trackside.aggregates.search.axes import (
     SpaceJson,
     axes_of,
     encode,
-    parameters_fault,
+    parameters_faults,
     parameters_of,
     size,
 )
@@ -25,11 +26,11 @@ from trackside.aggregates.search.options import (
     OneOf,
     OptionTypes,
     ParameterSets,
-    options_fault,
-    remote_name_fault,
+    check_options,
+    remote_name_faults,
 )
 from trackside.aggregates.search.space import TYPES
-from trackside.contracts.refusals import nearest
+from trackside.contracts.refusals import MAX_PROBLEMS, nearest
 
 GRID_POINTS_MAX = 100_000
 PARAMETERS_MAX = 1_000
@@ -92,24 +93,12 @@ TUNERS: Mapping[str, TunerKind] = {
 }
 
 
-def check_tuner(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[str] = ()) -> Fault | None:
-    """Returns why this tuner can't search this space: a JSON path and a message, or None if it can.
+def check_tuner(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[str] = ()) -> list[Fault]:
+    """Returns why this tuner can't search this space: JSON paths and messages, none if it can.
 
     `plugins` are the names of installed tuners, which check their options themselves.
     """
-    fault = _space_fault(space)
-    if tuner.get("remote"):
-        return fault or remote_name_fault("$.tuner", tuner.get("name"))
-    if fault or (tuner.get("name") in plugins and tuner.get("name") not in TUNERS):
-        return fault
-    fault = options_fault(
-        "tuner", tuner, {name: kind.options for name, kind in TUNERS.items()}, plugins=plugins
-    )
-    if fault:
-        return fault
-    name, options = str(tuner["name"]), tuner.get("options") or {}
-    assert isinstance(options, Mapping)
-    return _type_fault(space, name) or _special_fault(space, name, options)
+    return list(islice(_faults(space, tuner, plugins), MAX_PROBLEMS))
 
 
 def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
@@ -118,76 +107,99 @@ def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
     return parameter["type"] in kind.types or (len(values) == 1 and not isinstance(values[0], Mapping))
 
 
-def _space_fault(space: SpaceJson) -> Fault | None:
+def _faults(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[str]) -> Iterator[Fault]:
+    unsound = list(_space_faults(space))
+    yield from unsound
+    if tuner.get("remote"):
+        yield from remote_name_faults("$.tuner", tuner.get("name"))
+        return
+    if tuner.get("name") in plugins and tuner.get("name") not in TUNERS:
+        return
+    builtin = {name: kind.options for name, kind in TUNERS.items()}
+    wrong, options = check_options("tuner", tuner, builtin, plugins=plugins)
+    yield from wrong
+    if options is None:
+        return
+    name = str(tuner["name"])
+    unfit = list(_type_faults(space, name))
+    yield from unfit
+    yield from _option_conflicts(name, options)
+    # These read the whole space, which must be one that the tuner can search.
+    if name == "grid" and not unsound and not unfit:
+        yield from _grid_faults(space)
+    if name == "batch" and not unsound:
+        yield from _set_faults(space, options)
+
+
+def _space_faults(space: SpaceJson) -> Iterator[Fault]:
     all_parameters = list(parameters_of(space))
     for path, parameter in all_parameters:
         if parameter.get("type") not in TYPES:
             wrong = parameter.get("type")
             hint = nearest(wrong, TYPES) if isinstance(wrong, str) else ""
-            return f"{path}.type", f"unknown type {wrong!r}; expected one of {', '.join(TYPES)}{hint}"
+            yield f"{path}.type", f"unknown type {wrong!r}; expected one of {', '.join(TYPES)}{hint}"
     if len(all_parameters) > PARAMETERS_MAX:
-        return (
+        yield (
             "$.space",
             f"{len(all_parameters):,} parameters with those of sub-spaces, the limit is {PARAMETERS_MAX:,}",
         )
-    return None
 
 
-def _type_fault(space: SpaceJson, name: str) -> Fault | None:
+def _type_faults(space: SpaceJson, name: str) -> Iterator[Fault]:
     kind = TUNERS[name]
     for path, parameter in parameters_of(space):
+        if parameter.get("type") not in TYPES:
+            continue
         if not can_search(kind, parameter):
             others = [other for other, that in TUNERS.items() if can_search(that, parameter)]
-            return path, (
+            yield (
+                path,
                 f"tuner {name} can't search type {parameter['type']}, only "
-                f"{', '.join(sorted(kind.types))}; these tuners can: {', '.join(sorted(others))}"
+                f"{', '.join(sorted(kind.types))}; these tuners can: {', '.join(sorted(others))}",
             )
+            continue
         nested = parameter["type"] == "choice" and any(isinstance(v, Mapping) for v in parameter["values"])
         if nested and not kind.nested:
             others = [other for other, that in TUNERS.items() if that.nested]
-            return path, (
+            yield (
+                path,
                 f"tuner {name} can't search a choice of sub-spaces; these tuners can: "
-                f"{', '.join(sorted(others))}"
+                f"{', '.join(sorted(others))}",
             )
-    return None
 
 
-def _special_fault(space: SpaceJson, name: str, options: Mapping[str, Any]) -> Fault | None:
+def _option_conflicts(name: str, options: Mapping[str, Any]) -> Iterator[Fault]:
     match name:
-        case "grid":
-            points = size(axes_of(space))
-            if points is None or points > GRID_POINTS_MAX:
-                return "$.space", (
-                    f"a grid of more points than the limit of {GRID_POINTS_MAX:,}; use tpe or random"
-                )
-        case "batch":
-            return _sets_fault(space, options)
         case "cma-es":
             chosen = [o for o in ("lr_adapt", "use_separable_cma", "with_margin") if options.get(o)]
-            if len(chosen) > 1:
-                return f"$.tuner.options.{chosen[1]}", f"{chosen[0]} and {chosen[1]} exclude each other"
+            for other in chosen[1:]:
+                yield f"$.tuner.options.{other}", f"{chosen[0]} and {other} exclude each other"
         case "nsga2" | "nsga3":
-            if options.get("crossover") in _THREE_PARENTS and options.get("population_size", 50) < 3:
-                return "$.tuner.options.population_size", (
-                    f"crossover {options['crossover']} needs a population of at least 3"
-                )
-    return None
+            crossover, population = options.get("crossover"), options.get("population_size")
+            if crossover in _THREE_PARENTS and population is not None and population < 3:
+                message = f"crossover {crossover} needs a population of at least 3"
+                yield "$.tuner.options.population_size", message
 
 
-def _sets_fault(space: SpaceJson, options: Mapping[str, Any]) -> Fault | None:
+def _grid_faults(space: SpaceJson) -> Iterator[Fault]:
+    points = size(axes_of(space))
+    if points is None or points > GRID_POINTS_MAX:
+        message = f"a grid of more points than the limit of {GRID_POINTS_MAX:,}; use tpe or random"
+        yield "$.space", message
+
+
+def _set_faults(space: SpaceJson, options: Mapping[str, Any]) -> Iterator[Fault]:
     if "sets" not in options:
-        return (
-            "$.tuner.options.sets",
-            "missing option 'sets' of tuner batch: the parameter sets to try, in order",
-        )
+        message = "missing option 'sets' of tuner batch: the parameter sets to try, in order"
+        yield "$.tuner.options.sets", message
     axes = axes_of(space)
     seen: dict[tuple[Any, ...], int] = {}
-    for index, parameters in enumerate(options["sets"]):
+    for index, parameters in enumerate(options.get("sets") or ()):
         path = f"$.tuner.options.sets[{index}]"
-        fault = parameters_fault(axes, parameters, path)
-        if fault:
-            return fault
+        faults = parameters_faults(axes, parameters, path)
+        yield from faults
+        if faults:
+            continue
         first = seen.setdefault(tuple(encode(axes, parameters).values()), index)
         if first != index and not options.get("repeats"):
-            return path, f"the same parameters as sets[{first}]; with option repeats both are tried"
-    return None
+            yield path, f"the same parameters as sets[{first}]; with option repeats both are tried"

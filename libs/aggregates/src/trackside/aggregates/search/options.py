@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.refusals import nearest
@@ -140,15 +140,17 @@ class ParameterSets:
 OptionTypes = Mapping[str, OptionType]
 
 
-def options_fault(
+def check_options(
     path: str,
     chosen: Mapping[str, object],
     builtin: Mapping[str, OptionTypes],
     plugins: Collection[str] = (),
     kind: str = "",
-) -> Fault | None:
-    """Returns what is wrong with `{name, options}` of a tuner or assessor: JSON path and message.
+) -> tuple[list[Fault], Mapping[str, Any] | None]:
+    """Returns all that is wrong with `{name, options}` of a tuner or assessor, and its options.
 
+    A wrong option is None there, so that nothing is concluded from its value. If the name is unknown, or the
+    options are not an object, there is None instead of them.
     `path` is its place below the root, such as "tuner"; `kind` is what it is, if that differs. `builtin` maps
     each name to the options it may have; `plugins` are further names for the message.
     """
@@ -157,15 +159,18 @@ def options_fault(
     if not isinstance(name, str) or name not in builtin:
         names = sorted({*builtin, *plugins})
         hint = nearest(name, names) if isinstance(name, str) else ""
-        return f"$.{path}.name", f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
+        message = f"unknown {kind} {name!r}; expected one of {', '.join(names)}{hint}"
+        return [(f"$.{path}.name", message)], None
     options = chosen.get("options") or {}
     if not isinstance(options, Mapping):
-        return f"$.{path}.options", f"options of a {kind} are an object, got {type(options).__name__}"
-    for option, value in options.items():
-        fault = _option_fault(kind, name, str(option), value, builtin[name])
-        if fault:
-            return f"$.{path}.options.{option}", fault
-    return None
+        message = f"options of a {kind} are an object, got {type(options).__name__}"
+        return [(f"$.{path}.options", message)], None
+    found = {
+        option: _option_fault(kind, name, str(option), value, builtin[name])
+        for option, value in options.items()
+    }
+    faults = [(f"$.{path}.options.{option}", fault) for option, fault in found.items() if fault]
+    return faults, {option: None if found[option] else value for option, value in options.items()}
 
 
 def _option_fault(kind: str, name: str, option: str, value: object, allowed: OptionTypes) -> str:
@@ -183,8 +188,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def remote_name_fault(path: str, name: object) -> Fault | None:
-    """Returns what is wrong with the name of a remote tuner or assessor, None if nothing is."""
+def remote_name_faults(path: str, name: object) -> list[Fault]:
+    """Returns what is wrong with the name of a remote tuner or assessor."""
     if isinstance(name, str) and is_identifier(name):
-        return None
-    return f"{path}.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}"
+        return []
+    return [(f"{path}.name", f"expected the name that a process answers to, {IDENTIFIER_RULE}")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from trackside.aggregates.search.builtin_assessors import check_assessor
@@ -9,7 +10,7 @@ from trackside.aggregates.search.builtin_tuners import TUNERS, check_tuner
 from trackside.aggregates.search.messages import SearchSpec, SearchStarted, StartSearch
 from trackside.aggregates.search.warm_start import first_problems, past_problems, warm_start_events
 from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.domain.capabilities import Capabilities, device_problem, type_problem
 from trackside.domain.stream import Stream, check_not_begun
 
@@ -21,7 +22,7 @@ def start(
 ) -> list[Event] | tuple[Problem, ...]:
     """Begins a search, unless its stream is taken or it asks for what there is not; returns all problems."""
     plain = wanted.model_dump(mode="json")
-    problems = tuple(_problems(stream, wanted, plain, capabilities))
+    problems = tuple(islice(_problems(stream, wanted, plain, capabilities), MAX_PROBLEMS))
     if problems:
         return problems
     if wanted.objectives:
@@ -41,14 +42,13 @@ def _problems(
         device_problem(capabilities, wanted.resources.device, "$.resources.device"),
     )
     yield from (problem for problem in named if problem is not None)
-    tuner_fault = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
-    assessor_fault = plain["assessor"] and check_assessor(plain["assessor"], capabilities.assessors)
-    for path, message in filter(None, (tuner_fault, assessor_fault)):
+    faults = check_tuner(plain["space"], plain["tuner"], capabilities.tuners)
+    if plain["assessor"]:
+        faults += check_assessor(plain["assessor"], capabilities.assessors)
+    for path, message in faults:
         yield Problem(code=_fault_code(path), path=path, message=message)
     yield from objective_problems(wanted)
-    # Parameters are checked against the space, which must be one.
-    if tuner_fault is None or not tuner_fault[0].startswith("$.space"):
-        yield from past_problems(wanted)
+    yield from past_problems(wanted)
     yield from first_problems(wanted)
 
 

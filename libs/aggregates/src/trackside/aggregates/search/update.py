@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.messages import (
@@ -30,7 +31,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
+from trackside.contracts.refusals import MAX_PROBLEMS, Problem
 from trackside.contracts.tasks import TaskStopRequested
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.stream import Stream, no_aggregate
@@ -139,11 +140,11 @@ def _request(
 
 def _space(
     search: Search, wanted: UpdateSearchSpace, known: dict[str, Any], capabilities: Capabilities
-) -> list[Event] | Problem:
+) -> list[Event] | tuple[Problem, ...]:
     space = wanted.model_dump(mode="json")["space"]
-    fault = check_tuner(space, search.spec.tuner.model_dump(mode="json"), capabilities.tuners)
-    if fault is not None:
-        return Problem(code="bad_search_space", path=fault[0], message=fault[1])
+    faults = check_tuner(space, search.spec.tuner.model_dump(mode="json"), capabilities.tuners)
+    if faults:
+        return tuple(Problem(code="bad_search_space", path=path, message=message) for path, message in faults)
     version = search.space_version + 1
     updated = SearchSpaceUpdated(**known, space_version=version, space=wanted.space)
     return [] if wanted.space == search.spec.space else [updated]
@@ -155,7 +156,7 @@ def _import(
     if len(search.spec.objectives) > 1:
         message = "results from elsewhere have one value, and this search has multi_objective objectives"
         return Problem(code="bad_objectives", path="$.trials", message=message)
-    problems = tuple(_unfit_trials(search, wanted.trials))
+    problems = tuple(islice(_unfit_trials(search, wanted.trials), MAX_PROBLEMS))
     if problems:
         return problems
     new = list(_unknown(search, wanted.trials))
@@ -165,10 +166,9 @@ def _import(
 def _unfit_trials(search: Search, trials: list[PastTrial]) -> Iterator[Problem]:
     axes = axes_of(search.spec.model_dump(mode="json")["space"])
     for place, past in enumerate(trials):
-        fault = parameters_fault(axes, past.parameters, f"$.trials[{place}].parameters")
-        if fault is not None:
-            message = f"{fault[1]}; leave this trial out, or update the space first"
-            yield Problem(code="bad_parameters", path=fault[0], message=message)
+        for path, reason in parameters_faults(axes, past.parameters, f"$.trials[{place}].parameters"):
+            message = f"{reason}; leave this trial out, or update the space first"
+            yield Problem(code="bad_parameters", path=path, message=message)
 
 
 def _unknown(search: Search, trials: list[PastTrial]) -> Iterator[PastTrial]:

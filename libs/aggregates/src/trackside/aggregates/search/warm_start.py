@@ -6,7 +6,7 @@ behind the results, so that whatever is asked without them doesn't count.
 
 from collections.abc import Iterator
 
-from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.messages import SearchUpdated, StartSearch, TrialAdded, TrialsImported
 from trackside.contracts.message import Event
@@ -14,12 +14,11 @@ from trackside.contracts.refusals import Problem
 
 
 def past_problems(wanted: StartSearch) -> Iterator[Problem]:
-    """Yields which results of other searches are not in the space; raises ValueError if the space is none."""
+    """Yields which values of results of other searches are not in the space."""
     axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
     for place, past in enumerate(wanted.past):
-        fault = parameters_fault(axes, past.parameters, f"$.past[{place}].parameters")
-        if fault is not None:
-            yield Problem(code="bad_parameters", path=fault[0], message=f"{fault[1]}; leave this trial out")
+        for path, message in parameters_faults(axes, past.parameters, f"$.past[{place}].parameters"):
+            yield Problem(code="bad_parameters", path=path, message=f"{message}; leave this trial out")
 
 
 def first_problems(wanted: StartSearch) -> Iterator[Problem]:

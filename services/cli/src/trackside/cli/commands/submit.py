@@ -14,6 +14,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.codec import validate_command
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier, new_id
 from trackside.contracts.message import Command
+from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
@@ -112,7 +113,7 @@ async def _send(
 ) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        await publish_and_print(client, command, stream_id, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, timeout_s, as_json, spec)
 
 
 async def start(
@@ -202,7 +203,7 @@ async def print_answer(
             "answer_offset": answer.offset,
         }
         if isinstance(answer, Refused):
-            found |= refusal_object(answer)
+            found |= refusal_object(answer, spec)
         screen.emit_line(found)
     elif not refused:
         screen.say(f"{publication.stream_id} accepted (command {publication.command_id})")
@@ -212,12 +213,20 @@ async def print_answer(
         raise BadUsage(f"{publication.stream_id} refused: {_refusal_text(answer, spec)}")
 
 
-def refusal_object(answer: Refused) -> dict[str, Any]:
-    """Returns a refusal as JSON, for programs: the first problem, and all where the answer has them."""
+def refusal_object(answer: Refused, spec: SpecFile | None = None) -> dict[str, Any]:
+    """Returns a refusal as JSON, for programs: the first problem, and all where the answer has them.
+
+    Each of these has its line in the spec, if there is one and the line is known.
+    """
     found: dict[str, Any] = {"code": answer.code, "path": answer.path, "message": answer.message}
     if answer.problems:
-        found["problems"] = [problem.model_dump() for problem in answer.all_problems]
+        found["problems"] = [_problem_object(problem, spec) for problem in answer.all_problems]
     return found
+
+
+def _problem_object(problem: Problem, spec: SpecFile | None) -> dict[str, Any]:
+    line = 0 if spec is None else spec.line_of(problem)
+    return problem.model_dump() | ({"line": line} if line else {})
 
 
 def _refusal_text(answer: Refused, spec: SpecFile | None) -> str:

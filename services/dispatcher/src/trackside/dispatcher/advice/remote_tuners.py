@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trackside.aggregates.search.advice_messages import AnswerSuggestion, SuggestionRequested
-from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.state import Search
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, InvalidAdvice
 from trackside.dispatcher.advice.remote_exchange import REQUEST_BYTES_MAX, RemoteExchange
@@ -108,9 +108,10 @@ def _parameters_of(
         case "failed":
             raise AdviceFailed(f"{who} failed: {answer.message or 'it gives no reason'}")
     assert answer.parameters is not None
-    fault = parameters_fault(axes_of(search.spec.model_dump(mode="json")["space"]), answer.parameters)
-    if fault is not None:
-        raise InvalidAdvice(f"{who} suggested at {fault[0]}: {fault[1]}")
+    faults = parameters_faults(axes_of(search.spec.model_dump(mode="json")["space"]), answer.parameters)
+    if faults:
+        path, message = faults[0]
+        raise InvalidAdvice(f"{who} suggested at {path}: {message}")
     if tried.has(answer.parameters):
         raise InvalidAdvice(f"{who} suggested what another trial has")
     return answer.parameters

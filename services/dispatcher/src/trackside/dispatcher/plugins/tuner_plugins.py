@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from trackside.aggregates.search.axes import SpaceJson, axes_of, parameters_fault
+from trackside.aggregates.search.axes import SpaceJson, axes_of, parameters_faults
 from trackside.aggregates.search.messages import Direction
 from trackside.dispatcher.plugins.entry_points import find_entry_point, installed_names
 from trackside.dispatcher.plugins.user_errors import NonsenseError
@@ -81,11 +81,10 @@ class PluginTuner:
                 return None
             if suggested == "wait":
                 raise TunerWaits
-            fault = parameters_fault(self._axes, suggested)
-            if fault is not None:
-                raise NonsenseError(
-                    f"tuner {self._name} suggested for trial {number} at {fault[0]}: {fault[1]}"
-                )
+            faults = parameters_faults(self._axes, suggested)
+            if faults:
+                path, message = faults[0]
+                raise NonsenseError(f"tuner {self._name} suggested for trial {number} at {path}: {message}")
             if not self._tried.has(suggested):
                 parameters: dict[str, Any] = json.loads(json.dumps(suggested))
                 self._put(number, parameters)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.aggregates.search.axes import axes_of, parameters_fault
+from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.messages import StartSearch, TrialStatus
 from trackside.aggregates.search.state import Search
 from trackside.contracts.codec import command_of
@@ -134,6 +134,4 @@ def _within_space(
         axes = axes_of(spec["space"])
     except (ValueError, TypeError, LookupError, AttributeError):
         return []
-    return [
-        {"parameters": p, "value": value} for p, value in results if parameters_fault(axes, p, "$") is None
-    ]
+    return [{"parameters": p, "value": value} for p, value in results if not parameters_faults(axes, p)]
