@@ -1,18 +1,20 @@
 """Every aggregate is one folder of the same shape, and in the registry."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.house import source
 from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.aggregate import AggregateType
 
 FOLDERS = sorted(
     path for path in source.package("libs/aggregates").iterdir() if (path / "__init__.py").is_file()
 )
 CORE = {
-    *("__init__.py", "aggregate.py", "evolve.py", "examples.py", "messages.py", "rows.py", "state.py"),
-    "tables.sql",
+    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "messages.py", "rows.py"),
+    *("state.py", "tables.sql"),
 }
 
 
@@ -26,6 +28,11 @@ def test_the_registry_has_every_folder_under_its_name() -> None:
     assert modules == {folder.name: f"trackside.aggregates.{folder.name}.aggregate" for folder in FOLDERS}
     states = {kind: aggregate.state.__module__ for kind, aggregate in AGGREGATES.by_kind.items()}
     assert states == {folder.name: f"trackside.aggregates.{folder.name}.state" for folder in FOLDERS}
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES.types, ids=lambda aggregate: aggregate.kind)
+def test_what_an_aggregate_begins_and_ends_with_are_events_of_its_own(aggregate: AggregateType[Any]) -> None:
+    assert {aggregate.begins_with, aggregate.ends_with, *aggregate.mailed} <= set(aggregate.events)
 
 
 def test_the_import_rules_know_every_folder() -> None:

@@ -13,6 +13,7 @@ from trackside.contracts.message import Command, Event, Message, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.causality import Causality
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -61,6 +62,8 @@ class AggregateType(ABC, Generic[S]):
     """The class of its root."""
     begins_with: type[Event]
     """The event that begins it."""
+    ends_with: type[Event]
+    """The event that ends it."""
     events: tuple[type[Event], ...]
     """Its events, the first one too; events of commands and tasks are the kernel's."""
     commands: Mapping[type[Command], Handler]
@@ -69,6 +72,10 @@ class AggregateType(ABC, Generic[S]):
     """Messages on topics of its own: the topic as an attribute of `Topics`, and the types on it."""
     examples: Sequence[Message] = ()
     """One example of each of its messages: part of the published schemas."""
+    mailed: tuple[type[Event], ...] = ()
+    """Its events, besides its end, after which `trackside mail` sends a report."""
+    causes: Causality[Any] = Causality()
+    """What `trackside replay why` knows of its events."""
 
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from trackside.aggregates.batch import decide, evolve
+from trackside.aggregates.batch.causes import BatchCausality
 from trackside.aggregates.batch.examples import EXAMPLES
 from trackside.aggregates.batch.messages import (
     BatchEnded,
@@ -29,9 +30,12 @@ class BatchType(AggregateType[Batch]):
     kind = "batch"
     state = Batch
     begins_with = BatchStarted
+    ends_with = BatchEnded
     events = (BatchStarted, GroupEnded, BatchStopRequested, BatchEnded)
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
     examples = EXAMPLES
+    mailed = (GroupEnded,)
+    causes = BatchCausality()
     rows = (BatchRows(), GroupRows())
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:

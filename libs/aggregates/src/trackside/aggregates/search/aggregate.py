@@ -11,8 +11,9 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionRequested,
 )
 from trackside.aggregates.search.assessor_feed import row_of_task
+from trackside.aggregates.search.causes import SearchCausality
 from trackside.aggregates.search.examples import EXAMPLES
-from trackside.aggregates.search.messages import SearchStarted, StartSearch, StopSearch
+from trackside.aggregates.search.messages import SearchEnded, SearchStarted, StartSearch, StopSearch
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.contracts.message import Command, Message, Record
@@ -33,6 +34,7 @@ class SearchType(AggregateType[Search]):
     kind = "search"
     state = Search
     begins_with = SearchStarted
+    ends_with = SearchEnded
     events = (*get_args(SearchEvent), *get_args(advice.Advice))
     commands: Mapping[type[Command], Handler] = {
         StartSearch: start.start,
@@ -46,6 +48,7 @@ class SearchType(AggregateType[Search]):
         "assessments": (AnswerAssessment,),
     }
     examples = EXAMPLES
+    causes = SearchCausality()
     rows = (SearchRows(), TrialRows())
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:

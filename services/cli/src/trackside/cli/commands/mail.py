@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
 
-from trackside.aggregates.batch.messages import BatchEnded, GroupEnded
-from trackside.aggregates.search.messages import SearchEnded
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import tasks
 from trackside.cli.render import follow, report_page, screen
 from trackside.cli.render.report import StreamReport
@@ -153,7 +152,8 @@ async def _mail(mailer: Mailer, queue: MailQueue) -> None:
 
 
 async def _endings(opened: KafkaLog, topics: Topics, queue: MailQueue) -> AsyncIterator[Record | None]:
-    """Yields the end of every group, batch or search from now on; None when a mail may be due."""
+    """Yields the end of every aggregate, and of its parts, from now on; None when a mail may be due."""
+    mailed = {kind for each in AGGREGATES.types for kind in (each.ends_with, *each.mailed)}
     ends = await opened.ends(topics.events.name)
     reader = opened.reader({(topics.events.name, partition): offset for partition, offset in ends.items()})
     screen.complain("trackside mail: waiting for what ends from now on")
@@ -162,7 +162,7 @@ async def _endings(opened: KafkaLog, topics: Topics, queue: MailQueue) -> AsyncI
             due_s = queue.due_in_s(monotonic_s())
             for entry in await reader.read(READ_S if due_s is None else min(READ_S, max(0.01, due_s))):
                 found = decode(entry)
-                if found is not None and isinstance(found.message, GroupEnded | BatchEnded | SearchEnded):
+                if found is not None and type(found.message) in mailed:
                     yield found
             yield None
     finally:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
 from trackside.contracts.commands import CommandReceived
-from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Record
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
@@ -112,8 +110,9 @@ class Causes:
 
     def _about(self, event: Event) -> tuple[str, int]:
         """Returns the task that an event is about, and its attempt; a trial is its task."""
-        if isinstance(event, TrialSuggested | TrialEnded):
-            return trial_task_id(self.stream.stream_id, event.trial), 0
+        aggregate = AGGREGATES.by_event.get(type(event))
+        if aggregate is not None:
+            return aggregate.causes.task_of(self.stream.stream_id, event), 0
         if not isinstance(event, TaskEvent):
             return "", 0
         known = self.stream.tasks.get(event.task_id)

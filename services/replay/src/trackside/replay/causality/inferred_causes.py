@@ -1,15 +1,6 @@
 """The causes of the events of a log that names none: what a decision rested on, as the state shows it."""
 
-from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.messages import (
-    SearchExhausted,
-    SearchFailed,
-    SearchTimeLimitReached,
-    TrialEnded,
-    TrialSuggested,
-)
-from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
@@ -35,54 +26,19 @@ def inferred_cause(stream: Stream, event: Message) -> int:
     if isinstance(event, CommandAccepted | CommandRefused):
         publications = _publications(stream, event.command_id)
         return next((each.offset for each in publications if each.source == event.source), -1)
-    if isinstance(event, TaskSubmitted):
-        return _of_submission(stream, event)
-    if isinstance(event, TaskEvent):
+    if isinstance(event, TaskEvent) and not isinstance(event, TaskSubmitted):
         task = stream.tasks.get(event.task_id)
         return -1 if task is None else _of_task(stream, task, event)
     command_id = getattr(event, "command_id", "")
     if command_id:
         return max((each.answered_at for each in _publications(stream, command_id)), default=-1)
-    search, batch = search_of(stream), batch_of(stream)
-    if search is not None:
-        return _of_search(stream, search, event)
-    return -1 if batch is None else batch.changed_at
+    aggregate = AGGREGATES.of(stream)
+    return -1 if aggregate is None else aggregate.causes.cause_of(stream, event)
 
 
 def _publications(stream: Stream, command_id: str) -> list[Publication]:
     command = stream.commands.get(command_id)
     return [] if command is None else command.publications
-
-
-def _of_search(stream: Stream, search: Search, event: Message) -> int:
-    match event:
-        case TrialSuggested(trial=number) | SuggestionFailed(trial=number) | SuggestionDeferred(trial=number):
-            return _slot(search, number)
-        case SearchExhausted(trials=number):
-            return _slot(search, number)
-        case SearchFailed() if search.failed_at >= 0:
-            return search.failed_at
-        case SearchTimeLimitReached():
-            return search.started_at
-        case TrialEnded(trial=number):
-            task = stream.tasks.get(search.task_of(number))
-            return -1 if task is None else task.changed_at
-        case _:
-            return search.changed_at
-
-
-def _slot(search: Search, number: int) -> int:
-    """Returns what opened the slot of a trial; the last one if there is none for it."""
-    if 0 <= number < len(search.opened):
-        return search.opened[number]
-    return search.opened[-1] if search.opened else search.started_at
-
-
-def _of_submission(stream: Stream, event: TaskSubmitted) -> int:
-    search, batch = search_of(stream), batch_of(stream)
-    if search is not None and event.trial is not None and event.trial < len(search.trials):
-        return search.trials[event.trial].suggested_at
-    return -1 if batch is None else batch.changed_at
 
 
 def _of_task(stream: Stream, task: Task, event: TaskEvent) -> int:
@@ -101,7 +57,8 @@ def _of_task(stream: Stream, task: Task, event: TaskEvent) -> int:
 
 def _last_control(stream: Stream) -> int:
     """Returns what last asked tasks to stop, to wait or to go on: a command, or the state of the root."""
-    answers = [each.answered_at for one in stream.commands.values() for each in one.publications]
-    search, batch = search_of(stream), batch_of(stream)
-    of_search = -1 if search is None else search.control_at
-    return max(of_search, -1 if batch is None else batch.stopped_at, *answers)
+    asked = [each.answered_at for one in stream.commands.values() for each in one.publications]
+    aggregate = AGGREGATES.of(stream)
+    if aggregate is not None:
+        asked.append(aggregate.causes.last_control(stream.root))
+    return max(asked, default=-1)

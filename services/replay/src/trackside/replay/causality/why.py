@@ -6,15 +6,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trackside.aggregates.batch.messages import BatchEnded
-from trackside.aggregates.search.messages import SearchEnded
+from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.replay.causality.causes import Causes, Step
 from trackside.replay.history.errors import UnknownSubjectError
 from trackside.replay.history.recorded_stream import RecordedStream
 
-_ROOT_ENDS = frozenset({SearchEnded.__name__, BatchEnded.__name__})
 _ATTEMPT = re.compile(r"(.+)/([1-9]\d{0,8})")
 
 
@@ -128,6 +126,7 @@ def explain(steps: Sequence[Step], subject: Subject) -> Why:
         and step.outcome is Outcome.APPLIED
     ]
     if subject.command and counted:
-        ends = [step for step in steps if step.what in _ROOT_ENDS and step.outcome is Outcome.APPLIED]
-        then = [step for step in ends if step.offset > last]
+        ends = {aggregate.ends_with.__name__ for aggregate in AGGREGATES.types}
+        later = [step for step in steps if step.offset > last and step.outcome is Outcome.APPLIED]
+        then = [step for step in later if step.what in ends]
     return Why(subject, [causes[at] for at in sorted(causes)], own, then)

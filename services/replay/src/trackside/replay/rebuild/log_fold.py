@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.aggregates.batch.messages import BatchEnded
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import SearchEnded
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -29,7 +27,6 @@ OwnerCuts = Mapping[str, Mapping[TopicPartition, int]]
 StreamStates = dict[str, dict[int, list[bytes]]]
 """Serialized streams as they were at an owner's cut, by owner and partition of the events."""
 _OF_COMMANDS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
-_CLOSING = frozenset({SearchEnded, BatchEnded})
 
 
 @dataclass(slots=True)
@@ -130,7 +127,7 @@ class LogFold:
             kind = type(record.message)
             if kind in _OF_COMMANDS:
                 self._add_command_rows(place, stream, record, present)
-            elif kind in _CLOSING and stream.closed:
+            elif stream.closed:  # by this record: of a closed stream only those of commands are applied
                 for owner in present:
                     self._add_rows(owner.of_streams, stream, after_close=False)
                 shrink(stream)

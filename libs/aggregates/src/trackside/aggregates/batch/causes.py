@@ -1,0 +1,25 @@
+"""The causes of a batch's events in a log that names none, and these events as short lines."""
+
+from trackside.aggregates.batch.messages import BatchStarted, GroupEnded
+from trackside.aggregates.batch.state import Batch
+from trackside.contracts.message import Message
+from trackside.domain.causality import Causality
+from trackside.domain.short_text import named_values
+
+
+class BatchCausality(Causality[Batch]):
+    """All that a batch does rests on what changed it last."""
+
+    def last_control(self, root: Batch) -> int:
+        """Returns the offset of the event that stopped it; -1 for none."""
+        return root.stopped_at
+
+    def text_of(self, event: Message) -> str:
+        """Returns what starts, or how the tasks of a group ended; other events are their fields."""
+        match event:
+            case BatchStarted(batch=spec):
+                return f"{len(spec.groups)} groups, {sum(len(group.tasks) for group in spec.groups)} tasks"
+            case GroupEnded():
+                return f"group {event.group + 1}: {named_values(event.ends)}"
+            case _:
+                return ""

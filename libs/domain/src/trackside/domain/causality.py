@@ -1,0 +1,35 @@
+"""What is known of the causes of an aggregate's events, beyond what the log itself names."""
+
+from typing import Any, Generic, TypeVar
+
+from trackside.contracts.message import Message
+from trackside.domain.stream import Stream
+
+S = TypeVar("S")
+
+
+class Causality(Generic[S]):
+    """How `trackside replay why` explains the events of an aggregate. All methods are pure.
+
+    This one is of an aggregate that says nothing of its own.
+    """
+
+    def cause_of(self, stream: Stream[S], event: Message) -> int:
+        """Returns the offset of what one of its events rests on, or one of its tasks; -1 for nothing.
+
+        `stream` is as it was before the event. Only asked of a log that names no causes.
+        """
+        root: Any = stream.root
+        return int(root.changed_at)
+
+    def last_control(self, root: S) -> int:
+        """Returns the offset of its last event that asked tasks to stop, wait or go on; -1 for none."""
+        return -1
+
+    def task_of(self, stream_id: str, event: Message) -> str:
+        """Returns the id of the task that one of its events is about; empty for none."""
+        return ""
+
+    def text_of(self, event: Message) -> str:
+        """Returns the content of one of its events as a short line; empty: its fields, as they are."""
+        return ""
