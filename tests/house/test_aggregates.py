@@ -13,8 +13,8 @@ FOLDERS = sorted(
     path for path in source.package("libs/aggregates").iterdir() if (path / "__init__.py").is_file()
 )
 CORE = {
-    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "messages.py", "rows.py"),
-    *("state.py", "tables.sql"),
+    *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "messages.py"),
+    *("rows.py", "state.py", "tables.sql"),
 }
 
 

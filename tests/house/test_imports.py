@@ -37,6 +37,14 @@ PLANTED = {
         "import trackside.aggregates.batch.decide",
         "batch.evolve -> trackside.aggregates.batch.decide",
     ),
+    "aggregates/batch/invariants.py": (
+        "import trackside.domain.task",
+        "batch.invariants -> trackside.domain.task",
+    ),
+    "aggregates/search/invariants.py": (
+        "import trackside.aggregates.search.state",
+        "search.invariants -> trackside.aggregates.search.state",
+    ),
     "aggregates/search/slots.py": (
         "import trackside.aggregates.search.react",
         "search.slots -> trackside.aggregates.search.react",

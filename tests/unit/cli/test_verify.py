@@ -3,7 +3,8 @@
 import pytest
 
 from trackside.cli.commands.verify import SHOWN, as_object, show
-from trackside.verify.findings import INVARIANTS, NEEDS_POSTGRES, NOT_YET, Finding
+from trackside.domain.findings import Finding
+from trackside.verify.invariants import INVARIANTS, NEEDS_POSTGRES, NOT_YET
 from trackside.verify.log import VerificationReport
 
 MESSAGE = "device w1/cpu-0 has task b while it has a"

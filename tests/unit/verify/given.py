@@ -6,8 +6,8 @@ from random import Random
 from tests.unit.verify.random_cluster.cluster import Cluster
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Record
+from trackside.domain.findings import Finding, RecordPosition
 from trackside.domain.streams import Streams
-from trackside.verify.findings import Finding, RecordPosition
 from trackside.verify.verifier import Fold, Verifier
 
 LATER_MS = 60_000

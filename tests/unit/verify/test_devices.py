@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.verify.random_cluster.workers import GIB
 from trackside.contracts.fleet import Device
+from trackside.domain.findings import Findings, RecordPosition
 from trackside.verify.checks.devices import PlacementUse, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
-from trackside.verify.findings import Findings, RecordPosition
 
 GPU = Device(device_id="gpu-0", kind="gpu", name="GPU", memory_bytes=8 * GIB)
 SLOT = Device(device_id="cpu-0", kind="cpu", name="slot", memory_bytes=GIB)

@@ -6,8 +6,8 @@ from tests.unit.domain.given import record_of
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
 from trackside.contracts.tasks import TaskAccepted
+from trackside.domain.findings import Findings
 from trackside.verify.checks.incarnations import LATE_EVENTS_MS, MAX_CLOCK_SKEW_MS, IncarnationChecks
-from trackside.verify.findings import Findings
 
 JOINED_MS = 1_000_000
 GONE_MS = 2_000_000

@@ -48,7 +48,7 @@ from trackside.domain.task_events import KINDS
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.checks.commands import ANSWER_GRACE_MS
-from trackside.verify.findings import INVARIANTS
+from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import verify, verify_topics
 from trackside.verify.verifier import Verifier
 

@@ -9,7 +9,7 @@ from tests.unit.verify.given import findings_of
 from tests.unit.verify.mutants import MUTANTS, Mutant
 from tests.unit.verify.random_cluster.cluster import Cluster
 from tests.unit.verify.random_cluster.history import run_moves, started_cluster
-from trackside.verify.findings import INVARIANTS
+from trackside.verify.invariants import INVARIANTS
 
 pytestmark = pytest.mark.thorough
 

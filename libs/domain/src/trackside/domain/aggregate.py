@@ -14,6 +14,7 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.causality import Causality
+from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -74,8 +75,12 @@ class AggregateType(ABC, Generic[S]):
     """One example of each of its messages: part of the published schemas."""
     mailed: tuple[type[Event], ...] = ()
     """Its events, besides its end, after which `trackside mail` sends a report."""
+    may_be_too_late: tuple[type[Event], ...] = ()
+    """Its events that alone may have no effect in a decision that has: what they stop may have ended."""
     causes: Causality[Any] = Causality()
     """What `trackside replay why` knows of its events."""
+    invariants: type[AggregateInvariants] = AggregateInvariants
+    """What `trackside verify-log` checks of one stream of it."""
 
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""

@@ -15,6 +15,7 @@ from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import RunTask
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
+from trackside.domain.findings import Finding, RecordPosition
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.eventlog.clock import monotonic_s, now_ms
@@ -23,7 +24,7 @@ from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.replay.history.errors import SILENCE_LIMIT_S
 from trackside.verify.checks.secrets import secret_field
-from trackside.verify.findings import NEEDS_POSTGRES, NOT_YET, Finding, RecordPosition
+from trackside.verify.invariants import NEEDS_POSTGRES, NOT_YET
 from trackside.verify.verifier import Fold, Verifier
 
 QUIET_S = 3.0

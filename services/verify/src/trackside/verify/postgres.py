@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.topics import Topics, partition_of
+from trackside.domain.findings import Finding
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import dump, load, pack
@@ -14,7 +15,6 @@ from trackside.eventlog.log import Log
 from trackside.projections.postgres import LIVE_SCHEMA, open_repeatable_read, stream_rows
 from trackside.projections.snapshots import fold_name
 from trackside.replay.rebuild.rebuild import rebuild
-from trackside.verify.findings import Finding
 from trackside.verify.log import VerificationReport, VerifyProgress, verify_topics
 
 _SNAPSHOTS = "SELECT stream_id, partition, log_offset, fold, state FROM snapshots"

@@ -6,17 +6,19 @@ a fold that applies too much is found as well.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
+from trackside.domain.aggregate import AggregateType
+from trackside.domain.findings import Finding, Findings
+from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
-from trackside.verify.checks.batches import ENDS, STARTS, RootChecks, RootHistory
 from trackside.verify.checks.causes import CauseChecks
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
 from trackside.verify.checks.decisions import DecisionChecks
@@ -25,7 +27,6 @@ from trackside.verify.checks.devices import ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks, check_role
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 from trackside.verify.checks.tasks import TaskChecks
-from trackside.verify.findings import Finding, Findings
 
 Fold = Callable[[Record], tuple[Stream, Outcome]]
 COMMAND_EVENTS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
@@ -33,10 +34,14 @@ COMMAND_EVENTS = frozenset({CommandReceived, CommandAccepted, CommandRefused})
 
 @dataclass(slots=True)
 class StreamHistory:
-    """The histories of one stream; once it is over only those of its commands are kept."""
+    """The histories of one stream; once it is over only those of its commands are kept.
+
+    `root` is the history of its aggregate, once that has begun.
+    """
 
     commands: CommandHistory = field(default_factory=CommandHistory)
-    root: RootHistory = None
+    aggregate: AggregateType[Any] | None = None
+    root: AggregateInvariants | None = None
     tasks: dict[str, TaskHistory] = field(default_factory=dict)
     over: bool = False
 
@@ -60,7 +65,6 @@ class Verifier:
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
-        self._roots = RootChecks(self.findings)
 
     def take(self, record: Record) -> tuple[Stream, Outcome]:
         """Checks one record of the events topic; one that isn't applied for its decision alone."""
@@ -103,11 +107,22 @@ class Verifier:
         elif history.over:
             name = type(event).__name__
             self.findings.add("INV-10", record, f"the stream was over before this {name}")
-        elif isinstance(event, STARTS):
-            history.root = self._roots.started(history.root, stream.stream_id, event, record)
         else:
-            self._roots.take(history.root, history.tasks, event, record)
-            if isinstance(event, ENDS):
+            self._check_root_event(history, stream, record)
+
+    def _check_root_event(self, history: StreamHistory, stream: Stream, record: Record) -> None:
+        event, kind = record.message, type(record.message)
+        begun = AGGREGATES.begun_by(kind)
+        if begun is not None and history.root is None:
+            history.aggregate = begun
+            history.root = begun.invariants(record, history.tasks, self.findings)
+        elif begun is not None:
+            self.findings.add("INV-10", record, f"{kind.__name__} in a stream that has its root")
+        elif history.root is None or AGGREGATES.by_event.get(kind) is not history.aggregate:
+            self.findings.illegal(record, "has no such root")
+        else:
+            history.root.take(event, record)
+            if history.aggregate is not None and kind is history.aggregate.ends_with:
                 self._end_stream(history, stream, record)
 
     def _check_task_event(self, history: StreamHistory, stream: str, record: Record) -> None:
@@ -117,8 +132,8 @@ class Verifier:
             self.findings.add("INV-2", record, message)
             return
         if type(event) is TaskSubmitted:
-            if self._tasks.submitted(history.tasks, event, record):
-                self._roots.submitted(history.root, event, record)
+            if self._tasks.submitted(history.tasks, event, record) and history.root is not None:
+                history.root.task_submitted(event, record)
             return
         if type(event) is TaskAssigned:
             self.device_commands.assigned(stream, event)
@@ -126,8 +141,8 @@ class Verifier:
         if task is None:
             message = f"{type(event).__name__} of task {task_id}, which was never submitted"
             self.findings.add("INV-10", record, message)
-        elif self._tasks.take(task, event, record):  # type: ignore[arg-type]
-            self._roots.ended(history.root, task_id)
+        elif self._tasks.take(task, event, record) and history.root is not None:  # type: ignore[arg-type]
+            history.root.task_ended(task_id)
 
     def _end_stream(self, history: StreamHistory, stream: Stream, record: Record) -> None:
         history.over = True

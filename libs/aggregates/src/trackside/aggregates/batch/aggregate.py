@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from trackside.aggregates.batch import decide, evolve
 from trackside.aggregates.batch.causes import BatchCausality
 from trackside.aggregates.batch.examples import EXAMPLES
+from trackside.aggregates.batch.invariants import BatchInvariants
 from trackside.aggregates.batch.messages import (
     BatchEnded,
     BatchStarted,
@@ -35,7 +36,9 @@ class BatchType(AggregateType[Batch]):
     commands: Mapping[type[Command], Handler] = {SubmitTasks: decide.start, StopTasks: decide.stop}
     examples = EXAMPLES
     mailed = (GroupEnded,)
+    may_be_too_late = (BatchStopRequested,)
     causes = BatchCausality()
+    invariants = BatchInvariants
     rows = (BatchRows(), GroupRows())
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:

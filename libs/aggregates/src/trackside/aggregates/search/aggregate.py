@@ -13,7 +13,14 @@ from trackside.aggregates.search.advice_messages import (
 from trackside.aggregates.search.assessor_feed import row_of_task
 from trackside.aggregates.search.causes import SearchCausality
 from trackside.aggregates.search.examples import EXAMPLES
-from trackside.aggregates.search.messages import SearchEnded, SearchStarted, StartSearch, StopSearch
+from trackside.aggregates.search.invariants import SearchInvariants
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchStarted,
+    SearchStopRequested,
+    StartSearch,
+    StopSearch,
+)
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.contracts.message import Command, Message, Record
@@ -48,7 +55,9 @@ class SearchType(AggregateType[Search]):
         "assessments": (AnswerAssessment,),
     }
     examples = EXAMPLES
+    may_be_too_late = (SearchStopRequested,)
     causes = SearchCausality()
+    invariants = SearchInvariants
     rows = (SearchRows(), TrialRows())
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:

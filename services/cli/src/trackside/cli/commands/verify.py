@@ -14,7 +14,7 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
-from trackside.verify.findings import INVARIANTS
+from trackside.verify.invariants import INVARIANTS
 from trackside.verify.log import VerificationReport, verify_topics
 from trackside.verify.postgres import verify_with_postgres
 

@@ -6,8 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from trackside.contracts.message import Record
+from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
-from trackside.verify.findings import Findings, RecordPosition, position_of
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
 from trackside.contracts.message import Record
 from trackside.domain.command import REMEMBERED
-from trackside.verify.findings import Findings, RecordPosition, position_of
+from trackside.domain.findings import Findings, RecordPosition, position_of
 
 ANSWER_GRACE_MS = 10_000
 """How long a command may be without an answer, ms: at the end of a live log some are new."""

@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from trackside.aggregates.batch.messages import BatchStopRequested
-from trackside.aggregates.search.messages import SearchStopRequested
-from trackside.contracts.message import Record
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import TaskStopRequested
+from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.outcome import Outcome
-from trackside.verify.findings import Findings, RecordPosition, position_of
-
-MAY_BE_TOO_LATE = (TaskStopRequested, SearchStopRequested, BatchStopRequested)
-"""What is to be stopped may have ended meanwhile: these events of a decision alone may have no effect."""
 
 
 @dataclass(slots=True)
@@ -58,7 +54,7 @@ class DecisionChecks:
 
     def _continue(self, decision: _OpenDecision, record: Record, applied: bool) -> None:
         kind = type(record.message).__name__
-        if decision.applied and not applied and not isinstance(record.message, MAY_BE_TOO_LATE):
+        if decision.applied and not applied and not _may_be_too_late(type(record.message)):
             message = f"{kind}, event {decision.next_index} of a decision that is applied, is not"
             self.findings.add("INV-9", record, message)
         elif applied and not decision.applied:
@@ -72,6 +68,12 @@ class DecisionChecks:
         if decision is not None and decision.applied:
             message = f"of the {decision.count} events of this decision only {decision.next_index} are there"
             self.findings.add("INV-9", decision.position, message)
+
+
+def _may_be_too_late(kind: type[Message]) -> bool:
+    """Returns whether an event alone may have no effect in its decision: what it stops may have ended."""
+    aggregate = AGGREGATES.by_event.get(kind)
+    return kind is TaskStopRequested if aggregate is None else kind in aggregate.may_be_too_late
 
 
 def _count(record: Record) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from trackside.contracts.tasks import RunTask, TaskAssigned
-from trackside.verify.findings import Findings, RecordPosition
+from trackside.domain.findings import Findings, RecordPosition
 
 PlacementId = tuple[str, str, int, int]
 

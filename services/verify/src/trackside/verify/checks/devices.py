@@ -8,8 +8,8 @@ another order than it sent them. Memory is what was reserved; what a task used i
 import heapq
 from dataclasses import dataclass, field
 
+from trackside.domain.findings import Findings, RecordPosition
 from trackside.verify.checks.incarnations import IncarnationHistory
-from trackside.verify.findings import Findings, RecordPosition
 
 GPU = "gpu-"
 """The prefix of ids of devices that may be shared, if the worker's description of its devices is unknown."""

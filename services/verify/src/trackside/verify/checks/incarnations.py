@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Event, Record
+from trackside.domain.findings import Findings
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.verify.checks.causes import CauseChecks
-from trackside.verify.findings import Findings
 
 LATE_EVENTS_MS = 10_000
 """How much later than its leave or its next join a worker's last events may be written, ms.

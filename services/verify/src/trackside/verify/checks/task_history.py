@@ -80,6 +80,11 @@ class TaskHistory:
         """Returns whether its process waits for the answer to a request."""
         return self.phase is TaskPhase.ACTIVE and self.requested > self.answered
 
+    @property
+    def may_go_on(self) -> bool:
+        """Returns whether it is idle and may be given another trial."""
+        return self.idle and self.awaits_parameters and not self.stop_requested and not self.end_requested
+
     def release(self) -> None:
         """Ends its trial: it is idle."""
         self.idle, self.last_step, self.has_final = True, None, False

@@ -31,11 +31,11 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
+from trackside.domain.findings import Findings, position_of
 from trackside.domain.task_events import TaskEvent
 from trackside.verify.checks.devices import PlacementUse, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
-from trackside.verify.findings import Findings, position_of
 
 WorkerEvent = (
     TaskAccepted

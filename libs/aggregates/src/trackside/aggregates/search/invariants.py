@@ -1,0 +1,261 @@
+"""INV-12 and INV-10 of searches: limits, the order of trials, and legal transitions."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchExhausted,
+    SearchFailed,
+    SearchPaused,
+    SearchResumed,
+    SearchSpaceUpdated,
+    SearchStarted,
+    SearchStopRequested,
+    SearchTimeLimitReached,
+    SearchUpdated,
+    TrialAdded,
+    TrialEnded,
+    TrialsImported,
+    TrialsRequested,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.contracts.ids import trial_task_id
+from trackside.contracts.message import Message, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.findings import Findings
+from trackside.domain.invariants import AggregateInvariants, CheckedTask
+
+_LIMITS = ("concurrency", "max_trials", "max_duration_s", "max_trial_duration_s", "goal")
+SearchChangeEvent = (
+    TrialsRequested
+    | SearchSpaceUpdated
+    | TrialsImported
+    | TrialAdded
+    | SearchUpdated
+    | SearchPaused
+    | SearchResumed
+)
+
+
+class SearchInvariants(AggregateInvariants):
+    """Keeps the trials of a search, and the changes that commands have made.
+
+    `slots` is the limit of active trials: the concurrency, and what was requested beyond it or is left from
+    before the concurrency was lowered, until as many trials have ended. `failures` are the tuner's for the
+    next trial. While `deferred` the tuner waits for a result after offset `last_result_at`.
+    `assessor_failures` is the rows that the assessor had when it failed last, and its failures in a row.
+    `reused_tasks` maps trials to the tasks that they reuse.
+    """
+
+    def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
+        """Begins with the record of SearchStarted."""
+        super().__init__(record, tasks, findings)
+        self.spec = cast(SearchStarted, record.message).search
+        self.started_ms = record.append_time_ms
+        self.slots = self.spec.concurrency
+        self.suggested = 0
+        self.active: set[int] = set()
+        self.exhausted = False
+        self.stopping = False
+        self.changes = 0
+        self.space_version = 1
+        self.added: list[dict[str, Any]] = []
+        self.paused = False
+        self.paused_at_ms = 0
+        self.paused_ms = 0
+        self.time_limit_reached = False
+        self.best: float | None = None
+        self.failures = 0
+        self.deferred = False
+        self.last_result_at = -1
+        self.assessor_failures = (0, 0)
+        self.reused_tasks: dict[int, str] = {}
+
+    def take(self, event: Message, record: Record) -> None:
+        """Checks an event of the search after its first one."""
+        match event:
+            case TrialSuggested():
+                self._suggested(event, record)
+                if event.within:
+                    self._reuse_task(event, record)
+            case TrialEnded():
+                self._trial_ended(event, record)
+            case SearchExhausted():
+                if self.exhausted or not self.expects_trials or self.paused or event.trials != self.suggested:
+                    self.findings.illegal(record, f"{self.suggested} trials were suggested")
+                self.exhausted = True
+            case SearchTimeLimitReached():
+                if self.paused or event.due_ms != self.due_ms or record.append_time_ms < event.due_ms:
+                    self.findings.illegal(record, f"its time is up at {self.due_ms}")
+                self.time_limit_reached = True
+            case SearchStopRequested() | SearchFailed():
+                if self.stopping:
+                    self.findings.illegal(record, "the search is stopping already")
+                self.stopping = True
+            case SearchEnded():
+                if self.active or self.expects_trials:
+                    active = ", ".join(str(trial) for trial in sorted(self.active)) or "none"
+                    message = f"trials that go on: {active}; more may come: {self.expects_trials}"
+                    self.findings.illegal(record, message)
+            case SuggestionFailed() | SuggestionDeferred():
+                self._tuner_answered(event, record)
+            case AssessmentFailed():
+                failed = (event.rows, event.failure)
+                follows = failed > self.assessor_failures and event.failure in (
+                    1,
+                    self.assessor_failures[1] + 1,
+                )
+                if self.spec.assessor is None or not follows:
+                    self.findings.illegal(record, "it follows no failure of an assessor")
+                self.assessor_failures = failed
+            case _ if isinstance(event, SearchChangeEvent):
+                self._changed(event, record)
+
+    def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
+        """Checks that a task is that of the newest trial, which reuses no other one."""
+        trial = self.suggested - 1
+        belongs = event.trial == trial and event.task_id == trial_task_id(self.stream_id, trial)
+        if trial in self.reused_tasks or not belongs:
+            self.findings.illegal(record, f"task {event.task_id} is not that of the newest trial, {trial}")
+
+    def _suggested(self, event: TrialSuggested, record: Record) -> None:
+        self.findings.checked["INV-12"] += 1
+        added_by_user = event.source == "customized"
+        if not self.expects_trials or self.paused or (self.exhausted and not added_by_user):
+            self.findings.illegal(record, "no further trial may begin")
+        if self.deferred and not added_by_user:
+            self.findings.illegal(record, "the tuner waits for more to learn from")
+        policy = self.spec.tuner.on_failure
+        if event.source == "fallback" and (policy.then != "random" or self.failures <= policy.retries):
+            self.findings.illegal(record, f"drawn at random after {self.failures} failures of the tuner")
+        self.failures = 0
+        if added_by_user != bool(self.added) or (added_by_user and event.parameters != self.added[0]):
+            self.findings.illegal(record, f"{len(self.added)} trials that users added wait, in their order")
+        if event.trial != self.suggested:
+            message = f"trial {event.trial} comes after {self.suggested} trials"
+            self.findings.add("INV-12", record, message)
+        self.suggested += 1
+        self.active.add(event.trial)
+        del self.added[: int(added_by_user)]
+        if self.suggested > self.spec.max_trials:
+            message = f"{self.suggested} trials, the limit is {self.spec.max_trials}"
+            self.findings.add("INV-12", record, message)
+        self.findings.check_concurrency(len(self.active), self.slots, "trials", record)
+
+    def _trial_ended(self, event: TrialEnded, record: Record) -> None:
+        if event.trial not in self.active:
+            self.findings.add("INV-12", record, f"trial {event.trial} ends, and was not going on")
+        self.active.discard(event.trial)
+        self.slots = max(self.spec.concurrency, self.slots - 1)
+        self._result_added(record)
+        value = event.value if event.status is TrialStatus.SUCCEEDED else None
+        if value is not None and (self.best is None or self._is_as_good(value, self.best)):
+            self.best = value
+        own = trial_task_id(self.stream_id, event.trial)
+        task = self.tasks.get(self.reused_tasks.get(event.trial) or own)
+        over = task is not None and (task.has_ended or task.awaits_parameters)
+        if task is None or task.trial != event.trial or not over:
+            self.findings.illegal(record, f"trial {event.trial} ends before its task")
+        elif not task.has_ended:
+            task.release()
+
+    def _reuse_task(self, event: TrialSuggested, record: Record) -> None:
+        """Checks that a task may be reused for another trial."""
+        task = self.tasks.get(event.within)
+        self.reused_tasks[event.trial] = event.within
+        if task is None or not task.may_go_on:
+            self.findings.illegal(record, f"task {event.within} doesn't wait for another trial")
+        else:
+            task.assign_trial(event.trial)
+
+    def _changed(self, event: SearchChangeEvent, record: Record) -> None:
+        if self.stopping or event.change != self.changes + 1:
+            self.findings.illegal(record, f"change {event.change} comes after {self.changes} changes")
+        self.changes = event.change
+        match event:
+            case TrialsRequested():
+                self.slots += event.count
+            case TrialsImported():
+                self._result_added(record)
+            case TrialAdded():
+                self.added.append(event.parameters)
+            case SearchSpaceUpdated():
+                if event.space_version != self.space_version + 1:
+                    self.findings.illegal(record, f"the space is in version {self.space_version}")
+                self.space_version, self.exhausted = event.space_version, False
+                self._reset_tuner()
+            case SearchUpdated():
+                self._updated(event, record)
+            case SearchPaused() if not self.paused:
+                self.paused, self.paused_at_ms = True, record.append_time_ms
+            case SearchResumed():
+                if self.paused:
+                    self.paused_ms += record.append_time_ms - self.paused_at_ms
+                self.paused = False
+                self._reset_tuner()
+
+    def _tuner_answered(self, event: SuggestionFailed | SuggestionDeferred, record: Record) -> None:
+        if not self.awaits_tuner or event.trial != self.suggested:
+            self.findings.illegal(record, f"no tuner was asked for trial {event.trial}")
+        if isinstance(event, SuggestionFailed):
+            if event.failure != self.failures + 1:
+                self.findings.illegal(record, f"it comes after {self.failures} failures")
+            self.failures = event.failure
+            return
+        if not self.active and self.last_result_at <= event.seen:
+            self.findings.illegal(record, "nothing goes on that the tuner could wait for")
+        self.deferred, self.failures = self.last_result_at <= event.seen, 0
+
+    def _result_added(self, record: Record) -> None:
+        self.last_result_at = record.offset
+        if self.deferred:
+            self._reset_tuner()
+
+    def _reset_tuner(self) -> None:
+        self.deferred, self.failures = False, 0
+
+    def _updated(self, event: SearchUpdated, record: Record) -> None:
+        growth = event.concurrency - self.spec.concurrency
+        least = event.concurrency if growth >= 0 else len(self.active)
+        self.slots = max(least, self.slots + min(growth, 0))
+        self.spec = self.spec.model_copy(update={name: getattr(event, name) for name in _LIMITS})
+        if self.due_ms is None or record.append_time_ms < self.due_ms:
+            self.time_limit_reached = False
+        self._reset_tuner()
+
+    @property
+    def is_full(self) -> bool:
+        """Returns whether a limit is reached, so that no further trial may begin."""
+        return self.suggested >= self.spec.max_trials or self.time_limit_reached or self._goal_reached
+
+    @property
+    def expects_trials(self) -> bool:
+        """Returns whether further trials may begin."""
+        if self.stopping or self.paused:
+            return self.paused and not self.stopping
+        return not self.is_full and (not self.exhausted or bool(self.added))
+
+    @property
+    def awaits_tuner(self) -> bool:
+        """Returns whether the next trial is one that the tuner suggests."""
+        waits = self.expects_trials and not self.paused and not self.exhausted
+        return waits and not self.added and not self.deferred
+
+    @property
+    def due_ms(self) -> int | None:
+        """When its time limit ends, ms since 1970; a pause moves it."""
+        limit_s = self.spec.max_duration_s
+        return None if limit_s is None else self.started_ms + self.paused_ms + int(limit_s * 1000)
+
+    @property
+    def _goal_reached(self) -> bool:
+        if self.best is None or self.spec.goal is None:
+            return False
+        return self._is_as_good(self.best, self.spec.goal)
+
+    def _is_as_good(self, value: float, other: float) -> bool:
+        """Returns whether a value is at least as good as another."""
+        return value >= other if self.spec.direction == "maximize" else value <= other

@@ -1,0 +1,63 @@
+"""What `trackside verify-log` checks of an aggregate: its events read a second time, without the fold."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.findings import Findings
+
+
+class CheckedTask(Protocol):
+    """A task as the checks of tasks know it."""
+
+    @property
+    def trial(self) -> int | None:
+        """The trial that it runs, or ran last if it is idle."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Says whether it is over."""
+        ...
+
+    @property
+    def awaits_parameters(self) -> bool:
+        """Says whether its process waits for the answer to a request."""
+        ...
+
+    @property
+    def may_go_on(self) -> bool:
+        """Says whether it is idle and may be given another trial."""
+        ...
+
+    def release(self) -> None:
+        """Ends its trial: it is idle."""
+        ...
+
+    def assign_trial(self, trial: int) -> None:
+        """Assigns another trial to it."""
+        ...
+
+
+class AggregateInvariants:
+    """Checks the applied events of one stream that are its aggregate's, and which tasks it submits.
+
+    It keeps a history of its own and never reads the folded state, so that a fold that applies too much is
+    found. This one is of an aggregate without invariants of its own: it finds nothing.
+    """
+
+    def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
+        """Begins with the record of the event that begins the aggregate; `tasks` are those of its stream."""
+        self.stream_id = record.envelope.stream
+        self.tasks = tasks
+        self.findings = findings
+
+    def take(self, event: Any, record: Record) -> None:
+        """Checks one of its later events."""
+
+    def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
+        """Checks that a task may be submitted now; the checks of tasks have found it new."""
+
+    def task_ended(self, task_id: str) -> None:
+        """Takes in that a task has ended."""

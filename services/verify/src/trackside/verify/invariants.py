@@ -1,0 +1,37 @@
+"""The invariants of a log."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Invariant(NamedTuple):
+    """What must hold of every log, and the unit in which checks of it are counted."""
+
+    statement: str
+    unit: str
+
+
+INVARIANTS: Mapping[str, Invariant] = {
+    "INV-1": Invariant("each publication of a command is answered once", "publications"),
+    "INV-2": Invariant("each task ends once, at the latest with its stream", "tasks"),
+    "INV-3": Invariant("attempts and placements count 1 to n; each is accepted and ends once", "placements"),
+    "INV-4": Invariant("devices have one task, or what fits; so has the host's memory", "uses"),
+    "INV-5": Invariant("workers do only what was assigned to them before", "events of workers"),
+    "INV-6": Invariant("the numbers of a task's placements only rise", "events"),
+    "INV-7": Invariant(
+        "events are written by roles that may, and by incarnations that have joined", "events"
+    ),
+    "INV-8": Invariant("each record of the commands topic is received once", "records"),
+    "INV-9": Invariant("decisions are atomic", "decisions"),
+    "INV-10": Invariant("every change of state is legal", "events"),
+    "INV-11": Invariant("a step waits for its parents", "steps"),
+    "INV-12": Invariant("trials, groups and tasks stay within limits and in order", "trials and tasks"),
+    "INV-13": Invariant("snapshots are what the log folds to", "snapshots"),
+    "INV-14": Invariant("nothing looks like a secret", "records"),
+    "INV-15": Invariant("read models equal a rebuild", "rows"),
+    "INV-18": Invariant("a named cause is an applied event that lies before its event", "causes"),
+}
+"""INV-16 and INV-17 are about answers to clients, which the log doesn't have: the chaos tests check them."""
+
+NOT_YET = {"INV-11": "pipelines do not exist yet"}
+NEEDS_POSTGRES = dict.fromkeys(("INV-13", "INV-15"), "needs --postgres")
