@@ -13,7 +13,7 @@ from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Envelope, Event, Record
-from trackside.contracts.tasks import AttemptEnded, TaskStatus
+from trackside.contracts.tasks import AttemptEnded, TaskAssigned, TaskStatus, TimeLimitReached
 from trackside.domain import command, fold, retries, stream, task_events
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.outcome import Outcome
@@ -66,7 +66,7 @@ def _any_time(patch: pytest.MonkeyPatch) -> None:
     def lax(task: Task, event: Any, record: Record) -> Outcome:
         return reached(task, event, replace(record, append_time_ms=2**60))
 
-    patch.setattr(task_events, "_time_limit_reached", lax)
+    patch.setattr(task_events, "_FOLDS", dict(task_events._FOLDS) | {TimeLimitReached: lax})
 
 
 def _any_role(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def _placements_used_again(patch: pytest.MonkeyPatch) -> None:
             task.attempt.placement = event.placement - 1
         return assigned(task, event, record)
 
-    patch.setattr(task_events, "_assigned", lax)
+    patch.setattr(task_events, "_FOLDS", dict(task_events._FOLDS) | {TaskAssigned: lax})
 
 
 def _rest_lost(patch: pytest.MonkeyPatch) -> None:

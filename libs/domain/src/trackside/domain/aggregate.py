@@ -37,7 +37,10 @@ class Root(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Says whether its end is final: no event but an answer to a command changes the stream."""
+        """Says whether its end is final: no event but an answer to a command changes the stream.
+
+        Follows from its own events alone, not from those of tasks.
+        """
         ...
 
     def release(self) -> None:

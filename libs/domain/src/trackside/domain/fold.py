@@ -53,13 +53,16 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     root = stream.root
     if root is None:
         return _without_root(stream, record, aggregates)
-    if root.closed:
+    if stream.closed:
         return Outcome.OVERTAKEN
     aggregate = aggregates.by_kind[stream.kind]
     if kind in task_events.KINDS:
         return _task_event(stream, aggregate, record)
-    known = aggregates.by_event.get(kind) is aggregate
-    return aggregate.evolve(root, stream.tasks, record) if known else Outcome.OVERTAKEN
+    if aggregates.by_event.get(kind) is not aggregate:
+        return Outcome.OVERTAKEN
+    outcome = aggregate.evolve(root, stream.tasks, record)
+    stream.closed = root.closed
+    return outcome
 
 
 def _received(stream: Stream, event: CommandReceived, record: Record) -> Outcome:

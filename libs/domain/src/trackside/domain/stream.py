@@ -27,11 +27,8 @@ class Stream(Generic[S]):
     root: S = cast(Any, None)  # noqa: RUF009  # until its aggregate has begun
     tasks: dict[str, Task] = field(default_factory=dict)
     ignored_decision: bytes = b""
-
-    @property
-    def closed(self) -> bool:
-        """Says whether the end of its aggregate is final: only commands are still answered."""
-        return self.root is not None and bool(cast(Any, self.root).closed)
+    closed: bool = False
+    """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 
     @property
     def unanswered(self) -> bool:
@@ -60,8 +57,6 @@ def no_aggregate(stream: Stream, kind: str) -> Problem:
 
 def shrink(stream: Stream) -> None:
     """Forgets the tasks of a closed stream and the bulk of its root: nothing that comes later reads them."""
-    root = stream.root
-    if root is None or not root.closed:
-        return
-    stream.tasks.clear()
-    root.release()
+    if stream.closed:
+        stream.tasks.clear()
+        stream.root.release()

@@ -1,6 +1,7 @@
 """What each event does to a task: the guards that every reader folds with."""
 
-from typing import get_args
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 from trackside.contracts.message import Message, Record
 from trackside.contracts.tasks import (
@@ -93,43 +94,12 @@ def evolve(task: Task, record: Record) -> Outcome:
 
 def _evolve(task: Task, record: Record) -> Outcome:
     event = record.message
-    if type(event) is TaskStatusChanged:  # a class pattern that doesn't match costs 0.3 us
+    if type(event) is TaskStatusChanged:  # the most frequent ones first
         return _status_changed(task, event)
     if type(event) is MetricReported:
         return reports.reported(task, event)
-    match event:
-        case TaskAssigned():
-            return _assigned(task, event, record)
-        case TaskAccepted():
-            return _accepted(task, event, record)
-        case AttemptEnded():
-            return _attempt_ended(task, event, record)
-        case TaskSubmitted():
-            return Outcome.DUPLICATE
-        case TaskStopRequested():
-            return _stop_requested(task, event, record)
-        case TaskInterrupted():
-            return _interrupted(task, event)
-        case TaskRefused():
-            return _given_back(task, event, record, "refused", event.code, event.message)
-        case TaskReturned():
-            return _given_back(task, event, record, "returned")
-        case TaskRecallRequested():
-            return _recall_requested(task, event)
-        case TaskPreemptionRequested():
-            return _preemption_requested(task, event)
-        case TimeLimitReached():
-            return _time_limit_reached(task, event, record)
-        case TaskUnschedulable():
-            return _unschedulable(task, event)
-        case TaskHeld():
-            return _held(task, event)
-        case TaskReleased():
-            return _released(task, event, record)
-        case ParametersRequested() | ParametersWithheld() | ParametersTaken():
-            return task_reuse.evolve(task, event)
-        case _:
-            return Outcome.OVERTAKEN
+    fold = _FOLDS.get(type(event))
+    return Outcome.OVERTAKEN if fold is None else fold(task, event, record)
 
 
 def _is_current(
@@ -389,3 +359,27 @@ def _end(task: Task, end: AttemptEnd, record: Record) -> None:
     task.state = TaskState.ENDED
     task.end = end
     task.ended_ms = record.append_time_ms
+
+
+_FOLDS: Mapping[type[Message], Callable[[Task, Any, Record], Outcome]] = {
+    TaskSubmitted: lambda task, event, record: Outcome.DUPLICATE,
+    TaskStopRequested: _stop_requested,
+    TaskHeld: lambda task, event, record: _held(task, event),
+    TaskReleased: _released,
+    TaskAssigned: _assigned,
+    TaskUnschedulable: lambda task, event, record: _unschedulable(task, event),
+    TaskPreemptionRequested: lambda task, event, record: _preemption_requested(task, event),
+    TaskRecallRequested: lambda task, event, record: _recall_requested(task, event),
+    TimeLimitReached: _time_limit_reached,
+    TaskAccepted: _accepted,
+    TaskRefused: lambda task, event, record: _given_back(
+        task, event, record, "refused", event.code, event.message
+    ),
+    TaskReturned: lambda task, event, record: _given_back(task, event, record, "returned"),
+    TaskInterrupted: lambda task, event, record: _interrupted(task, event),
+    ParametersRequested: lambda task, event, record: task_reuse.evolve(task, event),
+    ParametersWithheld: lambda task, event, record: task_reuse.evolve(task, event),
+    ParametersTaken: lambda task, event, record: task_reuse.evolve(task, event),
+    AttemptEnded: _attempt_ended,
+}
+"""What folds each event; class patterns would cost 0.3 us for each one that doesn't match."""
