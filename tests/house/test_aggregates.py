@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.house import source
+from tests.house.source import shown
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.aggregate import AggregateType
 
@@ -16,6 +17,37 @@ CORE = {
     *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "messages.py"),
     *("rows.py", "state.py", "tables.sql"),
 }
+ABOUT_ONE = {
+    "trackside.cli.commands.change": "the commands that change a search",
+    "trackside.cli.commands.importances": "the parameters of a search",
+    "trackside.cli.commands.replay.rerun": "a new search from a recorded one",
+    "trackside.cli.commands.trials": "the trials of a search",
+    "trackside.cli.demo": "the demo is a search",
+    "trackside.dispatcher.advice": "what searches ask their tuners and assessors",
+    "trackside.dispatcher.advisor": "the process of tuners and assessors",
+    "trackside.dispatcher.assessors": "assess the trials of a search",
+    "trackside.dispatcher.plugins": "users' tuners and assessors",
+    "trackside.dispatcher.tuners": "suggest the trials of a search",
+    "trackside.replay.derive": "new searches from recorded ones, and the parameters of a search",
+    "trackside.sdk.search": "a search from Python",
+    "trackside.sdk.trial_lists": "the trials of a search as files and tables",
+    "trackside.whatif": "searches with another assessor",
+}
+"""Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
+NOT_YET = {
+    "trackside.cli.commands.submit",
+    "trackside.cli.render.batch_board",
+    "trackside.cli.render.follow",
+    "trackside.cli.render.search_board",
+    "trackside.projections.tasks",
+    "trackside.replay.history.state_view",
+    "trackside.scheduler.service",
+    "trackside.sdk.async_client",
+    "trackside.sdk.blocking",
+    "trackside.sdk.specs",
+    "trackside.simulation.run",
+}
+"""Modules that import the folder of an aggregate, and are to ask the registry. This list may only shrink."""
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -28,6 +60,28 @@ def test_the_registry_has_every_folder_under_its_name() -> None:
     assert modules == {folder.name: f"trackside.aggregates.{folder.name}.aggregate" for folder in FOLDERS}
     states = {kind: aggregate.state.__module__ for kind, aggregate in AGGREGATES.by_kind.items()}
     assert states == {folder.name: f"trackside.aggregates.{folder.name}.state" for folder in FOLDERS}
+
+
+def test_no_module_outside_the_folder_of_an_aggregate_names_it_but_those_about_one() -> None:
+    found = {module: _entry_of(module) for module in _modules_that_name_an_aggregate()}
+    assert {module for module, entry in found.items() if not entry} == set()
+    assert {*ABOUT_ONE, *NOT_YET} - set(found.values()) == set()  # what no longer names one leaves the list
+
+
+def _modules_that_name_an_aggregate() -> set[str]:
+    inside = source.package("libs/aggregates")
+    folders = {f"trackside.aggregates.{folder.name}" for folder in FOLDERS}
+    return {
+        shown(path).partition("/src/")[2].removesuffix(".py").replace("/", ".")
+        for path in source.python_files("libs", "services")
+        if inside not in path.parents
+        and any(".".join(name.split(".")[:3]) in folders for name in source.imported(path))
+    }
+
+
+def _entry_of(module: str) -> str:
+    """Returns the entry of the lists that has a module, itself or its folder; empty if none has it."""
+    return next((entry for entry in (*ABOUT_ONE, *NOT_YET) if f"{module}.".startswith(f"{entry}.")), "")
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES.types, ids=lambda aggregate: aggregate.kind)

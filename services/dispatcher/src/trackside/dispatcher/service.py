@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
-from trackside.aggregates.search.messages import SearchExhausted, SearchFailed, TrialEnded, TrialSuggested
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
@@ -31,8 +29,6 @@ from trackside.projections.ignored_reports import ignored_reason
 from trackside.telemetry.metrics import counter, gauge
 
 log = structlog.get_logger("trackside.dispatcher")
-
-_CONCLUDES = frozenset({SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed})
 
 
 class Dispatcher:
@@ -71,14 +67,10 @@ class Dispatcher:
         message = record.message  # of each kind as such: an isinstance that says no costs 0.3 us
         if type(message) is CommandReceived:
             self._intake.recorded(message)
-        suggested = type(message) is TrialSuggested and message.source != "customized"
-        if suggested or type(message) in _CONCLUDES:
-            self._advice.allow_next(stream.stream_id)
+        self._advice.note(stream.stream_id, message, outcome)
         if outcome is Outcome.APPLIED:
             if self._receipts is not None and isinstance(message, CommandAccepted | CommandRefused):
                 self._receipts.answer(message, record.offset)
-            if type(message) is TrialEnded:
-                counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
         else:
             counter("trackside.eventlog.ignored.events").labels(outcome.value).inc()
             reason = ignored_reason(stream, record)

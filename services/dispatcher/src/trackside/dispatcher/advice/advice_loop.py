@@ -9,11 +9,19 @@ from typing import Any
 import structlog
 
 from trackside.aggregates.search import suggestions
+from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.builtin_tuners import TUNERS
-from trackside.aggregates.search.messages import Suggester
+from trackside.aggregates.search.messages import (
+    SearchExhausted,
+    SearchFailed,
+    Suggester,
+    TrialEnded,
+    TrialSuggested,
+)
 from trackside.aggregates.search.objectives import directions_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.aggregates.search.trial_reuse import next_task
+from trackside.contracts.message import Message
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -26,15 +34,18 @@ from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
 from trackside.dispatcher.tuners.tuner import TunerWaits
+from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
 from trackside.eventlog.background import Background
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Entry
 from trackside.telemetry import context
-from trackside.telemetry.metrics import histogram
+from trackside.telemetry.metrics import counter, histogram
 
 log = structlog.get_logger("trackside.dispatcher")
+
+_CONCLUDES = frozenset({SearchExhausted, SuggestionFailed, SuggestionDeferred, SearchFailed})
 
 
 @dataclass(slots=True)
@@ -96,6 +107,14 @@ class AdviceLoop:
             history = advised.history.until(search, number)
             self._background.spawn(self._suggest(stream, search, advised, history, number))
         self._assessments.update(stream)
+
+    def note(self, stream_id: str, message: Message, outcome: Outcome) -> None:
+        """Takes in a folded event: what a tuner answered allows the next request, applied or not."""
+        suggested = type(message) is TrialSuggested and message.source != "customized"
+        if suggested or type(message) in _CONCLUDES:
+            self.allow_next(stream_id)
+        elif type(message) is TrialEnded and outcome is Outcome.APPLIED:
+            counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
 
     def allow_next(self, stream_id: str) -> None:
         """Allows the next request for a search: its last proposal has been folded or rejected."""
