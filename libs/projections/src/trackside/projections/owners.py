@@ -22,16 +22,24 @@ DISPATCHER, SCHEDULER, SUMMARY_INDEXER = "dispatcher", "scheduler", "summary-ind
 class Owner:
     """A service with its read models; `keeps_snapshots`: it also writes snapshots of the streams.
 
-    `of_records` get the records that were applied, `of_ignored` those that had no effect.
+    With `has_aggregates` it has the rows of all aggregates, besides `of_all_streams`. `of_records` get the
+    records that were applied, `of_ignored` those that had no effect.
     """
 
     name: str
-    of_streams: tuple[Projection[Stream], ...] = ()
+    of_all_streams: tuple[Projection[Stream], ...] = ()
     of_records: tuple[RecordProjection, ...] = ()
     of_ignored: tuple[RecordProjection, ...] = ()
     of_fleet: tuple[Projection[Fleet], ...] = ()
     others: tuple[Table, ...] = ()
     keeps_snapshots: bool = False
+    has_aggregates: bool = False
+
+    @property
+    def of_streams(self) -> tuple[Projection[Stream], ...]:
+        """Its rows of streams: those of all aggregates that there are now, if it has them, and its own."""
+        types = AGGREGATES.types if self.has_aggregates else ()
+        return (*(rows for aggregate in types for rows in aggregate.rows), *self.of_all_streams)
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -50,14 +58,15 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_streams=(*(rows for aggregate in AGGREGATES.types for rows in aggregate.rows), StreamRows()),
+        of_all_streams=(StreamRows(),),
         of_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,
+        has_aggregates=True,
     ),
     SCHEDULER: Owner(
         SCHEDULER,
-        of_streams=(TaskRows(), AttemptRows(), PlacementRows()),
+        of_all_streams=(TaskRows(), AttemptRows(), PlacementRows()),
         of_fleet=(WorkerRows(), DeviceRows()),
     ),
     SUMMARY_INDEXER: Owner(SUMMARY_INDEXER, others=(SERIES, POINTS, DEAD_LETTERS)),

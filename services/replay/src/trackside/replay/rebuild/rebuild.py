@@ -1,11 +1,12 @@
 """Rebuilds all read models from offset 0 in a schema of their own, and compares them with the live ones."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from trackside.contracts.ids import new_id
 from trackside.contracts.topics import Topics
+from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
 from trackside.projections.metrics import POINTS
@@ -31,8 +32,6 @@ from trackside.replay.rebuild.parallel_fold import (
     fold_partitions,
 )
 from trackside.replay.rebuild.schema_swap import SWAP_PREFIX, SchemaSwap, exclusive_swap, write_snapshots
-
-TABLES = {table.name: table for owner in OWNERS.values() for table in owner.tables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +178,14 @@ async def _start_offsets(
     return starts
 
 
+def _tables() -> Iterator[Table]:
+    return (table for owner in OWNERS.values() for table in owner.tables)
+
+
 async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport) -> None:
+    tables = {table.name: table for table in _tables()}
     for name, rows in pending.items():
-        table = TABLES[name]
+        table = tables[name]
         written = await copy_new(rebuilt, table, rows) if table is POINTS else len(rows)
         if table is not POINTS:
             await copy(rebuilt, name, table.columns, rows)
@@ -189,7 +193,7 @@ async def _copy(rebuilt: Connection, pending: PendingRows, report: RebuildReport
 
 
 async def _compare(live: Connection, rebuilt: Connection, fold_range: FoldRange) -> TableDifference | None:
-    for table in TABLES.values():
+    for table in _tables():
         condition = ""
         if table.name == "dead_letters":
             starts, name = fold_range.starts, fold_range.topics.dead_letters.name
