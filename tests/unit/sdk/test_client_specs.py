@@ -234,6 +234,12 @@ groups:
         resources: {kind: gpu, devices: 2}
   - tasks: [{task_type: digits}]
 """
+SHARED_NAMES = """- {name: a, task_type: x}
+      - {name: b, task_type: x}
+      - {name: b, task_type: x}
+      - task_type: digits
+"""
+CPU_AND_GPU = "kind: cpu, device: gpu-1, estimate_cuda_memory: 1GB"
 TASK = """
 kind: task
 name: alone
@@ -285,6 +291,18 @@ def test_a_file_of_one_task_is_a_batch_of_one_group() -> None:
             "$.groups[0]",
             5,
             "called a",
+        ),
+        (
+            TASKS.replace("- task_type: digits\n", SHARED_NAMES),
+            "$.groups[0]",
+            5,
+            "two tasks are called a and two b",
+        ),
+        (
+            TASKS.replace("kind: gpu", CPU_AND_GPU),
+            "$.groups[0].tasks[1].resources",
+            12,
+            "2; a CPU slot has no",
         ),
         (TASK.replace("task_type: digits", ""), "$.task_type", 2, "missing"),
         (TASK.replace("queue:", "que:"), "$.que", 5, "did you mean 'queue'"),

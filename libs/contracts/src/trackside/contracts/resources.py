@@ -33,14 +33,13 @@ class Resources(_Spec):
 
     @model_validator(mode="after")
     def _possible(self) -> "Resources":
+        reasons = []
         if self.device and self.devices > 1:
-            raise PydanticCustomError(
-                "bad_resources", "a fixed device is one device, not {n}", {"n": self.devices}
-            )
+            reasons.append(f"a fixed device is one device, not {self.devices}")
         if self.kind == "cpu" and self.estimate_cuda_memory is not None:
-            raise PydanticCustomError(
-                "bad_resources", "a CPU slot has no CUDA memory: leave kind or the estimate out"
-            )
+            reasons.append("a CPU slot has no CUDA memory: leave kind or the estimate out")
+        if reasons:
+            raise PydanticCustomError("bad_resources", "{reasons}", {"reasons": "; ".join(reasons)})
         return self
 
 

@@ -1,5 +1,6 @@
 """Batches: tasks that are submitted on their own, in groups that run one after another."""
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
@@ -67,12 +68,11 @@ class GroupSpec(_Spec):
 
     @model_validator(mode="after")
     def _names_differ(self) -> "GroupSpec":
-        seen: set[str] = set()
-        for number, task in enumerate(self.tasks):
-            name = task_name(task, number)
-            if name in seen:
-                raise PydanticCustomError("duplicate_task", "two tasks are called {name}", {"name": name})
-            seen.add(name)
+        names = Counter(task_name(task, number) for number, task in enumerate(self.tasks))
+        shared = [name for name, count in names.items() if count > 1]
+        if shared:
+            listed = " and two ".join(shared)
+            raise PydanticCustomError("duplicate_task", "two tasks are called {names}", {"names": listed})
         return self
 
 

@@ -76,9 +76,9 @@ class Choice(_Parameter):
         if not self.values:
             raise _refuse("a choice needs at least one value")
         names = Counter(value.name for value in self.values if isinstance(value, Branch))
-        for name, count in names.items():
-            if count > 1:
-                raise _refuse(f"{count} sub-spaces have the _name {name!r}")
+        shared = [f"{count} sub-spaces have the _name {name!r}" for name, count in names.items() if count > 1]
+        if shared:
+            raise _refuse("; ".join(shared))
         return self
 
 
