@@ -72,10 +72,7 @@ def test_nothing_is_owed_to_a_worker_that_is_not_there() -> None:
 
 
 def test_what_runs_although_the_log_has_moved_on_is_stopped() -> None:
-    running = [
-        RunningPlacement(stream=STREAM, task_id=task_id(trial), attempt=1, placement=1, device_ids=["cpu-0"])
-        for trial in (0, 1)
-    ]
-    (command,) = commands_for_orphans(running, "w1", "i-1", lambda placement: placement.task_id == task_id(0))
+    orphan = RunningPlacement(stream=STREAM, task_id=task_id(1), attempt=1, placement=1, device_ids=["cpu-0"])
+    (command,) = commands_for_orphans([orphan], "w1", "i-1")
     assert (command.worker_id, command.device_id) == ("w1", "cpu-0")
     assert command.build() == StopTask(stream=STREAM, **token(1), reason="stray")

@@ -82,10 +82,21 @@ async def test_a_placement_that_was_given_up_is_stopped_when_a_heartbeat_lists_i
     harness, told = ServiceHarness(), task_active()
     told.tell(ended(AttemptEnd.LOST), role="scheduler")
     harness.fold_all(told)
-    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    for _ in range(2):  # the first may have been sent before the log gave the placement up
+        harness.fold(TOPICS.heartbeats.name, heartbeat())
     (stop,) = await harness.sent()
     assert isinstance(stop, StopTask)
     assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
+
+
+async def test_a_heartbeat_that_was_sent_just_before_a_placement_ended_stops_nothing() -> None:
+    harness, told = ServiceHarness(), task_active()
+    told.tell(ended(AttemptEnd.FINISHED))
+    harness.fold_all(told)
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
+    harness.fold(TOPICS.heartbeats.name, heartbeat())
+    assert await harness.sent() == []
 
 
 def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None:

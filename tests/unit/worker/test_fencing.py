@@ -64,6 +64,19 @@ def test_a_stop_of_what_runs_stops_it_and_of_what_ended_is_answered_again() -> N
     assert fencing.action_for_stop(stop()) is CommandAction.ANSWER_AGAIN
 
 
+def test_a_stop_of_what_has_reported_its_end_changes_nothing() -> None:
+    fencing = fencing_table()
+    fencing.record_accepted("a", (1, 1))
+    fencing.record_finished("a", (1, 1))
+    fencing.record_answer(
+        "a",
+        (1, 1),
+        AttemptEnded(task_id="a", attempt=1, placement=1, incarnation="now", end=AttemptEnd.FINISHED),
+    )
+    assert fencing.action_for_stop(stop()) is CommandAction.IGNORE
+    assert fencing.action_for_run(run()) is CommandAction.ANSWER_AGAIN
+
+
 def test_a_stop_of_what_was_never_seen_keeps_it_from_running() -> None:
     fencing = fencing_table()
     assert fencing.action_for_stop(stop()) is CommandAction.NEVER_RUN

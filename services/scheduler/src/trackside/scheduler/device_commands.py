@@ -15,6 +15,8 @@ from trackside.scheduler.cluster_state import ClusterState
 
 DeviceMessage = RunTask | StopTask | RecallTask | NextParameters
 CommandKey = tuple[str, str, int, int]
+OrphanKey = tuple[str, str, int, int]
+"""Stream, task id, attempt and placement."""
 STOP_REASONS: dict[AttemptEnd, tuple[str, Literal["preempted", "timed_out_run"]]] = {
     AttemptEnd.PREEMPTED: ("makes room for a task of higher priority", "preempted"),
     AttemptEnd.TIMED_OUT_RUN: ("has run for as long as it may", "timed_out_run"),
@@ -69,23 +71,25 @@ def pending_commands(cluster: ClusterState, fleet: Fleet) -> Iterable[PendingCom
 
 
 def commands_for_orphans(
-    running: Iterable[RunningPlacement],
+    orphans: Iterable[RunningPlacement],
     worker_id: str,
     incarnation: str,
-    is_current: Callable[[RunningPlacement], bool],
     changed_at: Callable[[RunningPlacement], int] = lambda _: -1,
 ) -> Iterable[PendingCommand]:
     """Returns a stop for every placement that a worker runs although the log has replaced or ended it.
 
     `changed_at` returns the offset of the event that did, or of a later one; -1 if it isn't known.
     """
-    for placement in running:
-        if is_current(placement):
-            continue
+    for placement in orphans:
         key = ("StopTask", placement.task_id, placement.attempt, placement.placement)
         build = partial(_stop_orphan, placement, incarnation)
         target = command_target(placement.device_ids)
         yield PendingCommand(worker_id, target, key, build, "", changed_at(placement))
+
+
+def orphan_key(placement: RunningPlacement) -> OrphanKey:
+    """Returns what identifies a placement."""
+    return placement.stream, placement.task_id, placement.attempt, placement.placement
 
 
 def _stop_orphan(placement: RunningPlacement, incarnation: str) -> StopTask:

@@ -27,8 +27,10 @@ from trackside.scheduler.cluster_state import ClusterState
 from trackside.scheduler.device_commands import (
     CommandKey,
     DeviceMessage,
+    OrphanKey,
     PendingCommand,
     commands_for_orphans,
+    orphan_key,
     pending_commands,
 )
 from trackside.scheduler.estimates import MemoryPeaks
@@ -71,6 +73,7 @@ class Scheduler:
         self._leases = Leases(int(settings.heartbeat_s * 1000))
         self._sent: dict[CommandKey, int] = {}
         self._orphan_commands: list[PendingCommand] = []
+        self._suspects: dict[str, set[OrphanKey]] = {}
         self._ended_incarnations: set[str] = set()
         self._live_workers: frozenset[tuple[str, str]] = frozenset()
         self._lagging: set[str] = set()
@@ -99,6 +102,7 @@ class Scheduler:
                 if not worker.gone
             )
             self._leases.retain(current)
+            self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
             self._ended_incarnations &= current
             self._sync_hosts()
         else:
@@ -254,8 +258,20 @@ class Scheduler:
             self._leases.renew(message.incarnation)
             self._cluster.hosts.apply_heartbeat(message)
             self._orphan_commands += commands_for_orphans(
-                message.running, message.worker_id, message.incarnation, self._is_current, self._changed_at
+                self._orphans(message), message.worker_id, message.incarnation, self._changed_at
             )
+
+    def _orphans(self, heartbeat: WorkerHeartbeat) -> list[RunningPlacement]:
+        """Returns the placements that a worker runs although the log has replaced or ended them.
+
+        A heartbeat that was sent just before the end of a placement may be read after that end, so two
+        heartbeats in a row must list it.
+        """
+        suspects = {orphan_key(each): each for each in heartbeat.running if not self._is_current(each)}
+        before = self._suspects.pop(heartbeat.incarnation, set())
+        if suspects:
+            self._suspects[heartbeat.incarnation] = set(suspects)
+        return [placement for key, placement in suspects.items() if key in before]
 
     def _is_current(self, running: RunningPlacement) -> bool:
         """Returns whether a placement that a worker runs may still be the current one in the log.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from trackside.contracts.message import Event
-from trackside.contracts.tasks import NextParameters, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnded, NextParameters, RecallTask, RunTask, StopTask
 
 REMEMBERED_TASKS = 100_000
 
@@ -18,7 +18,7 @@ class CommandAction(Enum):
     """What to do about a device command."""
 
     IGNORE = auto()
-    """It is for another incarnation, or a newer placement of the task is known."""
+    """It is for another incarnation, a newer placement of the task is known, or it has come too late."""
     ANSWER_AGAIN = auto()
     """It was answered before: send the same answer."""
     RUN = auto()
@@ -65,12 +65,17 @@ class FencingTable:
         return CommandAction.RUN
 
     def action_for_stop(self, command: StopTask) -> CommandAction:
-        """Returns what to do about a StopTask, without recording it."""
+        """Returns what to do about a StopTask, without recording it.
+
+        What has ended needs no second end: the first one is in the log, or in the outbox, which loses none.
+        """
         action = self._known_action(command)
-        if action is None:
-            return CommandAction.NEVER_RUN
-        active = action is CommandAction.ANSWER_AGAIN and self.tasks[command.task_id].active
-        return CommandAction.STOP if active else action
+        if action is not CommandAction.ANSWER_AGAIN:
+            return action or CommandAction.NEVER_RUN
+        newest = self.tasks[command.task_id]
+        if newest.active:
+            return CommandAction.STOP
+        return CommandAction.IGNORE if isinstance(newest.answer, AttemptEnded) else action
 
     def action_for_recall(self, command: RecallTask) -> CommandAction:
         """Returns what to do about a RecallTask, without recording it."""
