@@ -188,7 +188,7 @@ def test_d19_what_is_said_behind_other_parameters_is_of_another_trial(worker: Fa
     assert trial.next_parameters({"epochs": 3}) == {"lr": 0.5, "epochs": 3}
     assert trial.parameters() == {"lr": 0.5}
     trial.report(2.0)
-    assert worker.channel.trial_values()["requests"] == 1
+    assert worker.channel.requests == 1
     assert [item[:2] for item in worker.channel.reports] == [(0, 2.0)]
     assert trial.next_parameters() is None
     trial.report(3.0)

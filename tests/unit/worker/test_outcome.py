@@ -9,10 +9,28 @@ import pytest
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
+from trackside.worker.process_messages import AttemptEnding, StepReport, encode
 from trackside.worker.redaction import REDACTED, keep_end, printable, redact
+from trackside.worker.reporting.journal import Journal, JournalEntry
 
-FINISHED = {"end": "finished", "result": {"x": 1}, "load_time_ms": 1, "train_time_ms": 2, "reports": []}
-FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": ""}}
+FINISHED = AttemptEnding(
+    end="finished",
+    result={"x": 1},
+    error=None,
+    exit_code=None,
+    leftovers=[],
+    load_time_ms=1,
+    train_time_ms=2,
+    peak_memory_bytes=0,
+    peak_cuda_memory_bytes=0,
+    interrupts=0,
+    reports=[],
+    final=None,
+    requests=0,
+)
+FAILED = FINISHED._replace(
+    end="failed", result=None, error={"stage": "TRAIN", "type": "E", "message": ""}, train_time_ms=-1
+)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +50,7 @@ FAILED = {"end": "failed", "error": {"stage": "TRAIN", "type": "E", "message": "
     ],
 )
 def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
-    written: dict[str, Any] | None, code: int | None, asked: AttemptEnd | None, end: AttemptEnd
+    written: AttemptEnding | None, code: int | None, asked: AttemptEnd | None, end: AttemptEnd
 ) -> None:
     assert determine_ending(written, code, asked, TaskStatus.TRAINING)["end"] == end
 
@@ -54,13 +72,13 @@ def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
 @pytest.mark.parametrize(
     "written",
     [
-        FAILED | {"exit_code": -9},
-        FAILED | {"exit_code": 137},
-        FAILED | {"error": {"message": "DataLoader worker (pid 7) is killed by signal: Killed. "}},
+        FAILED._replace(exit_code=-9),
+        FAILED._replace(exit_code=137),
+        FAILED._replace(error={"message": "DataLoader worker (pid 7) is killed by signal: Killed. "}),
     ],
 )
 def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
-    written: dict[str, Any],
+    written: AttemptEnding,
 ) -> None:
     assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=True)["end"] == "oom_host"
     assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=False)["end"] == "failed"
@@ -92,6 +110,18 @@ def test_what_an_earlier_incarnation_left_is_told_as_recovered() -> None:
     assert recovered_ending(None) == {"end": AttemptEnd.LOST, "recovered": True}
     told = recovered_ending(FINISHED)
     assert told["recovered"] and told["result"] == {"x": 1} and "reports" not in told
+
+
+def test_an_ending_is_read_as_it_was_written_and_garbage_is_none(tmp_path: Path) -> None:
+    journal, entry = Journal(tmp_path), JournalEntry("s", "a", 1, 1, "i-1")
+    assert journal.ending(entry) is None
+    written = FINISHED._replace(reports=[StepReport(0, 0.5, 1_700)], final=0.5, requests=2)
+    journal.ending_file(entry).write_bytes(encode(written))
+    found = journal.ending(entry)
+    assert found == written and found is not None and found.reports[0].step == 0
+    for garbage in (b"", b"{", b"\xff", b"[]", b'{"type": "ending"}', encode(written).replace(b"1", b'"1"')):
+        journal.ending_file(entry).write_bytes(garbage)
+        assert journal.ending(entry) is None
 
 
 class Number:

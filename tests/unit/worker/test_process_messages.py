@@ -12,11 +12,13 @@ from trackside.worker import process_messages
 from trackside.worker.process_messages import (
     ASSIGNMENT,
     CONTROL,
+    ENDING_FILE,
     FROM_FORKSERVER,
     FROM_TASK,
     TO_FORKSERVER,
     AnswerReceived,
     Assignment,
+    AttemptEnding,
     AttemptOver,
     ExitCommand,
     FinalValue,
@@ -44,6 +46,7 @@ from trackside.worker.process_messages import (
 )
 
 SEVERAL = {"value": None, "others": {"accuracy": 0.5, "latency": "inf"}}
+ERROR = {"stage": "TRAIN", "type": "ValueError", "message": "no", "traceback": ""}
 MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (TO_FORKSERVER, ForkProcess(7)),
     (TO_FORKSERVER, SignalProcess(7, 15)),
@@ -71,7 +74,9 @@ MESSAGES: list[tuple[Mapping[str, type[Any]], ProcessMessage]] = [
     (FROM_TASK, AnswerReceived(1, True)),
     (FROM_TASK, TrainingInterrupted("host", {"stage": "TRAIN", "type": "MemoryError"}, 10, 0)),
     (FROM_TASK, AttemptOver()),
-    (FROM_TASK, AttemptOver({"end": "finished", "result": {}})),
+    (FROM_TASK, AttemptEnding("finished", {}, None, None, [], 1, 2, 10, 0, 0, [], None, 0)),
+    (FROM_TASK, AttemptEnding("failed", None, ERROR, 3, ["7 sleep"], -1, -1, 10, 0, 1, [], SEVERAL, 2)),
+    (ENDING_FILE, AttemptEnding("lost", {}, None, None, [], 1, 2, 10, 0, 0, [StepReport(0, 0.5, 1)], 0.5, 0)),
     (FROM_TASK, ProcessFree(10, 2)),
 ]
 
@@ -92,7 +97,7 @@ def test_the_items_of_a_batch_have_names_again() -> None:
 def test_every_message_is_tried_and_is_expected_somewhere() -> None:
     kinds = set(get_args(process_messages.ProcessMessage))
     assert {type(message) for _, message in MESSAGES} == kinds
-    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)
+    tables = (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK, ENDING_FILE)
     assert {kind for table in tables for kind in table.values()} == kinds
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.worker.child.program import ProgramFailedError, UnstartableError, ending_of
+from trackside.worker.child.program import ProgramFailedError, UnstartableError, program_failure
 from trackside.worker.child.program_lines import (
     MAX_LINE_BYTES,
     FinalLine,
@@ -90,9 +90,10 @@ def test_a_line_too_long_is_passed_over_and_counted_once() -> None:
 
 
 def test_the_failures_of_a_program_become_endings() -> None:
-    failed = ending_of(ProgramFailedError(3, "exit code 3"))
-    assert failed is not None and json.loads(json.dumps(failed)) == failed
-    assert (failed["end"], failed["exit_code"], failed["error"]["stage"]) == ("failed", 3, "TRAIN")
-    unstarted = ending_of(UnstartableError("no such file"))
-    assert unstarted is not None and unstarted["error"]["stage"] == "START"
-    assert ending_of(ValueError()) is None
+    failed = program_failure(ProgramFailedError(3, "exit code 3"))
+    assert failed is not None and tuple(json.loads(json.dumps(failed))) == failed
+    error, exit_code = failed
+    assert (exit_code, error["stage"]) == (3, "TRAIN")
+    unstarted = program_failure(UnstartableError("no such file"))
+    assert unstarted is not None and unstarted[0]["stage"] == "START"
+    assert program_failure(ValueError()) is None

@@ -1,16 +1,13 @@
 """Files that a crash can't leave half written."""
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 
-def write_atomically(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a JSON file atomically; a power cut may lose it until it is synced. Raises OSError."""
+def write_atomically(path: Path, octets: bytes) -> None:
+    """Writes a file atomically; a power cut may lose it until it is synced. Raises OSError."""
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(document), "utf-8")
+    unfinished.write_bytes(octets)
     unfinished.rename(path)
 
 

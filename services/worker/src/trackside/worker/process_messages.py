@@ -4,7 +4,8 @@
     forkserver -> worker      ready, forked, fork-failed, exited
     worker  -> task process   assignment, LOAD, TRAIN, EXIT, NEXT          a line each, on its channel
     task process -> worker    status, reports, final, points, parameters-request, answer-received,
-                              interrupted, ending, free
+                              interrupted, ending, over, free
+    task process -> its file  ending
 
 A message is a JSON object on one line: `type` and the fields of its class. All processes are of one release,
 so there are no versions. File descriptors are sent with a message, next to it. The forkserver imports this
@@ -180,10 +181,34 @@ class TrainingInterrupted(NamedTuple):
     peak_cuda_memory_bytes: int
 
 
-class AttemptOver(NamedTuple):
-    """The attempt has ended; `ending` is None unless the ending file could not be written."""
+class AttemptEnding(NamedTuple):
+    """How the attempt ended: the content of its ending file, or sent if that could not be written."""
 
-    ending: dict[str, Any] | None = None
+    end: str
+    """An AttemptEnd."""
+    result: dict[str, Any] | None
+    error: dict[str, str] | None
+    """The fields of a TaskError; None for a task that finished."""
+    exit_code: int | None
+    """That of a program which failed; else the exit code of the process counts."""
+    leftovers: list[str]
+    """The names of processes of the task that were killed at its end."""
+    load_time_ms: int
+    """-1 for a task that did not load to the end; so is `train_time_ms`."""
+    train_time_ms: int
+    peak_memory_bytes: int
+    peak_cuda_memory_bytes: int
+    interrupts: int
+    """How often training has run out of memory, earlier placements included."""
+    reports: list[StepReport]
+    """The reports of its current trial; none in an ending that is sent, as they were sent before."""
+    final: ReportedValue | None
+    requests: int
+    """How many requests for the parameters of another trial were answered."""
+
+
+class AttemptOver(NamedTuple):
+    """The attempt has ended, and its ending is in its file."""
 
 
 class ProcessFree(NamedTuple):
@@ -204,6 +229,7 @@ FromTask = (
     | ParametersRequest
     | AnswerReceived
     | TrainingInterrupted
+    | AttemptEnding
     | AttemptOver
     | ProcessFree
 )
@@ -231,9 +257,11 @@ FROM_TASK: Mapping[str, type[FromTask]] = {
     "parameters-request": ParametersRequest,
     "answer-received": AnswerReceived,
     "interrupted": TrainingInterrupted,
-    "ending": AttemptOver,
+    "ending": AttemptEnding,
+    "over": AttemptOver,
     "free": ProcessFree,
 }
+ENDING_FILE: Mapping[str, type[AttemptEnding]] = {"ending": AttemptEnding}
 _TYPES: dict[type, str] = {
     kind: name
     for kinds in (TO_FORKSERVER, FROM_FORKSERVER, ASSIGNMENT, CONTROL, FROM_TASK)

@@ -10,7 +10,6 @@ from trackside.eventlog.log import Appended
 from trackside.worker.attempts.device_locks import DeviceLocks
 from trackside.worker.attempts.outcome import recovered_ending
 from trackside.worker.child.orphans import MAX_NAMED, kill_marked
-from trackside.worker.process_messages import StepReport
 from trackside.worker.reporting.journal import Journal, JournalEntry
 from trackside.worker.reporting.reporter import Publisher, Reporter
 
@@ -67,13 +66,13 @@ def _end(
     else:
         reporter.accepted()
     if written is not None:
-        reporter.restart_steps(written.get("interrupts", 0))
-        if requests := written.get("requests", 0):
-            reporter.parameters_taken(requests)
-            reporter.count_requests(requests, goes_on=True)
-        reporter.reports([StepReport._make(each) for each in written.get("reports", [])])
-        if written.get("final") is not None:
-            reporter.final(written["final"])
+        reporter.restart_steps(written.interrupts)
+        if written.requests:
+            reporter.parameters_taken(written.requests)
+            reporter.count_requests(written.requests, goes_on=True)
+        reporter.reports(written.reports)
+        if written.final is not None:
+            reporter.final(written.final)
     ending = recovered_ending(written)
     ending["leftovers"] = [*ending.get("leftovers", []), *leftovers][:MAX_NAMED]
     event, partition = reporter.ended(ending, partial(_set_result, appended_at))

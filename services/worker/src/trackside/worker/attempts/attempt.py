@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -24,6 +24,7 @@ from trackside.worker.child.orphans import MAX_NAMED
 from trackside.worker.process_messages import (
     FROM_TASK,
     AnswerReceived,
+    AttemptEnding,
     AttemptOver,
     ExitCommand,
     FinalValue,
@@ -70,7 +71,7 @@ class AttemptRun:
         self._process_free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requested_end: AttemptEnd | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._sent_ending: Mapping[str, Any] | None = None
+        self._sent_ending: AttemptEnding | None = None
         self._last_request = self._last_answered = self._last_received = 0
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
@@ -280,23 +281,24 @@ class AttemptRun:
             case TrainingInterrupted():
                 self.phase = TaskStatus.INTERRUPT
                 self._listener.interrupted(message)
-            case AttemptOver(ending):
+            case AttemptOver() | AttemptEnding():
                 if not self._ended.done():
-                    self._on_over(ending)
+                    self._on_over(message)
             case ProcessFree():
                 self._on_free(message)
             case _:
                 assert_never(message)
 
-    def _on_over(self, ending: Mapping[str, Any] | None) -> None:
+    def _on_over(self, message: AttemptOver | AttemptEnding) -> None:
         """Ends the attempt before its process: by the ending on disk, or the one that was sent."""
-        self._sent_ending = ending
-        written = self._context.journal.ending(self.spec.entry) or self._sent_ending
-        if self._sent_ending is None:
+        if isinstance(message, AttemptEnding):
+            self._sent_ending = message
+        else:
             self._context.journal.sync_soon(self.spec.entry)
+        written = self._context.journal.ending(self.spec.entry) or self._sent_ending
         if written is not None and self._requested_end is None:
             assert self._process is not None, "it sent a message"
-            ran_out = written.get("end") != AttemptEnd.FINISHED and self._memory_ran_out(self._process)
+            ran_out = written.end != AttemptEnd.FINISHED and self._memory_ran_out(self._process)
             self._ended.set_result(determine_ending(written, 0, None, self.phase, ran_out))
             self._kill_after(self._context.stop_grace_s, "its end")
 

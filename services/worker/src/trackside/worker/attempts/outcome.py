@@ -1,10 +1,10 @@
 """Determines how an attempt ended, from its ending file and its exit code. Pure."""
 
 import signal
-from collections.abc import Mapping
 from typing import Any, Final
 
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
+from trackside.worker.process_messages import AttemptEnding
 
 Ending = dict[str, Any]
 """Fields of AttemptEnded."""
@@ -14,18 +14,18 @@ _FIELDS: Final = (
     "error",
     "load_time_ms",
     "train_time_ms",
-    "exit_code",
     "leftovers",
     "peak_memory_bytes",
     "peak_cuda_memory_bytes",
 )
+"""Fields that AttemptEnded has from an ending as they are."""
 _OBSERVED: Final = ("exit_code", "leftovers", "peak_memory_bytes", "peak_cuda_memory_bytes")
 _KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Exit codes of a killed process: as its parent sees it, and as shells and containers report it."""
 
 
 def determine_ending(
-    written: Mapping[str, Any] | None,
+    written: AttemptEnding | None,
     code: int | None,
     requested: AttemptEnd | None,
     phase: TaskStatus,
@@ -38,7 +38,7 @@ def determine_ending(
     ends; `phase` the last one that it reported; `memory_ran_out` whether the host ran out of memory. A result
     that was written counts, also if the process died later.
     """
-    found = {name: written[name] for name in _FIELDS if name in written} if written is not None else {}
+    found = _fields_of(written)
     if found.get("end") == AttemptEnd.FINISHED or (found and requested is None):
         return {"exit_code": code} | _blame_memory(found, memory_ran_out)
     observed = {"exit_code": code} | {name: found[name] for name in _OBSERVED if name in found}
@@ -58,11 +58,18 @@ def _blame_memory(found: Ending, memory_ran_out: bool) -> Ending:
     return found
 
 
-def recovered_ending(written: Mapping[str, Any] | None) -> Ending:
+def _fields_of(written: AttemptEnding | None) -> Ending:
+    if written is None:
+        return {}
+    exit_code = {} if written.exit_code is None else {"exit_code": written.exit_code}
+    return {name: getattr(written, name) for name in _FIELDS} | exit_code
+
+
+def recovered_ending(written: AttemptEnding | None) -> Ending:
     """Returns the fields of AttemptEnded for a placement of an earlier incarnation."""
     if written is None:
         return {"end": AttemptEnd.LOST, "recovered": True}
-    return {name: written[name] for name in _FIELDS if name in written} | {"recovered": True}
+    return _fields_of(written) | {"recovered": True}
 
 
 def start_failure(error: OSError) -> Ending:

@@ -20,16 +20,18 @@ from trackside.worker.child import orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
-from trackside.worker.child.program import ProgramTask, ending_of
+from trackside.worker.child.program import ProgramTask, program_failure
 from trackside.worker.child.serialise import error_fields, to_plain_json
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import (
     Assignment,
+    AttemptEnding,
     AttemptOver,
     ExitCommand,
     TrainCommand,
     TrainingInterrupted,
+    encode,
 )
 
 _ENDS = {"host": AttemptEnd.OOM_HOST, "device": AttemptEnd.OOM_DEVICE, None: AttemptEnd.FAILED}
@@ -52,21 +54,37 @@ def run(
     """
     attempt = _Attempt(assignment, channel, control, memory)
     channel.answer = partial(_answer, control)
+    result, error, exit_code = None, None, None
     try:
         result = attempt.result()
     except _Failure as failure:
-        ending = _failed(failure.stage, failure.cause)
-        sys.stderr.write(ending["error"]["traceback"])
+        end = _ENDS[out_of_memory(failure.cause)]
+        error, exit_code = program_failure(failure.cause) or (
+            error_fields(failure.stage, failure.cause),
+            None,
+        )
+        sys.stderr.write(error["traceback"])
     else:
         if result is None:
             return False
-        ending = {"end": AttemptEnd.FINISHED, "result": result}
+        end = AttemptEnd.FINISHED
     channel.flush()
     control.over()
-    ending["leftovers"] = orphans.end_descendants()
-    ending |= attempt.times | memory.peaks() | {"interrupts": attempt.interrupts}
-    written = _write_ending(assignment, ending, channel)
-    return written and ending["end"] == AttemptEnd.FINISHED and not attempt.was_interrupted
+    ending = AttemptEnding(
+        end=end,
+        result=result,
+        error=error,
+        exit_code=exit_code,
+        leftovers=orphans.end_descendants(),
+        **attempt.times,
+        **memory.peaks(),
+        interrupts=attempt.interrupts,
+        reports=channel.reports,
+        final=channel.final_value,
+        requests=channel.requests,
+    )
+    written = _write_ending(Path(assignment.ending), ending, channel)
+    return written and end is AttemptEnd.FINISHED and not attempt.was_interrupted
 
 
 def _answer(control: ControlChannel, request: int) -> dict[str, Any] | None:
@@ -77,18 +95,17 @@ def _answer(control: ControlChannel, request: int) -> dict[str, Any] | None:
     return None if answer is None else answer.parameters
 
 
-def _write_ending(assignment: Assignment, ending: dict[str, Any], channel: WorkerChannel) -> bool:
+def _write_ending(path: Path, ending: AttemptEnding, channel: WorkerChannel) -> bool:
     """Writes the ending to its file and reports it; if the disk is full, it is sent over the channel.
 
     The file survives a crash of the worker. It survives a power cut once the worker has synced it, which it
     does if the log is slow to take the end. Returns whether it could be written.
     """
-    path = Path(assignment.ending)
     try:
-        write_atomically(path, ending | channel.trial_values())
+        write_atomically(path, encode(ending))
     except OSError as error:
         sys.stderr.write(f"trackside: the ending can't be written: {error}\n")
-        channel.send(AttemptOver(ending))
+        channel.send(ending._replace(reports=[]))
         return False
     channel.send(AttemptOver())
     return True
@@ -162,12 +179,6 @@ class _Attempt:
         self._control.interrupted()
         self._channel.send(interrupt)
         self._channel.status(TaskStatus.WAITING)
-
-
-def _failed(stage: str, cause: BaseException) -> dict[str, Any]:
-    of_program = ending_of(cause)
-    ending = of_program or {"error": error_fields(stage, cause)}
-    return {**ending, "end": _ENDS[out_of_memory(cause)]}
 
 
 def _staged(stage: str, step: Callable[[], Any]) -> Any:

@@ -61,12 +61,12 @@ class ProgramFailedError(RuntimeError):
         self.exit_code = exit_code
 
 
-def ending_of(error: BaseException) -> dict[str, Any] | None:
-    """Returns the ending for an error of a program; None for another kind of error."""
+def program_failure(error: BaseException) -> tuple[dict[str, str], int | None] | None:
+    """Returns an error of a program as the fields of a TaskError, and its exit code; else None."""
     if isinstance(error, UnstartableError):
-        return {"end": "failed", "error": _error_fields("START", error)}
+        return _error_fields("START", error), None
     if isinstance(error, ProgramFailedError):
-        return {"end": "failed", "error": _error_fields("TRAIN", error), "exit_code": error.exit_code}
+        return _error_fields("TRAIN", error), error.exit_code
     return None
 
 

@@ -147,10 +147,6 @@ class WorkerChannel:
         self.reports.clear()
         self.final_value = None
 
-    def trial_values(self) -> dict[str, Any]:
-        """Returns the values of the current trial, as fields of the ending file."""
-        return {"reports": self.reports, "final": self.final_value, "requests": self.requests}
-
     def _send_or_wait(self) -> None:
         if monotonic_s() - self._sent_at_s >= REPORT_EVERY_S:
             self._send_waiting()

@@ -15,9 +15,9 @@ import shutil
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from trackside.worker.durable_files import sync, write_atomically
+from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, UnreadableMessageError, decode
 
 SYNC_AFTER_S = 0.1
 """Seconds the log may take to accept the end of an attempt before the ending is synced to the disk."""
@@ -80,15 +80,14 @@ class Journal:
     def write(self, entry: JournalEntry) -> None:
         """Records a placement as accepted and creates its working directory. Raises OSError."""
         self.workdir(entry).mkdir(exist_ok=True)
-        write_atomically(self.entry_file(entry), asdict(entry))
+        write_atomically(self.entry_file(entry), json.dumps(asdict(entry)).encode())
 
-    def ending(self, entry: JournalEntry) -> dict[str, Any] | None:
+    def ending(self, entry: JournalEntry) -> AttemptEnding | None:
         """Returns the ending that the task's process wrote; None if there is none or it can't be read."""
         try:
-            found = json.loads(self.ending_file(entry).read_text("utf-8"))
-        except (OSError, ValueError):
+            return decode(self.ending_file(entry).read_bytes(), ENDING_FILE)
+        except (OSError, UnreadableMessageError):
             return None
-        return found if isinstance(found, dict) else None
 
     def entries_without_end(self) -> list[JournalEntry]:
         """Returns the placements whose end may not be in the log."""
