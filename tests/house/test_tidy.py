@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from tests.house.source import ROOT, shown
 
 FILE_LIMIT_LINES = 400
 FUNCTION_LIMIT_LINES = 60
+PARAMETER_LIMIT = 7
+OPTIONS_OF_COMMANDS = ROOT / "services/cli/src/trackside/cli/interface"
+"""Typer makes an option of each parameter, so these functions have as many as their commands have options."""
+MANY_PARAMETERS = {"Search.__init__": "users name the fields of a search, each by a keyword of its own"}
 RE_EXPORTS = {"libs/sdk"}  # what users import: `from trackside.sdk import Client, Task, trial`
 NAMES_THAT_SAY_NOTHING = re.compile(r"(^|_)(manager|helpers?|utils?|common|base|data|info)(_|$)")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".json", ".sh", ".cfg", ".txt", ".tpl"}
@@ -74,6 +79,29 @@ def test_no_function_is_over_the_limit() -> None:
                 if lines > FUNCTION_LIMIT_LINES:
                     long[f"{shown(path)}:{node.lineno} {node.name}"] = lines
     assert long == {}
+
+
+def test_no_function_has_more_parameters_than_one_remembers() -> None:
+    many = {}
+    for path in source.python_files("libs", "services"):
+        if path.is_relative_to(OPTIONS_OF_COMMANDS):
+            continue
+        for name, function in _functions(source.tree(path)):
+            arguments = function.args
+            plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+            names = [each.arg for each in (*plain, *rest) if each.arg not in ("self", "cls")]
+            if len(names) > PARAMETER_LIMIT and name not in MANY_PARAMETERS:
+                many[f"{shown(path)} {name}"] = names
+    assert many == {}, "group what belongs together, or take the ServiceContext"
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yields all functions of a module, methods by the name of their class too."""
+    for node in ast.walk(tree):
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{node.name}.{inner.name}" if isinstance(node, ast.ClassDef) else inner.name, inner
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

@@ -8,6 +8,7 @@ import asyncpg
 
 from trackside.contracts.topics import Topics
 from trackside.eventlog.log import Log
+from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import LIVE_SCHEMA
 from trackside.projections.runner import Pace, run_projection
@@ -58,15 +59,12 @@ async def running_projections(
     log: Log, dsn: str, *owners: str, topics: Topics = TOPICS
 ) -> AsyncIterator[RunningProjections]:
     """Runs the projections of owners; fails if one of them does."""
-    stop, projections = asyncio.Event(), RunningProjections(log, dsn, owners, topics)
+    service, projections = service_on(log, dsn, topics), RunningProjections(log, dsn, owners, topics)
     runs = [
         asyncio.create_task(
             run_projection(
                 owner,
-                log,
-                topics,
-                dsn,
-                stop=stop,
+                service,
                 on_waiting=projections.on_waiting,
                 on_written=projections.on_written,
                 pace=FAST_PACE,
@@ -77,8 +75,15 @@ async def running_projections(
     try:
         yield projections
     finally:
-        stop.set()
+        service.stop.set()
         await asyncio.gather(*runs)
+
+
+def service_on(log: Log, dsn: str, topics: Topics = TOPICS) -> ServiceContext:
+    """Returns a service on an open log and a database."""
+    service = ServiceContext.on(log, topics, "tests")
+    service.settings = service.settings.model_copy(update={"postgres_dsn": dsn})
+    return service
 
 
 async def is_behind(log: Log, dsn: str, owner: str, topics: Topics) -> bool:

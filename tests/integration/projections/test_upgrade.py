@@ -10,7 +10,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tests.integration.projections.harness import FAST_PACE, TOPICS, all_rows, query, running_projections
+from tests.integration.projections.harness import (
+    FAST_PACE,
+    TOPICS,
+    all_rows,
+    query,
+    running_projections,
+    service_on,
+)
 from tests.integration.replay.test_swap import watched
 from tests.stack import Servers
 from tests.unit.projections.given import write_small_history
@@ -149,9 +156,7 @@ async def test_an_older_release_that_still_runs_stops_and_says_so(database: str)
     log, written = MemoryLog(), asyncio.Event()
     await write_small_history(log, TOPICS)
     older = asyncio.create_task(
-        run_projection(
-            "dispatcher", log, TOPICS, database, stop=asyncio.Event(), pace=FAST_PACE, on_written=written.set
-        )
+        run_projection("dispatcher", service_on(log, database), pace=FAST_PACE, on_written=written.set)
     )
     async with asyncio.timeout(60):
         await written.wait()

@@ -21,11 +21,4 @@ async def project(owner: str, service: ServiceContext) -> None:
             log.info("read models continue", owner=owner)
         logged = reason or ""
 
-    await run_projection(
-        owner,
-        service.log,
-        service.topics,
-        service.settings.postgres_dsn,
-        stop=service.stop,
-        on_waiting=on_waiting,
-    )
+    await run_projection(owner, service, on_waiting=on_waiting)

@@ -9,6 +9,7 @@ from trackside.domain.table import Table, TableWrite
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Reader, TopicPartition
+from trackside.eventlog.service_context import ServiceContext
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, SUMMARY_INDEXER, Owner
 from trackside.projections.positions import (
@@ -49,26 +50,23 @@ class Pace:
 
 async def run_projection(
     owner: str,
-    log: Log,
-    topics: Topics,
-    dsn: str,
+    service: ServiceContext,
     *,
-    stop: asyncio.Event,
     on_waiting: OnWaiting = lambda reason: None,
     pace: Pace = Pace(),
     on_written: Callable[[], None] = lambda: None,
 ) -> None:
-    """Keeps the read models of an owner at the end of the log until `stop` is set.
+    """Keeps the read models of an owner at the end of the log until the service stops.
 
     Waits for Kafka and Postgres without limit; calls `on_waiting` with the reason, and with None when it
     continues; calls `on_written` after every transaction. Raises UnknownMessageError, TombstoneError and
     UnsupportedRulesError (a log that this release can't read), OffsetGoneError and NewerSchemaError, and
     writes nothing more.
     """
-    async with database(dsn, LIVE_SCHEMA) as opened:
-        runner = Runner(OWNERS[owner], log, topics, opened, on_waiting, pace, on_written)
+    async with database(service.settings.postgres_dsn, LIVE_SCHEMA) as opened:
+        runner = Runner(OWNERS[owner], service.log, service.topics, opened, on_waiting, pace, on_written)
         running = asyncio.create_task(runner.run(), name=f"projections-{owner}")
-        stopping = asyncio.create_task(stop.wait())
+        stopping = asyncio.create_task(service.stop.wait())
         try:
             await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
             if running.done():

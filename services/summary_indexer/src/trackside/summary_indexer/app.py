@@ -21,12 +21,12 @@ def main() -> None:
 
 
 async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> None:
-    topics, dsn = service.topics, service.settings.postgres_dsn
+    topics = service.topics
     if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
         return
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
-    async with database(dsn) as opened:
+    async with database(service.settings.postgres_dsn) as opened:
         indexer = Indexer(
             PointsStore(opened, topics.metrics, wait_reasons.reporter("points")),
             metrics_log,
@@ -37,14 +37,7 @@ async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> Non
         for work in (
             indexer.run_writer(),
             run_consumer(service.settings, settings.session_timeout_s, indexer),
-            run_projection(
-                SUMMARY_INDEXER,
-                service.log,
-                topics,
-                dsn,
-                stop=service.stop,
-                on_waiting=wait_reasons.reporter("dead letters"),
-            ),
+            run_projection(SUMMARY_INDEXER, service, on_waiting=wait_reasons.reporter("dead letters")),
             watch_liveness(
                 service.log, topics.metrics, indexer, service.health, wait_reasons, settings.stuck_s
             ),
