@@ -15,7 +15,7 @@ FOLDERS = sorted(
 )
 CORE = {
     *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "messages.py"),
-    *("rows.py", "state.py", "tables.sql"),
+    *("rows.py", "spec.py", "state.py", "tables.sql"),
 }
 ABOUT_ONE = {
     "trackside.cli.commands.change": "the commands that change a search",

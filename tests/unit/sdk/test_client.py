@@ -253,8 +253,8 @@ async def test_what_a_stream_is_is_read_from_its_first_events(log: MemoryLog) ->
     async with Client("", log=log) as client:
         publication = await client.publish(START, "s1", "c1")
         await record(log, "s1", [received(publication)])
-        assert await client.root("s1") is None
+        assert await client.kind("s1") is None
         await record(log, "s1", [accepted(publication), started(publication)])
         await record(log, "s2", [BatchStarted(command_id="c", batch=batch)])
-        assert (await client.root("s1"), await client.root("s2")) == ("search", "batch")
-        assert await client.root("nobody") is None
+        assert (await client.kind("s1"), await client.kind("s2")) == ("search", "batch")
+        assert await client.kind("nobody") is None

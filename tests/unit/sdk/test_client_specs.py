@@ -148,6 +148,23 @@ def test_all_errors_of_a_spec_are_listed_with_their_lines() -> None:
     assert "spec.yaml:4: $.concurrency: Input should be greater than or equal to 1, got 0" in lines
 
 
+def test_a_misspelt_field_is_found_in_every_mapping_whose_fields_are_known() -> None:
+    text = GOOD + "objectives: [{nme: f1, direction: maximize}]\ntuner: {on_failure: {retrys: 1}}\n"
+    error = refused(text.replace("high", "hihg"))
+    assert [problem.path for problem in error.problems[:3]] == [
+        "$.space.lr.hihg",
+        "$.objectives[0].nme",
+        "$.tuner.on_failure.retrys",
+    ]
+    assert "expected: direction, name; did you mean 'name'?" in str(error)
+
+
+def test_fields_whose_names_the_user_chooses_are_not_misspelt() -> None:
+    text = GOOD + "  net: {type: choice, values: [{_name: cnn, nme: {type: randint, low: 1, high: 4}}]}\n"
+    text += "  _hihg: {_type: uniform, _value: [0, 1]}\ntuner: {name: mine, options: {nme: {kind: x}}}\n"
+    assert isinstance(parse_spec(text.encode(), "spec.yaml"), StartSearch)
+
+
 def test_all_errors_of_a_task_have_the_paths_of_its_file() -> None:
     error = refused("kind: task\ntask_type: t\nqueue_timeout_s: soon\nmax_attempt: 3\nname: [1]\n")
     assert {problem.path: line for problem, line in zip(error.problems, error.lines, strict=True)} == {

@@ -17,6 +17,7 @@ from trackside.domain.causality import Causality
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
+from trackside.domain.spec_kind import SpecKind
 from trackside.domain.stream import Stream
 from trackside.domain.table import Projection
 from trackside.domain.task import Task
@@ -82,6 +83,8 @@ class AggregateType(ABC, Generic[S]):
     """Its events that alone may have no effect in a decision that has: what they stop may have ended."""
     causes: Causality[Any] = Causality()
     """What `trackside replay why` knows of its events."""
+    specs: Sequence[SpecKind] = ()
+    """The kinds of spec files that begin one."""
     invariants: type[AggregateInvariants] = AggregateInvariants
     """What `trackside verify-log` checks of one stream of it."""
 
@@ -105,6 +108,10 @@ class AggregateType(ABC, Generic[S]):
 
     def task_changed(self, root: S, task: Task, record: Record, reports: int) -> None:
         """Takes in an event of a task; `reports` is how many reports it had before."""
+
+    def stop_command(self, task: str, reason: str) -> Command | None:
+        """Returns what stops it, or with `task` that task of it; None if there is no such command."""
+        return None
 
     @abstractmethod
     def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:
@@ -136,9 +143,11 @@ class Aggregates:
             self.add(each)
 
     def add(self, added: AggregateType[Any]) -> None:
-        """Adds a type. Raises ValueError if its kind, its first event or one of its messages is taken."""
+        """Adds a type. Raises ValueError if its kind, first event, a message or a kind of spec is taken."""
         if added.kind in self.by_kind or added.begins_with in self._by_first_event:
             raise ValueError(f"there is an aggregate of kind {added.kind!r}, or one that begins as it does")
+        if taken := [spec.name for spec in added.specs if spec.name in self.specs]:
+            raise ValueError(f"there are two kinds of spec files called {', '.join(taken)}")
         self.codec.add(added.commands)
         self.codec.add(added.events)
         for others in added.other_messages.values():
@@ -153,6 +162,20 @@ class Aggregates:
     def commands(self) -> tuple[type[Command], ...]:
         """The commands of all aggregates, and those of none."""
         return (*(command for each in self.types for command in each.commands), *codec.COMMANDS)
+
+    @property
+    def specs(self) -> dict[str, SpecKind]:
+        """The kinds of spec files by their names."""
+        return {spec.name: spec for each in self.types for spec in each.specs}
+
+    def stop_command(self, kind: str, task: str, reason: str) -> Command | None:
+        """Returns what stops a stream of a kind, or with `task` that task of it.
+
+        If its aggregate has no such command, one of another aggregate, whose refusal says why; else None.
+        """
+        own = [each for each in self.types if each.kind == kind]
+        commands = (each.stop_command(task, reason) for each in (*own, *self.types))
+        return next((command for command in commands if command is not None), None)
 
     def of(self, stream: Stream) -> AggregateType[Any] | None:
         """Returns the aggregate type of a stream, or None if it has not begun."""

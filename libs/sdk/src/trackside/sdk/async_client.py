@@ -7,12 +7,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 
-from trackside.aggregates.batch.messages import BatchStarted, SubmitTasks
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.aggregates.search.messages import SearchStarted
-from trackside.contracts.codec import validate_command
 from trackside.contracts.commands import CommandAccepted, CommandRefused, Ping, Source
 from trackside.contracts.ids import new_id
 from trackside.contracts.message import Command, Record
@@ -25,6 +22,7 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
+from trackside.sdk.batches import BatchInput, to_command
 from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
 from trackside.sdk.publication import (
     Accepted,
@@ -134,17 +132,14 @@ class AsyncClient:
             ) from error
         raise AssertionError("a log has no end")
 
-    async def submit_tasks(
-        self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = ANSWER_S
-    ) -> str:
+    async def submit_tasks(self, batch: BatchInput, batch_id: str = "", timeout_s: float = ANSWER_S) -> str:
         """Submits tasks in groups, waits until they are accepted, and returns the id of the batch.
 
         A mapping has the fields of SubmitTasks. Follow the batch with `wait` or `follow`. Raises
         UnsendableError for an invalid batch, RefusedError if the platform refuses it, and what `publish` and
         `answer` raise.
         """
-        wanted = batch if isinstance(batch, SubmitTasks) else _read(batch)
-        return (await self.send(wanted, batch_id or new_id("tasks"), timeout_s)).stream_id
+        return (await self.send(to_command(batch), batch_id or new_id("tasks"), timeout_s)).stream_id
 
     async def send(
         self, command: Command | Mapping[str, object], stream_id: str, timeout_s: float = ANSWER_S
@@ -169,14 +164,13 @@ class AsyncClient:
         published_ms = (published_s - began_s) * 1000
         return Pong(answer.source, published_ms, answer.time_ms - publication.time_ms, whole_ms)
 
-    async def root(self, stream_id: str) -> Literal["search", "batch"] | None:
-        """Returns the kind of a stream, from its first events; None if it has none yet."""
+    async def kind(self, stream_id: str) -> str | None:
+        """Returns what a stream is about, such as "search" or "batch"; None if it has not begun."""
         async with aclosing(self.events(stream_id)) as records:
             async for record in records:
-                if isinstance(record.message, SearchStarted):
-                    return "search"
-                if isinstance(record.message, BatchStarted):
-                    return "batch"
+                aggregate = AGGREGATES.begun_by(type(record.message))
+                if aggregate is not None:
+                    return aggregate.kind
         return None
 
     async def answers(
@@ -233,7 +227,7 @@ class AsyncClient:
     async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
         """Yields each event that was applied, with the resulting state, until the stream is closed.
 
-        The state is one object, which is changed in topic_partition.
+        The state is one object, which is changed in place.
         """
         streams = Streams(AGGREGATES)
         async with aclosing(self.events(stream_id, follow=True)) as records:
@@ -323,14 +317,6 @@ class AsyncClient:
 def _raise_refused(publication: PublishedCommand, answer: Accepted | Refused) -> None:
     if isinstance(answer, Refused):
         raise RefusedError(publication.stream_id, *answer.all_problems)
-
-
-def _read(fields: Mapping[str, object]) -> SubmitTasks:
-    found = validate_command(SubmitTasks.wire_type(), dict(fields), (SubmitTasks,))
-    if isinstance(found, tuple):
-        raise UnsendableError(*found)
-    assert isinstance(found, SubmitTasks)
-    return found
 
 
 def _answer(

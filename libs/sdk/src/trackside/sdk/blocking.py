@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.message import Command, Record
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.sdk.async_client import AsyncClient
+from trackside.sdk.batches import BatchInput
 from trackside.sdk.publication import Accepted, Pong, PublishedCommand, Refused
 
 T = TypeVar("T")
@@ -56,9 +56,7 @@ class BlockingClient:
         """Waits for the answer to a published command, as Client.answer does."""
         return self._run(self._client.answer(publication, timeout_s))
 
-    def submit_tasks(
-        self, batch: SubmitTasks | Mapping[str, object], batch_id: str = "", timeout_s: float = 30.0
-    ) -> str:
+    def submit_tasks(self, batch: BatchInput, batch_id: str = "", timeout_s: float = 30.0) -> str:
         """Submits tasks in groups and returns the id of the batch, as Client.submit_tasks does."""
         return self._run(self._client.submit_tasks(batch, batch_id, timeout_s))
 

@@ -1,41 +1,23 @@
 """Spec files: YAML that users write, parsed into commands.
 
-A file is one mapping with a `kind`: search, tasks or task; the rest are the fields of the command.
+A file is one mapping with a `kind`, such as search or tasks; the rest are the fields of the command.
 Errors name file, line and path. Fields in seconds, whose names end in `_s`, may be `30m`, `2h`, `1d`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
-
-from trackside.aggregates.batch.messages import GroupSpec, SubmitTasks, TaskSpec
-from trackside.aggregates.search import space as search_space
-from trackside.aggregates.search.messages import Assessor, StartSearch, Tuner
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.codec import validate_command
 from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem, nearest
-from trackside.contracts.resources import Resources, Retry, RetryPolicy
 from trackside.contracts.topics import MAX_COMMAND_BYTES
+from trackside.domain.spec_kind import SpecKind
 from trackside.sdk.durations import put_seconds
 from trackside.sdk.errors import SpecError
+from trackside.sdk.known_fields import known_mappings
 from trackside.sdk.yaml_core import Document, YamlError, read_yaml
-
-TASK = "task"
-KINDS: Mapping[str, type[Command]] = {"search": StartSearch, "tasks": SubmitTasks, TASK: SubmitTasks}
-"""The kinds of files: a search, tasks in groups, or one task, whose fields are at the top level."""
-_OF_GROUP = ("device", "estimate_memory", "estimate_cuda_memory")
-_OF_BATCH = ("queue",)
-_NESTED: Mapping[str, type[BaseModel]] = {
-    "tuner": Tuner,
-    "assessor": Assessor,
-    "retry": RetryPolicy,
-    "resources": Resources,
-}
-_TASK_PATHS = (("$.groups[0].tasks[0]", "$"), ("$.groups[0].tasks", "$"), ("$.groups[0]", "$"))
-SpecNode = tuple[str, object, list[str]]
-"""A path, the value there, and the names of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +89,12 @@ def _parse(octets: bytes, file: str) -> tuple[Command, SpecFile]:
         message = f"expected a mapping with a `kind`, got {type(document.value).__name__}"
         raise SpecError(file, 1, Problem(code="not_object", message=message))
     body: Json = dict(document.value)
-    name = _kind(body, file, document)
-    kind = KINDS[name]
-    spec = SpecFile(file, document, _TASK_PATHS if name == TASK else ())
-    problems = [*_misspelt(name, body), *convert_durations(name, body)]
-    found = validate_command(kind.wire_type(), _wrapped(body) if name == TASK else body, (kind,))
+    kind = _kind(body, file, document)
+    spec = SpecFile(file, document, kind.moved)
+    problems = [*_misspelt(kind, body), *convert_durations(kind.name, body)]
+    found = validate_command(kind.command.wire_type(), kind.command_body(body), (kind.command,))
     if isinstance(found, tuple):
-        problems = merged(problems, (_in_file(problem, spec, body) for problem in found))
+        problems = merged(problems, (_in_file(problem, kind, spec, body) for problem in found))
     if problems or isinstance(found, tuple):
         first, *more = problems
         lines = [(document.line_of(problem.path), problem) for problem in more]
@@ -128,38 +109,29 @@ def merged(problems: Iterable[Problem], more: Iterable[Problem]) -> list[Problem
     return [*found, *(problem for problem in more if problem.path not in places)]
 
 
-def _kind(body: Json, file: str, document: Document) -> str:
-    listed = ", ".join(KINDS)
+def _kind(body: Json, file: str, document: Document) -> SpecKind:
+    kinds = AGGREGATES.specs
+    listed = ", ".join(kinds)
     if "kind" not in body:
         problem = Problem(code="missing_field", path="$.kind", message=f"missing; expected one of: {listed}")
         raise SpecError(file, 1, problem)
     name = body.pop("kind")
-    if not isinstance(name, str) or name not in KINDS:
-        message = f"unknown kind {name!r}; expected one of: {listed}{nearest(str(name), KINDS)}"
+    if not isinstance(name, str) or name not in kinds:
+        message = f"unknown kind {name!r}; expected one of: {listed}{nearest(str(name), kinds)}"
         problem = Problem(code="unknown_value", path="$.kind", message=message)
         raise SpecError(file, document.line_of("$.kind"), problem)
-    return name
+    return kinds[name]
 
 
-def _wrapped(body: Json) -> Json:
-    """Moves the fields of one task to where they are in a batch: the only task of the only group."""
-    task = {name: value for name, value in body.items() if name in TaskSpec.model_fields}
-    group = {name: value for name, value in body.items() if name in _OF_GROUP}
-    batch = {name: value for name, value in body.items() if name in (*_OF_BATCH, "name")}
-    return batch | {"groups": [group | {"tasks": [task]}]}
-
-
-def _in_file(problem: Problem, spec: SpecFile, body: Json) -> Problem:
+def _in_file(problem: Problem, kind: SpecKind, spec: SpecFile, body: Json) -> Problem:
     """Returns a problem of a command with its path in the file."""
-    if not spec.moved:
-        return _hinted(problem, body)
-    return problem.model_copy(update={"path": spec.path_of(problem.path)})
+    return kind.explain(problem.model_copy(update={"path": spec.path_of(problem.path)}), body)
 
 
-def _misspelt(kind: str, body: Json) -> Iterator[Problem]:
+def _misspelt(kind: SpecKind, body: Json) -> Iterator[Problem]:
     """Yields unknown fields as problems: before a missing one, which it often was meant to be."""
-    for path, value, known in _nodes(kind, body):
-        for name in value if isinstance(value, dict) else ():
+    for path, value, known in known_mappings("$", body, kind.fields):
+        for name in value:
             if name not in known:
                 message = f"unknown field {name!r}; expected: {', '.join(known)}{nearest(name, known)}"
                 yield Problem(code="unknown_field", path=f"{path}.{name}", message=message)
@@ -169,53 +141,6 @@ def convert_durations(kind: str, body: Json) -> list[Problem]:
     """Replaces durations by seconds in the fields of a kind of file; returns the problems of invalid ones."""
     return [
         problem
-        for path, value, known in _nodes(kind, body)
-        if isinstance(value, dict)
+        for path, value, known in known_mappings("$", body, AGGREGATES.specs[kind].fields)
         for problem in put_seconds(path, value, known)
     ]
-
-
-def _nodes(kind: str, body: Json) -> Iterator[SpecNode]:
-    """Yields every mapping of a file whose field names are known."""
-    if kind == TASK:
-        yield "$", body, sorted({*TaskSpec.model_fields, *_OF_GROUP, *_OF_BATCH})
-    else:
-        yield "$", body, sorted(KINDS[kind].model_fields)
-    yield from _nested("$", body)
-    space = body.get("space")
-    for name, parameter in space.items() if isinstance(space, dict) else ():
-        model = search_space.TYPES.get(str(parameter.get("type"))) if isinstance(parameter, dict) else None
-        if model is not None:
-            yield f"$.space.{name}", parameter, sorted(model.model_fields)
-    for path, group in _listed("$.groups", body.get("groups")):
-        yield path, group, sorted(GroupSpec.model_fields)
-        for inner, task in _listed(f"{path}.tasks", group.get("tasks")):
-            yield inner, task, sorted(TaskSpec.model_fields)
-            yield from _nested(inner, task)
-
-
-def _nested(path: str, value: Json) -> Iterator[SpecNode]:
-    for name, model in _NESTED.items():
-        inner = value.get(name)
-        yield f"{path}.{name}", inner, sorted(model.model_fields)
-        if model is RetryPolicy and isinstance(inner, dict):
-            for end, rule in inner.items():
-                yield f"{path}.{name}.{end}", rule, sorted(Retry.model_fields)
-
-
-def _listed(path: str, value: object) -> Iterator[tuple[str, Json]]:
-    for at, inner in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(inner, dict):
-            yield f"{path}[{at}]", inner
-
-
-def _hinted(problem: Problem, body: Json) -> Problem:
-    """Adds the names of the types to the problem of a parameter with an unknown type."""
-    _, *parts = problem.path.split(".")
-    if problem.code != "unknown_value" or len(parts) != 2 or parts[0] != "space":
-        return problem
-    parameter = body["space"][parts[1]]
-    given = parameter.get("type")
-    message = f"unknown type {given!r}; expected one of: {', '.join(search_space.TYPES)}"
-    message += nearest(str(given), search_space.TYPES)
-    return Problem(code=problem.code, path=f"{problem.path}.type", message=message)

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from trackside.aggregates.search.messages import ImportTrials, TrialStatus
+from trackside.aggregates.search.messages import ImportTrials, PastTrial, StartSearch, TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
 from trackside.contracts.codec import validate_command
-from trackside.contracts.message import Json
+from trackside.contracts.message import Command, Json
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import Figure, NonFinite
 from trackside.contracts.topics import MAX_COMMAND_BYTES
@@ -128,6 +128,13 @@ def past_trial(past: Any) -> Any:
 def import_commands(trials: Iterable[Any]) -> list[ImportTrials]:
     """Returns commands that import trials, as few as their limits permit; raises UnsendableError."""
     return [_import(group, first) for first, group in _groups(list(trials))]
+
+
+def with_past(command: Command, trials: Sequence[PastTrial]) -> Command | None:
+    """Returns the command of a search with more past trials to start with; None if it starts no search."""
+    if not isinstance(command, StartSearch):
+        return None
+    return command.model_copy(update={"past": [*command.past, *trials]})
 
 
 def _row(stream: Stream, search: Search, trial: Trial) -> Json:

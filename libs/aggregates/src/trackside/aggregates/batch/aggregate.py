@@ -15,6 +15,7 @@ from trackside.aggregates.batch.messages import (
     SubmitTasks,
 )
 from trackside.aggregates.batch.rows import BatchRows, GroupRows
+from trackside.aggregates.batch.spec import SPECS, stop_command
 from trackside.aggregates.batch.state import Batch
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -38,6 +39,7 @@ class BatchType(AggregateType[Batch]):
     mailed = (GroupEnded,)
     may_be_too_late = (BatchStopRequested,)
     causes = BatchCausality()
+    specs = SPECS
     invariants = BatchInvariants
     rows = (BatchRows(), GroupRows())
 
@@ -60,6 +62,10 @@ class BatchType(AggregateType[Batch]):
     def task_changed(self, root: Batch, task: Task, record: Record, reports: int) -> None:
         """Counts a task that has ended, and keeps which ones ask for another trial."""
         evolve.note_changed(root, task, record.offset)
+
+    def stop_command(self, task: str, reason: str) -> Command:
+        """Returns what stops the batch, or one task of it."""
+        return stop_command(task, reason)
 
     def lacking(self, stream: Stream[Batch]) -> Iterable[Proposal]:
         """Yields what the batch lacks now."""

@@ -22,6 +22,7 @@ from trackside.aggregates.search.messages import (
     StopSearch,
 )
 from trackside.aggregates.search.rows import SearchRows, TrialRows
+from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.contracts.message import Command, Message, Record
 from trackside.contracts.tasks import TaskSubmitted
@@ -57,6 +58,7 @@ class SearchType(AggregateType[Search]):
     examples = EXAMPLES
     may_be_too_late = (SearchStopRequested,)
     causes = SearchCausality()
+    specs = SPECS
     invariants = SearchInvariants
     rows = (SearchRows(), TrialRows())
 
@@ -83,6 +85,10 @@ class SearchType(AggregateType[Search]):
             root.assessor_feed += row_of_task(root, task, reports, record.message)
         if task.requested or task.state is TaskState.ENDED:
             evolve.note_task(root, task, record)
+
+    def stop_command(self, task: str, reason: str) -> Command | None:
+        """Returns what stops the search; the tasks of a search are stopped as trials."""
+        return None if task else stop_command(reason)
 
     def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
         """Yields what the search lacks now."""

@@ -11,6 +11,7 @@ from trackside.aggregates.search.messages import (
     PauseSearch,
     RequestTrials,
     ResumeSearch,
+    StopTrial,
     UpdateSearch,
     UpdateSearchSpace,
 )
@@ -64,6 +65,11 @@ def pause(stream_id: str, reason: str, timeout_s: float, *, give_back: bool, as_
     """Starts no new trials of a search; with `give_back` stops the running ones until it is resumed."""
     running = "return" if give_back else "finish"
     send(stream_id, PauseSearch, {"running": running, "reason": reason}, timeout_s, as_json)
+
+
+def stop_trial(stream_id: str, trial: int, timeout_s: float, *, as_json: bool) -> None:
+    """Stops one trial of a search."""
+    send(stream_id, StopTrial, {"trial": trial}, timeout_s, as_json)
 
 
 def resume(stream_id: str, timeout_s: float, *, as_json: bool) -> None:

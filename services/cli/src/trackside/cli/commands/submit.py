@@ -5,8 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from trackside.aggregates.batch.messages import StopTasks, SubmitTasks
-from trackside.aggregates.search.messages import StartSearch, StopSearch, StopTrial
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
@@ -17,12 +16,13 @@ from trackside.contracts.message import Command
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
+from trackside.domain.spec_kind import SpecKind
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client
 from trackside.sdk.errors import problem_lines
 from trackside.sdk.publication import PublishedCommand, Refused
 from trackside.sdk.specs import SpecFile, read_spec_file
-from trackside.sdk.trial_lists import import_commands, read_trials
+from trackside.sdk.trial_lists import import_commands, read_trials, with_past
 from trackside.telemetry import context
 
 ROWS_S = 60.0
@@ -41,28 +41,17 @@ def submit(
 
 
 def stop(stream_id: str, task: str, reason: str, timeout_s: float, *, wait: bool, as_json: bool) -> None:
-    """Stops a search, a batch or one task of a batch."""
+    """Stops a stream, such as a search or a batch, or one task of it."""
     check_id(stream_id)
     if task:
         check_id(task)
     run(_stop(stream_id, task, reason, timeout_s, wait, as_json))
 
 
-def stop_trial(stream_id: str, trial: int, timeout_s: float, *, as_json: bool) -> None:
-    """Stops one trial of a search."""
-    send(stream_id, StopTrial, {"trial": trial}, timeout_s, as_json)
-
-
 def new_stream_id(command: Command) -> str:
     """Makes a short unique id that begins with the name of what is submitted."""
-    match command:
-        case StartSearch():
-            name = command.name or command.task_type
-        case SubmitTasks():
-            name = command.name or command.groups[0].tasks[0].task_type
-        case _:
-            name = "stream"
-    word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "search"
+    spec = _spec_kind_of(command)
+    word = re.sub(r"[^a-z0-9]+", "-", spec.title(command).lower()).strip("-")[:24] or spec.name
     return f"{word}-{new_id()[:8]}"
 
 
@@ -77,16 +66,19 @@ def check_id(stream_id: str) -> None:
         raise BadUsage(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
 
 
+def _spec_kind_of(command: Command) -> SpecKind:
+    return next(spec for spec in AGGREGATES.specs.values() if spec.command is type(command))
+
+
 def _with_past(command: Command, file: Path) -> Command:
     """Adds the trials of a file to those that a search starts with; raises BadUsage."""
-    if not isinstance(command, StartSearch):
-        raise BadUsage("--past is for a search, and the spec is of tasks")
     parts = import_commands(read_trials(file))
     if len(parts) > 1:
         raise BadUsage(f"{file}: too long for one command; submit the search, then `trackside import-trials`")
-    return command.model_copy(
-        update={"past": [*command.past, *(one for part in parts for one in part.trials)]}
-    )
+    started = with_past(command, [trial for part in parts for trial in part.trials])
+    if started is None:
+        raise BadUsage(f"--past is for a search, and the spec is of {_spec_kind_of(command).name}")
+    return started
 
 
 def send(
@@ -155,9 +147,9 @@ async def until_over(
 async def _stop(stream_id: str, task: str, reason: str, timeout_s: float, wait: bool, as_json: bool) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        command: Command = StopSearch(reason=reason)
-        if task or await client.root(stream_id) == "batch":
-            command = StopTasks(task=task or None, reason=reason)
+        command = AGGREGATES.stop_command(await client.kind(stream_id) or "", task, reason)
+        if command is None:
+            raise BadUsage(f"{stream_id} can't be stopped")
         await publish_and_print(client, command, stream_id, timeout_s, as_json)
         if wait:
             await until_over(client, addresses, stream_id, as_json, follow.ANY_END)

@@ -184,9 +184,9 @@ def stop_trial(
     Examples:
       trackside stop-trial digits-1 7
     """
-    from trackside.cli.commands import submit
+    from trackside.cli.commands import change
 
-    submit.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+    change.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
 
 
 def ping(

@@ -104,9 +104,9 @@ def stop(
       trackside stop digits-1 --reason "good enough" --wait
       trackside stop compare-1 --task small
     """
-    from trackside.cli.commands import submit
+    from trackside.cli.commands import change, submit
 
     if trial is not None:
-        submit.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+        change.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
     else:
         submit.stop(stream_id, task, reason, timeout_s, wait=wait, as_json=as_json)
