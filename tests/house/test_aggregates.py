@@ -29,22 +29,19 @@ ABOUT_ONE = {
     "trackside.dispatcher.plugins": "users' tuners and assessors",
     "trackside.dispatcher.tuners": "suggest the trials of a search",
     "trackside.replay.derive": "new searches from recorded ones, and the parameters of a search",
+    "trackside.sdk.batches": "tasks as a client's `submit_tasks` takes them",
     "trackside.sdk.search": "a search from Python",
     "trackside.sdk.trial_lists": "the trials of a search as files and tables",
     "trackside.whatif": "searches with another assessor",
 }
 """Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
 NOT_YET = {
-    "trackside.cli.commands.submit",
     "trackside.cli.render.batch_board",
     "trackside.cli.render.follow",
     "trackside.cli.render.search_board",
     "trackside.projections.tasks",
     "trackside.replay.history.state_view",
     "trackside.scheduler.service",
-    "trackside.sdk.async_client",
-    "trackside.sdk.blocking",
-    "trackside.sdk.specs",
     "trackside.simulation.run",
 }
 """Modules that import the folder of an aggregate, and are to ask the registry. This list may only shrink."""
