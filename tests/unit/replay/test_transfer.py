@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, assigned, begun, ended, search_running, submitted, suggested
 from tests.unit.domain.plausible import Chance
+from tests.unit.domain.test_task_reuse import going_on
 from tests.unit.projections.given import write_small_history
 from tests.unit.replay.given import TOPICS, Clock, empty, tell
 from trackside.contracts.tasks import AttemptEnd
@@ -114,6 +115,15 @@ async def test_under_another_name_causes_in_the_stream_are_renamed_too(
     await imported(elsewhere, tmp_path / "f", "last-year")
     found = await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), "0")
     assert [(step.cause, step.follows) for step in found.own] == [("last-year@2", 2), ("other@2", -1)]
+
+
+async def test_under_another_name_a_task_keeps_its_trials(elsewhere: MemoryLog, tmp_path: Path) -> None:
+    log = await empty()
+    await tell(log, STREAM, going_on())
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
+    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream
+    assert after.root.trials[1].within == "last-year.0"
 
 
 def named(task: str) -> str:

@@ -287,8 +287,9 @@ class StreamRenaming:
         if isinstance(task_id, str):
             self._tasks.add(task_id)
             body["task_id"] = self._named(task_id)
-        if body.get("by") in self._tasks:
-            body["by"] = self._named(body["by"])
+        for name in ("by", "within"):
+            if body.get(name) in self._tasks:
+                body[name] = self._named(body[name])
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
 
     def _named(self, text: str) -> str:
