@@ -18,6 +18,7 @@ from trackside.aggregates.search.space import Uniform
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -141,12 +142,12 @@ def _history(stream_id: str, assessor: Assessor | None) -> Iterator[tuple[str, l
     for trial in range(ENDED + LIVE + 1):
         task_id = trial_task_id(stream_id, trial)
         token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "bench"}
-        parameters = {"x": trial / 1_000}
+        part, parameters = Part(kind="trial", number=trial), {"x": trial / 1_000}
         yield (
             "dispatcher",
             [
                 TrialSuggested(trial=trial, parameters=parameters, seen=0),
-                TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, trial=trial),
+                TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, part=part),
             ],
         )
         device = {"worker_id": "bench", "device_ids": ["cpu-0"], "seen": 1}

@@ -20,6 +20,7 @@ from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.fleet import Device, WorkerJoined
 from trackside.contracts.ids import new_id, trial_task_id
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -184,12 +185,13 @@ def _search(
 
 def _start_events(stream_id: str, trial: int) -> Iterator[Step]:
     task_id = trial_task_id(stream_id, trial)
+    part = Part(kind="trial", number=trial)
     parameters = {"lr": 0.0123 / (1 + trial), "hidden": 64.0, "dropout": 0.25, "optimizer": "adam"}
     yield (
         DISPATCHER,
         [
             TrialSuggested(trial=trial, parameters=parameters, seen=0),
-            TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, trial=trial),
+            TaskSubmitted(task_id=task_id, task_type="digits", parameters=parameters, part=part),
         ],
     )
     token = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": INCARNATION}

@@ -42,8 +42,8 @@ def each_trial_ended_once(history: History, trials: int) -> None:
         assert last is AttemptEnd.FINISHED
         assert set(earlier) <= RETRIED, task
         assert all(ends[task.task_id, attempt.number] == 1 for attempt in task.attempts)
-        assert task.trial is not None
-        assert task.final == search.trials[task.trial].value == task.parameters["value"]
+        assert task.part is not None
+        assert task.final == search.trials[task.part.number].value == task.parameters["value"]
 
 
 def faults_had_effect(history: History) -> None:

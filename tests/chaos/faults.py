@@ -12,6 +12,7 @@ from tests.chaos.harness import ChaosHarness, until_file
 from tests.chaos.history import TIMEOUT_S
 from trackside.aggregates.search.messages import TrialEnded
 from trackside.contracts.fleet import WorkerJoined, WorkerLost
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.domain.task import TaskState
 from trackside.embedded import processes
@@ -78,7 +79,9 @@ async def worker_with_an_unreported_end(harness: ChaosHarness) -> None:
 
 async def task_process(harness: ChaosHarness) -> None:
     """Kills the process of a task that runs."""
-    number = harness.rng.choice([task.trial for task in harness.history.in_flight if task.trial is not None])
+    number = harness.rng.choice(
+        [trial for task in harness.history.in_flight if (trial := number_of(task.part, "trial")) is not None]
+    )
     task = harness.task(number)
     assert task is not None
     task_id, position = task.task_id, harness.history.position

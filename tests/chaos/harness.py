@@ -103,7 +103,7 @@ class ChaosHarness:
 
         def full() -> bool:
             return len(self.history.in_flight) == SLOTS and all(
-                task.trial is not None and task.trial >= self.released for task in self.history.in_flight
+                task.part is not None and task.part.number >= self.released for task in self.history.in_flight
             )
 
         await self.history.until("an attempt in flight on every device", full)

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from tests.commands import command_of
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.contracts.codec import Draft, encode
+from trackside.contracts.codec import UPCASTERS, Draft, encode
 from trackside.contracts.message import Command, Message
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -76,6 +76,15 @@ def test_a_committed_message_still_means_the_same(wire_type: str) -> None:
     envelope = CODEC.envelope((name, text.encode()) for name, text in record["headers"].items())
     assert CODEC.decode(envelope, json.dumps(record["value"]).encode()) == EXAMPLES[wire_type]
     assert (envelope.type, envelope.stream, envelope.index) == (wire_type, record["key"], 1)
+
+
+@pytest.mark.parametrize("older", sorted(UPCASTERS))
+def test_a_message_of_an_older_version_means_what_the_current_one_does(older: str) -> None:
+    record: dict[str, Any] = json.loads((GOLDEN / "older" / f"{older}.json").read_text("utf-8"))
+    envelope = CODEC.envelope((name, text.encode()) for name, text in record["headers"].items())
+    assert envelope.type == older
+    message = CODEC.decode(envelope, json.dumps(record["value"]).encode())
+    assert message == EXAMPLES[message.wire_type()]
 
 
 @pytest.mark.parametrize("wire_type", WIRE_TYPES)

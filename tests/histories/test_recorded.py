@@ -120,6 +120,11 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
         command |= {"problem": next(iter(problems), None), "answer": next(iter(refusal), None)}
         for publication in command["publications"]:
             publication["answered"] = publication["answered_at"] >= 0
+    for task in state["tasks"].values():
+        part = task.pop("part")
+        kind_of_part, number = ("", None) if part is None else (part["kind"], part["number"])
+        task |= {each: number if each == kind_of_part else None for each in ("trial", "group")}
+        task["name"] = "" if part is None else part["name"]
     of_root = {"past": root.pop("assessor_feed", []), "asking": root.pop("asking", [])}
     return state | of_root | {each: root if each == kind else None for each in ("search", "batch")}
 

@@ -13,7 +13,8 @@ from trackside.aggregates.batch.messages import (
 )
 from trackside.contracts.commands import CommandAccepted, CommandRefused
 from trackside.contracts.ids import new_id
-from trackside.contracts.message import Json, Record
+from trackside.contracts.message import Json, Message, Record
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnded, TaskAccepted, TaskAssigned, TaskSubmitted
 from trackside.contracts.topics import partition_of
 from trackside.eventlog.kafka import KafkaLog
@@ -41,6 +42,13 @@ async def finish(dispatcher: RunningDispatcher, stream: str, task_id: str) -> No
         await log.append(events.name, partition_of(stream, events.partitions), records)
 
 
+def group_of(message: Message) -> int | None:
+    """Gives the number of the group that an event names, or whose task it submits; -1 if it names none."""
+    if isinstance(message, TaskSubmitted):
+        return number_of(message.part, "group")
+    return getattr(message, "group", -1)
+
+
 async def test_t20_the_second_group_waits_for_the_end_of_the_first(
     dispatcher: RunningDispatcher, publisher: Publisher
 ) -> None:
@@ -52,7 +60,7 @@ async def test_t20_the_second_group_waits_for_the_end_of_the_first(
             for record in publisher.records
             if record.envelope.stream == stream
             and isinstance(record.message, kind)
-            and getattr(record.message, "group", -1) == group
+            and group_of(record.message) == group
         ]
 
     assert isinstance(await publisher.say(batch(2, 1), SUBMIT, stream), CommandAccepted)

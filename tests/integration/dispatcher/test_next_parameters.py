@@ -21,6 +21,7 @@ from trackside.cli.setup import prepare
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.fleet import WorkerJoined
 from trackside.contracts.message import Message, Record
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnded, MetricReported, ParametersRequested, ParametersTaken
 from trackside.contracts.topics import partition_of
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
@@ -182,7 +183,7 @@ async def test_d19_the_trials_of_a_search_go_on_in_the_process_that_asks(
     stream = await place.until(lambda found: found.closed)
     expected = [(found, (found or {})["x"], f"{STREAM}.0") for found in suggested_alone(4)]
     assert tried(stream) == expected, "as if each had a task of its own"
-    assert [task.trial for task in stream.tasks.values()] == [3]
+    assert [number_of(task.part, "trial") for task in stream.tasks.values()] == [3]
     [task] = stream.tasks.values()
     assert (len(task.attempts), task.withheld, task.requested, task.taken) == (1, True, 4, 4)
     by_set = [

@@ -1,5 +1,6 @@
 """Messages survive their way over the wire, whatever order or company their headers come in."""
 
+import json
 from typing import Any, ClassVar
 
 import pytest
@@ -13,6 +14,8 @@ from trackside.aggregates.search.messages import SearchExhausted, StopSearch
 from trackside.contracts import codec
 from trackside.contracts.codec import Codec, Draft, UndecodableError, UnknownMessageError, encode
 from trackside.contracts.message import Event, Json, Message, kebab
+from trackside.contracts.parts import Part
+from trackside.contracts.tasks import TaskSubmitted
 
 DRAFT = Draft(SearchExhausted(trials=3), id="m-1", source="trackside/dispatcher/1", stream="s-1", time="t")
 
@@ -204,6 +207,23 @@ def test_an_older_version_with_a_bad_body_is_undecodable(value: bytes) -> None:
     for version in (1, 2):
         with pytest.raises(UndecodableError):
             lamps.decode(lamps.envelope([("ce_type", b"trackside.lamp-lit.v%d" % version)]), value)
+
+
+@pytest.mark.parametrize(
+    ("of_version_1", "part"),
+    [
+        ({"trial": 0, "group": None, "name": ""}, Part(kind="trial", number=0)),
+        ({"trial": 3}, Part(kind="trial", number=3)),
+        ({"trial": None, "group": 0, "name": "small"}, Part(kind="group", number=0, name="small")),
+        ({"trial": None, "group": None, "name": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_trial_or_group_of_a_task_of_version_1_is_its_part(of_version_1: Json, part: Part | None) -> None:
+    body = {"task_id": "s.0", "task_type": "digits", "parameters": {"name": "x"}, **of_version_1}
+    envelope = CODEC.envelope([("ce_type", b"trackside.task-submitted.v1")])
+    expected = TaskSubmitted(task_id="s.0", task_type="digits", parameters={"name": "x"}, part=part)
+    assert CODEC.decode(envelope, json.dumps(body).encode()) == expected
 
 
 def test_wire_types_are_unique_and_in_kebab_case() -> None:

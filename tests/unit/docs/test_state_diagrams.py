@@ -55,6 +55,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message, Record
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     TaskRefused,
@@ -240,7 +241,12 @@ def batches() -> Iterable[Told]:
     stop = BatchStopRequested(command_id="c-1", reason="")
     done, stopped = BatchEnded(status=BatchStatus.DONE), BatchEnded(status=BatchStatus.STOPPED)
     name = batch_task_id(STREAM, 0, "1")
-    life: list[Message] = [submitted(None, group=0, name="1"), assigned(), begun(), ended()]
+    life: list[Message] = [
+        submitted(None, part=Part(kind="group", number=0, name="1")),
+        assigned(),
+        begun(),
+        ended(),
+    ]
     whole = [event.model_copy(update={"task_id": name}) for event in life]
     whole.append(GroupEnded(group=0, ends={"finished": 1}))
     yield after(batch_running(), *whole, done)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import (
+    TRIAL,
     SearchSpec,
     SearchStarted,
     TrialEnded,
@@ -16,6 +17,7 @@ from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, Source
 from trackside.contracts.message import Envelope, Event, Message, Record
+from trackside.contracts.parts import Part, number_of
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -169,9 +171,14 @@ def submitted(trial: int | None = 0, **changed: Any) -> TaskSubmitted:
         "task_id": task_id(trial or 0),
         "task_type": "digits",
         "parameters": {"lr": (trial or 0) / 10},
-        "trial": trial,
+        "part": None if trial is None else Part(kind=TRIAL, number=trial),
     }
     return TaskSubmitted(**{**fields, **changed})
+
+
+def trial_of(task: Task) -> int | None:
+    """Gives the number of the trial that a task runs, or ran last."""
+    return number_of(task.part, TRIAL)
 
 
 def assigned(trial: int = 0, attempt: int = 1, placement: int = 1, incarnation: str = "i-1") -> TaskAssigned:

@@ -26,9 +26,11 @@ from tests.unit.domain.given import (
     suggested,
     task_id,
     token,
+    trial_of,
     unschedulable,
 )
 from trackside.aggregates.batch.messages import (
+    GROUP,
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -52,6 +54,7 @@ from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.contracts.commands import CommandRefused
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Envelope, Message, Record
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -197,7 +200,7 @@ class Chance:
 
     def _of_task(self, task: Task, now_ms: int) -> list[Move]:
         """Gives what may happen to a task next; what is told of a trial is told of this task."""
-        trial, attempt = task.trial or 0, task.attempt
+        trial, attempt = trial_of(task) or 0, task.attempt
         where: dict[str, Any] = {
             "attempt": attempt.number,
             "placement": attempt.placement,
@@ -383,8 +386,7 @@ def _next_of(batch: Batch, number: int) -> TaskSubmitted:
         task_id=batch_task_id(batch.batch_id, group, name),
         task_type=task.task_type,
         parameters=task.parameters,
-        group=group,
-        name=name,
+        part=Part(kind=GROUP, number=group, name=name),
         needs=needs,
         estimated_by=estimated_by(needs, task),
     )

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, Literal
 
-from tests.unit.domain.given import over, suggested, token
+from tests.unit.domain.given import over, suggested, token, trial_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
@@ -48,8 +48,9 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
     if task.asks:
         withheld = ParametersWithheld(task_id="", **held, request=task.requested, reason="no_slot")
         moves: list[Move] = [[withheld]]
-        if not task.idle and task.trial is not None:
-            moves += [[over(task.trial, task.final)]] * 4
+        trial = trial_of(task)
+        if not task.idle and trial is not None:
+            moves += [[over(trial, task.final)]] * 4
         return moves
     if chance < 0.4:
         return [[ParametersRequested(**named, request=task.requested + 1)]] * 2

@@ -15,6 +15,7 @@ from tests.unit.domain.given import (
     suggested,
     task_id,
     token,
+    trial_of,
 )
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchEnded, SearchStatus, TrialSuggested
@@ -83,7 +84,7 @@ def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None
     assert told.tell(report(4, 0.1)) == OVERTAKEN, "it has no trial"
     assert told.tell(within(1)) == APPLIED
     task = told.stream.tasks[task_id(0)]
-    assert (task.trial, task.parameters, task.idle, told.search.idle) == (1, {"lr": 0.125}, False, [])
+    assert (trial_of(task), task.parameters, task.idle, told.search.idle) == (1, {"lr": 0.125}, False, [])
     assert (told.search.task_of(1), told.search.active) == (task_id(0), {1})
     assert told.tell(taken()) == APPLIED
     assert told.tell(report(0, 0.1)) == OVERTAKEN, "a report of the trial before"
@@ -119,7 +120,7 @@ def test_a_request_that_gets_nothing_leaves_the_trial_as_it_is() -> None:
     assert told.stream.root.asking == set()
     assert told.tell(report(4, 0.25, requests=1)) == APPLIED
     task = told.stream.tasks[task_id(0)]
-    assert (task.trial, task.withheld, [value for _, value in task.reports]) == (0, True, [0.5, 0.25])
+    assert (trial_of(task), task.withheld, [value for _, value in task.reports]) == (0, True, [0.5, 0.25])
     assert told.tell(asked(2)) == APPLIED, "it may ask again"
 
 
@@ -128,7 +129,7 @@ def test_a_task_that_is_tried_again_begins_with_the_trial_that_was_not_over() ->
     assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
     task = told.stream.tasks[task_id(0)]
     assert (task.state, task.attempt.number) == (TaskState.QUEUED, 2)
-    assert (task.trial, task.parameters) == (1, {"lr": 0.125})
+    assert (trial_of(task), task.parameters) == (1, {"lr": 0.125})
     assert told.search.active == {1}
     assert told.tell(assigned(attempt=2)) == APPLIED
     assert told.tell(begun(attempt=2)) == APPLIED

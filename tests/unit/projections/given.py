@@ -19,6 +19,7 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLost
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnd,
@@ -152,7 +153,9 @@ def _trial(
         search,
         [
             TrialSuggested(trial=trial, parameters=parameters, seen=0),
-            TaskSubmitted(task_id=task, task_type="digits", parameters=parameters, trial=trial),
+            TaskSubmitted(
+                task_id=task, task_type="digits", parameters=parameters, part=Part(kind="trial", number=trial)
+            ),
         ],
     )
     if lost:

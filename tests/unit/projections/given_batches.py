@@ -16,6 +16,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.contracts.commands import CommandAccepted, CommandReceived, Source
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Json, Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
@@ -98,8 +99,7 @@ class BatchWriter:
                     task_id=batch_task_id(self.batch_id, group, task_name(task, number)),
                     task_type=task.task_type,
                     parameters=task.parameters,
-                    group=group,
-                    name=task_name(task, number),
+                    part=Part(kind="group", number=group, name=task_name(task, number)),
                     needs=needs_of(self.spec, listed, task),
                 )
                 for number, task in enumerate(listed.tasks)

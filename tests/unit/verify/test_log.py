@@ -31,6 +31,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.contracts.commands import CommandAccepted
 from trackside.contracts.message import Record
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -192,7 +193,9 @@ async def test_a_task_that_ends_twice_is_found(log: MemoryLog) -> None:
 
 
 async def test_a_task_left_behind_by_its_stream_is_found(log: MemoryLog) -> None:
-    extra = TaskSubmitted(task_id="s.extra", task_type="digits", parameters={}, trial=0)
+    extra = TaskSubmitted(
+        task_id="s.extra", task_type="digits", parameters={}, part=Part(kind="trial", number=0)
+    )
     planned = list(search_decisions("s", trials=1))
     await plant(log, "s", [*planned[:-1], [DISPATCHER.single("s", extra)], planned[-1]])
     found = await verify(log, TOPICS)
@@ -277,7 +280,9 @@ async def test_a_stop_that_came_too_late_does_not_tear_a_decision(log: MemoryLog
 async def test_a_secret_is_found_wherever_it_is(log: MemoryLog) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
     planned = list(search_decisions("s", trials=1))
-    task = TaskSubmitted(task_id="s.0", task_type="digits", parameters={"a": ["\n" + key]}, trial=0)
+    task = TaskSubmitted(
+        task_id="s.0", task_type="digits", parameters={"a": ["\n" + key]}, part=Part(kind="trial", number=0)
+    )
     await plant(log, "s", [*planned[:2], [DISPATCHER.single("s", task)]])
     found = {finding.invariant: finding for finding in await verify(log, TOPICS)}
     assert found["INV-14"].message == "$.parameters.a[0] looks like a secret"

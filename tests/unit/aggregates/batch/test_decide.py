@@ -103,11 +103,17 @@ def test_t20_groups_run_strictly_one_after_another() -> None:
     assert react(told) == []
 
 
+def name_of(event: TaskSubmitted) -> str:
+    assert event.part is not None
+    assert event.part.kind == "group"
+    return event.part.name
+
+
 def test_t20_tasks_without_a_name_are_called_by_their_number() -> None:
     told = begun([{"task_type": "digits"}, {"task_type": "faces"}])
     events = react(told)
     assert submitted(events) == [f"{STREAM}.1.1", f"{STREAM}.1.2"]
-    assert [event.name for event in events if isinstance(event, TaskSubmitted)] == ["1", "2"]
+    assert [name_of(event) for event in events if isinstance(event, TaskSubmitted)] == ["1", "2"]
 
 
 def test_t20_two_tasks_of_a_group_with_one_name_are_refused_and_of_two_groups_are_not() -> None:
@@ -124,7 +130,9 @@ def test_t17_a_task_asks_for_what_it_says_itself_then_its_group_then_the_default
     ]
     told = Told()
     answered(told, published(1, SUBMIT, {"groups": groups}))
-    first = {event.name: event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted)}
+    first = {
+        name_of(event): event.needs.resources for event in react(told) if isinstance(event, TaskSubmitted)
+    }
     assert (first["own"].estimate_memory, first["own"].device) == (3 * 2**30, "cpu-0")
     assert (first["groups"].estimate_memory, first["groups"].device) == (10**9, "cpu-0")
     for name in first:

@@ -16,6 +16,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import shrink
@@ -41,7 +42,9 @@ def of(told: Told) -> Batch:
 
 
 def task(group: int, number: int) -> TaskSubmitted:
-    return submitted(None, task_id=name(group, number), group=group, name=str(number))
+    return submitted(
+        None, task_id=name(group, number), part=Part(kind="group", number=group, name=str(number))
+    )
 
 
 def name(group: int, number: int) -> str:
@@ -95,7 +98,15 @@ def test_no_more_tasks_are_open_than_the_batch_allows() -> None:
     assert told.tell(task(0, 3)) == APPLIED
 
 
-@pytest.mark.parametrize("changed", [{"task_id": "digits-1.1.9"}, {"group": 1}, {"group": None, "trial": 0}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"task_id": "digits-1.1.9"},
+        {"part": Part(kind="group", number=1, name="1")},
+        {"part": Part(kind="trial", number=0)},
+        {"part": None},
+    ],
+)
 def test_a_task_that_is_not_the_next_one_has_no_effect(changed: dict[str, Any]) -> None:
     told = running(3)
     assert told.tell(task(0, 1).model_copy(update=changed)) == OVERTAKEN

@@ -37,6 +37,7 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.start import default_seed
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import CommandAccepted, CommandRefused
+from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
@@ -329,7 +330,8 @@ def test_a_suggestion_brings_its_task_with_it() -> None:
     events = suggestions.suggestion(told.search, 0, {"lr": 0.1}, seen=2)
     assert told.tell(*events) == [Outcome.APPLIED, Outcome.APPLIED]
     assert isinstance(events[1], TaskSubmitted)
-    assert (events[1].task_id, events[1].needs.queue, events[1].trial) == (task_id(0), "night", 0)
+    assert (events[1].task_id, events[1].needs.queue) == (task_id(0), "night")
+    assert events[1].part == Part(kind="trial", number=0)
     assert (events[1].needs.retry, events[1].parameters) == (
         RetryPolicy(lost=Retry(times=1), failed=Retry(times=2)),
         {"lr": 0.1},

@@ -34,6 +34,7 @@ from trackside.aggregates.search.state import search_of
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived
 from trackside.contracts.ids import batch_task_id, trial_task_id
 from trackside.contracts.message import Json, Message
+from trackside.contracts.parts import Part, number_of
 from trackside.contracts.tasks import (
     ParametersWithheld,
     TaskHeld,
@@ -87,8 +88,9 @@ def answers_to_requests(cluster: Cluster, stream: Stream) -> list[Move]:
         named = {"task_id": task.task_id, "request": task.requested, "reason": "no_slot"}
         where = {"attempt": task.attempt.number, "placement": task.attempt.placement}
         answers: list[Message] = [ParametersWithheld.model_validate(named | where)]
-        if task.trial is not None and not task.idle:
-            answers += [TrialEnded(trial=task.trial, status=TrialStatus.SUCCEEDED)] * 3
+        trial = number_of(task.part, "trial")
+        if trial is not None and not task.idle:
+            answers += [TrialEnded(trial=trial, status=TrialStatus.SUCCEEDED)] * 3
         found += [partial(cluster.append, "dispatcher", stream.stream_id, event) for event in answers]
     return found
 
@@ -215,7 +217,13 @@ def trial(stream: Stream, number: int) -> list[Message]:
         return [suggested]
     return [
         suggested,
-        TaskSubmitted(task_id=task_id, task_type="digits", parameters={}, trial=number, needs=needs),
+        TaskSubmitted(
+            task_id=task_id,
+            task_type="digits",
+            parameters={},
+            part=Part(kind="trial", number=number),
+            needs=needs,
+        ),
     ]
 
 
@@ -230,8 +238,7 @@ def next_tasks(stream: Stream, most: int) -> list[TaskSubmitted]:
             task_id=batch_task_id(batch.batch_id, batch.group, task_name(task, number)),
             task_type=task.task_type,
             parameters={},
-            group=batch.group,
-            name=task_name(task, number),
+            part=Part(kind="group", number=batch.group, name=task_name(task, number)),
             needs=needs_of(batch.spec, group, task),
         )
         for number, task in enumerate(group.tasks[first : first + room], first)

@@ -19,6 +19,7 @@ from trackside.aggregates.search.messages import SearchEnded, SearchStatus, Tria
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event, Message
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import (
     AttemptEnd,
     TaskAccepted,
@@ -27,6 +28,7 @@ from trackside.contracts.tasks import (
     TaskStatus,
     TaskStatusChanged,
     TaskStopRequested,
+    TaskSubmitted,
     TimeLimitReached,
 )
 from trackside.domain.stream import Stream
@@ -124,10 +126,12 @@ def invalid_for_stream(stream: Stream) -> list[tuple[str, list[Message]]]:
             found.append(("dispatcher", [GroupEnded(group=stream.root.group, ends={})]))
         if stream.root.next_task is not None:
             one = next_tasks(stream, 1)
-            found.append(("dispatcher", [one[0].model_copy(update={"group": stream.root.group + 1})]))
-            known = [task for task in stream.tasks.values() if task.group == stream.root.group]
+            found.append(("dispatcher", [_of_next_group(one[0])]))
+            known = [
+                task for task in stream.tasks.values() if number_of(task.part, "group") == stream.root.group
+            ]
             if known:
-                again = one[0].model_copy(update={"task_id": known[-1].task_id, "name": known[-1].name})
+                again = one[0].model_copy(update={"task_id": known[-1].task_id, "part": known[-1].part})
                 found += [("dispatcher", [again, one[0]])] * 3
     return found
 
@@ -166,3 +170,9 @@ def invalid_for_task(cluster: Cluster, task: Task) -> list[tuple[str, list[Messa
             found.append(("worker", [record.message]))
             break
     return found
+
+
+def _of_next_group(event: TaskSubmitted) -> TaskSubmitted:
+    assert event.part is not None
+    part = event.part.model_copy(update={"number": event.part.number + 1})
+    return event.model_copy(update={"part": part})

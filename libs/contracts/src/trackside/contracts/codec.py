@@ -74,7 +74,20 @@ MESSAGES: tuple[type[Message], ...] = (
     *IMPORTS,
 )
 """The messages that belong to no aggregate."""
-UPCASTERS: Mapping[str, Upcaster] = {}
+
+
+def _task_submitted_v2(body: Json) -> Json:
+    """Returns version 2 of TaskSubmitted: `part` instead of `trial`, or of `group` and `name`."""
+    lifted = {name: value for name, value in body.items() if name not in ("trial", "group", "name")}
+    for kind in ("trial", "group"):
+        if body.get(kind) is not None:
+            lifted["part"] = {"kind": kind, "number": body[kind], "name": body.get("name", "")}
+            break
+    return lifted
+
+
+UPCASTERS: Mapping[str, Upcaster] = {"trackside.task-submitted.v1": _task_submitted_v2}
+"""Each lifts the body of an older wire type to the next version of it."""
 OUR_HEADERS = frozenset(
     {"ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_partitionkey", "content-type"}
     | {"ce_subject", "ce_causationid", "ce_correlationid", "traceparent"}

@@ -4,6 +4,7 @@ from typing import Any
 
 from trackside.contracts import commands, fleet, imports, summaries, tasks
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
 
 SOURCE = commands.Source(topic="trackside.commands", partition=1, offset=42)
@@ -64,6 +65,7 @@ BODY: dict[str, Any] = {
 TOKEN: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1, "incarnation": "w1-0a"}
 COUNTED: dict[str, Any] = {"task_id": "digits-1.7", "attempt": 2, "placement": 1}
 DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+PART = Part(kind="trial", number=7)
 GPU = fleet.Device(device_id="gpu-0", kind="gpu", name="Example GPU", memory_bytes=25_769_803_776)
 RUNNING = fleet.RunningPlacement(
     stream="digits-1", task_id="digits-1.7", attempt=2, placement=1, device_ids=["gpu-0"]
@@ -117,7 +119,7 @@ COMMAND_EVENTS: list[Message] = [
     ),
 ]
 TASK_EVENTS: list[Message] = [
-    tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, trial=7),
+    tasks.TaskSubmitted(task_id="digits-1.7", task_type="digits", parameters=PARAMETERS, part=PART),
     tasks.TaskStopRequested(task_id="digits-1.7", reason="assessor", seen=130),
     tasks.TaskHeld(task_id="digits-1.7", hold=1),
     tasks.TaskReleased(task_id="digits-1.7", hold=1),

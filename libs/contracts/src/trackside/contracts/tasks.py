@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Command, Event, Json
+from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 
 MAX_RESULT_BYTES = 65_536
@@ -64,18 +65,17 @@ class TaskError(BaseModel):
 
 
 class TaskSubmitted(Event):
-    """A task waits for a device. `group` and `name` are those of its batch.
+    """A task waits for a device. `part` is what of its aggregate it is for; none for a task of no aggregate.
 
     `estimated_by` names the source of its estimates: the task, or its group or batch if it gave none.
     """
 
+    version: ClassVar[int] = 2
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     task_id: str
     task_type: str
     parameters: Json
-    trial: int | None = None
-    group: int | None = None
-    name: str = ""
+    part: Part | None = None
     needs: Needs = Needs()
     estimated_by: Literal["task", "group"] = "task"
 

@@ -91,7 +91,7 @@ def _without_root(stream: Stream, record: Record, aggregates: Aggregates) -> Out
     known = stream.tasks.get(event.task_id)  # type: ignore[attr-defined]  # which KINDS says
     if known is not None:
         return task_events.evolve(known, record)
-    if not isinstance(event, TaskSubmitted) or event.trial is not None:
+    if not isinstance(event, TaskSubmitted) or event.part is not None:
         return Outcome.OVERTAKEN
     stream.tasks[event.task_id] = task_events.submitted(event, record)
     return Outcome.APPLIED

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trackside.contracts.message import Record
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 
@@ -12,8 +13,8 @@ class CheckedTask(Protocol):
     """A task as the checks of tasks know it."""
 
     @property
-    def trial(self) -> int | None:
-        """The trial that it runs, or ran last if it is idle."""
+    def part(self) -> Part | None:
+        """What of its aggregate it is for, or was last if it is idle."""
         ...
 
     @property
@@ -35,8 +36,8 @@ class CheckedTask(Protocol):
         """Ends its trial: it is idle."""
         ...
 
-    def assign_trial(self, trial: int) -> None:
-        """Assigns another trial to it."""
+    def assign_part(self, part: Part) -> None:
+        """Assigns another part, such as a trial, to it."""
         ...
 
 

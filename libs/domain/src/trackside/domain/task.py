@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
 
@@ -125,13 +126,11 @@ class Task:
     task_type: str
     """The name of its class in the catalogue of workers."""
     parameters: dict[str, Any]
-    """The parameters of `trial`; of a batch's task, those that it was submitted with."""
-    trial: int | None
-    """The number of the trial that it runs, or ran last if it is `idle`; None for a task of a batch."""
-    group: int | None
-    """The number of its group in its batch, from 0; None for a task of a search."""
-    name: str
-    """Its name in its group; empty for a task of a search."""
+    """The parameters of `part`."""
+    part: Part | None
+    """What of its aggregate it is for, such as the trial that it runs, or ran last if it is `idle`.
+    None for a task of no aggregate.
+    """
     needs: Needs
     """What it requests from the scheduler: queue, priority, resources, retries and time limits."""
     queued_at: tuple[int, int, int]

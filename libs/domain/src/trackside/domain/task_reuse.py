@@ -6,6 +6,7 @@ process. In between the task is idle: nothing is lost with its process then, so 
 
 from typing import Any
 
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld
 from trackside.domain import reports
 from trackside.domain.outcome import Outcome
@@ -66,9 +67,9 @@ def release(task: Task) -> None:
     reports.forget(task)
 
 
-def assign_trial(task: Task, trial: int, parameters: dict[str, Any]) -> None:
-    """Gives a free task its next trial; a later attempt of it begins with that one."""
-    task.trial, task.parameters = trial, parameters
+def assign_part(task: Task, part: Part, parameters: dict[str, Any]) -> None:
+    """Gives a free task its next part, such as a trial; a later attempt of it begins with that one."""
+    task.part, task.parameters = part, parameters
     task.answered, task.withheld, task.idle = task.requested, False, False
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Event
+from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
 from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
@@ -73,14 +74,14 @@ class TaskRows:
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a task."""
         task = stream.tasks[key[0]]
-        attempt = _placed_last(task)
+        attempt, group = _placed_last(task), number_of(task.part, "group")
         return (
             *key,
             without_nul(task.task_type),
             task.needs.queue,
-            task.trial,
-            None if task.group is None else task.group + 1,
-            task.name or None,
+            number_of(task.part, "trial"),
+            None if group is None else group + 1,
+            None if task.part is None else task.part.name or None,
             task.state.value,
             len(task.attempts),
             attempt.worker_id or None,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from trackside.aggregates.batch.messages import (
+    GROUP,
     BatchEnded,
     BatchSpec,
     BatchStarted,
@@ -20,6 +21,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
+from trackside.contracts.parts import Part
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
@@ -108,8 +110,7 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
             task_id=batch_task_id(batch.batch_id, batch.group, name),
             task_type=task.task_type,
             parameters=task.parameters,
-            group=batch.group,
-            name=name,
+            part=Part(kind=GROUP, number=batch.group, name=name),
             needs=needs,
             estimated_by=estimated_by(needs, task),
         )

@@ -1,6 +1,7 @@
 """What each event does to a batch: the guards that every reader folds with."""
 
 from trackside.aggregates.batch.messages import (
+    GROUP,
     BatchEnded,
     BatchStarted,
     BatchStatus,
@@ -11,6 +12,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.aggregates.batch.state import Batch
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Record
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
@@ -24,7 +26,7 @@ def begin(batch_id: str, event: BatchStarted, record: Record) -> Batch:
 def admits(batch: Batch, event: TaskSubmitted) -> bool:
     """Says whether a task is the next one of the group that runs now."""
     number = batch.next_task
-    if number is None or event.group != batch.group:
+    if number is None or number_of(event.part, GROUP) != batch.group:
         return False
     name = task_name(batch.spec.groups[batch.group].tasks[number], number)
     return event.task_id == batch_task_id(batch.batch_id, batch.group, name)

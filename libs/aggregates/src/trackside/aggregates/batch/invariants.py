@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from trackside.aggregates.batch.messages import (
+    GROUP,
     BatchEnded,
     BatchStarted,
     BatchStopRequested,
@@ -12,6 +13,7 @@ from trackside.aggregates.batch.messages import (
 )
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message, Record
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
@@ -49,10 +51,9 @@ class BatchInvariants(AggregateInvariants):
         self.findings.checked["INV-12"] += 1
         if self.stopping:
             self.findings.illegal(record, "the batch is being stopped")
-        if event.group != self.group or self.submitted >= self._group_size:
-            message = (
-                f"task {event.task_id} of group {event.group} is submitted while group {self.group} runs"
-            )
+        group = number_of(event.part, GROUP)
+        if group != self.group or self.submitted >= self._group_size:
+            message = f"task {event.task_id} of group {group} is submitted while group {self.group} runs"
             self.findings.add("INV-12", record, message)
         else:
             name = task_name(self.spec.groups[self.group].tasks[self.submitted], self.submitted)

@@ -12,6 +12,8 @@ from trackside.contracts.memory import Memory
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs, Priority, Resources, RetryPolicy, Timeout
 
+GROUP = "group"
+"""The kind of part that the tasks of a batch are for; its number counts from 0."""
 MAX_TASKS = 10_000
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from trackside.aggregates.batch.messages import (
+    GROUP,
     BatchEnded,
     BatchStarted,
     BatchStatus,
@@ -12,6 +13,7 @@ from trackside.aggregates.batch.messages import (
 )
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
 from trackside.contracts.message import Event
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.cells import json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
@@ -99,7 +101,7 @@ class GroupRows:
         if isinstance(event, _OF_BATCH):
             return self.keys(stream)
         if isinstance(event, TaskEvent):
-            group = stream.tasks[event.task_id].group
+            group = number_of(stream.tasks[event.task_id].part, GROUP)
             return () if group is None else ((stream.stream_id, group + 1),)
         if isinstance(event, GroupEnded):
             last = min(event.group + 2, len(batch.spec.groups))

@@ -15,6 +15,7 @@ from trackside.aggregates.search.causes import SearchCausality
 from trackside.aggregates.search.examples import EXAMPLES
 from trackside.aggregates.search.invariants import SearchInvariants
 from trackside.aggregates.search.messages import (
+    TRIAL,
     SearchEnded,
     SearchStarted,
     SearchStopRequested,
@@ -25,6 +26,7 @@ from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.contracts.message import Command, Message, Record
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
 from trackside.domain.outcome import Outcome
@@ -77,7 +79,8 @@ class SearchType(AggregateType[Search]):
 
     def admits(self, root: Search, event: TaskSubmitted) -> bool:
         """Says whether a task is that of the newest trial, which has no other."""
-        return event.trial == len(root.trials) - 1 and bool(root.trials) and not root.trials[-1].within
+        newest = len(root.trials) - 1
+        return number_of(event.part, TRIAL) == newest >= 0 and not root.trials[newest].within
 
     def task_changed(self, root: Search, task: Task, record: Record, reports: int) -> None:
         """Keeps what the assessor reads, and which tasks have ended or ask for another trial."""

@@ -1,20 +1,22 @@
 """What an assessor reads of a search: reports, new attempts and ends of its trials, in the log's order."""
 
-from trackside.aggregates.search.messages import TrialEnded
+from trackside.aggregates.search.messages import TRIAL, TrialEnded
 from trackside.aggregates.search.state import FeedRow, Search
 from trackside.contracts.message import Message
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import MetricReported
 from trackside.domain.task import Task
 
 
 def row_of_task(search: Search, task: Task, before: int, event: Message) -> list[FeedRow]:
     """Returns the row of an event after which a task has one report more than `before`, or none any more."""
-    if search.spec.assessor is None or task.trial is None:
+    trial = number_of(task.part, TRIAL)
+    if search.spec.assessor is None or trial is None:
         return []
     if len(task.reports) < before:
-        return [(task.trial, None, None)]
+        return [(trial, None, None)]
     assert isinstance(event, MetricReported)
-    return [(task.trial, event.step, event.non_finite or event.value)]
+    return [(trial, event.step, event.non_finite or event.value)]
 
 
 def row_of_end(search: Search, event: TrialEnded) -> list[FeedRow]:

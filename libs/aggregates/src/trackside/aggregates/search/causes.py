@@ -2,6 +2,7 @@
 
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
+    TRIAL,
     SearchExhausted,
     SearchFailed,
     SearchStarted,
@@ -12,6 +13,7 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message
+from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.causality import Causality
 from trackside.domain.short_text import named_values
@@ -26,7 +28,7 @@ class SearchCausality(Causality[Search]):
         search = stream.root
         match event:
             case TaskSubmitted():
-                return _suggestion(search, event.trial)
+                return _suggestion(search, number_of(event.part, TRIAL))
             case TrialSuggested() | SuggestionFailed() | SuggestionDeferred():
                 return _slot(search, event.trial)
             case SearchExhausted():

@@ -2,6 +2,7 @@
 
 from trackside.aggregates.search.assessor_feed import row_of_end
 from trackside.aggregates.search.messages import (
+    TRIAL,
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -17,6 +18,7 @@ from trackside.aggregates.search.objectives import directions_of, front_with
 from trackside.aggregates.search.slots import learn, settle
 from trackside.aggregates.search.state import GOES_ON, OVER, Search, Trial
 from trackside.contracts.message import Record
+from trackside.contracts.parts import Part, number_of
 from trackside.domain import task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task, TaskState
@@ -76,7 +78,7 @@ def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, re
     if host is not None:
         search.idle.remove(host.task_id)
         search.asking.discard(host.task_id)
-        task_reuse.assign_trial(host, event.trial, event.parameters)
+        task_reuse.assign_part(host, Part(kind=TRIAL, number=event.trial), event.parameters)
         host.changed_at = record.offset
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
@@ -93,7 +95,11 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     if trial.ended_at >= 0:
         return Outcome.DUPLICATE
     task = tasks.get(search.task_of(event.trial))
-    if task is None or task.trial != event.trial or not (task.state is TaskState.ENDED or task.asks):
+    if (
+        task is None
+        or number_of(task.part, TRIAL) != event.trial
+        or not (task.state is TaskState.ENDED or task.asks)
+    ):
         return Outcome.OVERTAKEN
     trial.ended_at = record.offset
     trial.ended_ms = record.append_time_ms
@@ -177,8 +183,9 @@ def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome
 
 def note_task(search: Search, task: Task, record: Record) -> None:
     """Keeps which tasks have ended and which ask for another trial; a task that has ended is idle no more."""
-    if task.state is TaskState.ENDED and task.trial in search.active:
-        search.unended.add(task.trial)
+    trial = number_of(task.part, TRIAL)
+    if task.state is TaskState.ENDED and trial in search.active:
+        search.unended.add(trial)
     if not task.requested:
         return
     (search.asking.add if task.asks else search.asking.discard)(task.task_id)

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
 from trackside.aggregates.search.messages import (
+    TRIAL,
     SearchEnded,
     SearchExhausted,
     SearchFailed,
@@ -24,6 +25,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Message, Record
+from trackside.contracts.parts import Part, number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.findings import Findings
 from trackside.domain.invariants import AggregateInvariants, CheckedTask
@@ -117,7 +119,9 @@ class SearchInvariants(AggregateInvariants):
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that a task is that of the newest trial, which reuses no other one."""
         trial = self.suggested - 1
-        belongs = event.trial == trial and event.task_id == trial_task_id(self.stream_id, trial)
+        belongs = number_of(event.part, TRIAL) == trial and event.task_id == trial_task_id(
+            self.stream_id, trial
+        )
         if trial in self.reused_tasks or not belongs:
             self.findings.illegal(record, f"task {event.task_id} is not that of the newest trial, {trial}")
 
@@ -157,7 +161,7 @@ class SearchInvariants(AggregateInvariants):
         own = trial_task_id(self.stream_id, event.trial)
         task = self.tasks.get(self.reused_tasks.get(event.trial) or own)
         over = task is not None and (task.has_ended or task.awaits_parameters)
-        if task is None or task.trial != event.trial or not over:
+        if task is None or number_of(task.part, TRIAL) != event.trial or not over:
             self.findings.illegal(record, f"trial {event.trial} ends before its task")
         elif not task.has_ended:
             task.release()
@@ -169,7 +173,7 @@ class SearchInvariants(AggregateInvariants):
         if task is None or not task.may_go_on:
             self.findings.illegal(record, f"task {event.within} doesn't wait for another trial")
         else:
-            task.assign_trial(event.trial)
+            task.assign_part(Part(kind=TRIAL, number=event.trial))
 
     def _changed(self, event: SearchChangeEvent, record: Record) -> None:
         if self.stopping or event.change != self.changes + 1:

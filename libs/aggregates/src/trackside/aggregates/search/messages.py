@@ -10,6 +10,8 @@ from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import Figure, NonFinite
 
+TRIAL = "trial"
+"""The kind of part that the tasks of a search are for."""
 MAX_DURATION_S = 366 * 24 * 3_600
 Duration = Annotated[float, Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)]
 Concurrency = Annotated[int, Field(ge=1, le=10_000)]

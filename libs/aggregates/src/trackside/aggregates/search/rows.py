@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search.messages import TrialEnded, TrialStatus, TrialSuggested
+from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialStatus, TrialSuggested
 from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of
 from trackside.contracts.message import Event
+from trackside.contracts.parts import number_of
 from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
@@ -115,8 +116,9 @@ class TrialRows:
         if isinstance(event, TrialSuggested | TrialEnded):
             return ((stream.stream_id, event.trial),)
         task = stream.tasks.get(getattr(event, "task_id", ""))
-        known = task is not None and task.trial is not None and _trial_of(stream, task.trial) is not None
-        return ((stream.stream_id, task.trial),) if task is not None and known else ()
+        number = None if task is None else number_of(task.part, TRIAL)
+        known = number is not None and _trial_of(stream, number) is not None
+        return ((stream.stream_id, number),) if known else ()
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all trials of the stream's search."""

@@ -11,10 +11,11 @@ from trackside.aggregates.search.advice_messages import (
     SuggestionDeferred,
     SuggestionFailed,
 )
-from trackside.aggregates.search.messages import SearchExhausted, Suggester, TrialSuggested
+from trackside.aggregates.search.messages import TRIAL, SearchExhausted, Suggester, TrialSuggested
 from trackside.aggregates.search.state import Search
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
 
 CHANCES = 3
@@ -50,7 +51,7 @@ def suggestion(
             task_id=trial_task_id(search.search_id, number),
             task_type=spec.task_type,
             parameters=parameters,
-            trial=number,
+            part=Part(kind=TRIAL, number=number),
             needs=spec.needs,
         ),
     ]

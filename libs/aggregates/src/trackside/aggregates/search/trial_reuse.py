@@ -6,9 +6,10 @@ so the tuner knows how it went. The slot that this opens is the task's. If there
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search.messages import SearchStatus
+from trackside.aggregates.search.messages import TRIAL, SearchStatus
 from trackside.aggregates.search.state import Search
 from trackside.aggregates.search.trial_results import trial_ended
+from trackside.contracts.parts import number_of
 from trackside.domain import task_reuse
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -28,8 +29,8 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
         reason = _reason(search, task, free)
         if reason:
             yield task_reuse.withhold(task, reason)
-        elif not task.idle and task.trial is not None:
-            ended = trial_ended(search.spec, task.trial, task)
+        elif not task.idle and (trial := number_of(task.part, TRIAL)) is not None:
+            ended = trial_ended(search.spec, trial, task)
             yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
 
 

@@ -65,10 +65,16 @@ def brief(record: Record) -> str:
     passed_over = {"task_id", "incarnation", "command_id", "digest", "rules", "publisher", "placement"}
     parts = [
         f"{name}={screen.cell(value)}"
-        for name, value in record.message.model_dump(mode="json").items()
+        for name, value in map(_counted_part, record.message.model_dump(mode="json").items())
         if name not in passed_over and value not in (None, "", -1) and not isinstance(value, dict | list)
     ]
     return " ".join(parts[:SHOWN_FIELDS])
+
+
+def _counted_part(field: tuple[str, Any]) -> tuple[str, Any]:
+    """Returns a field as it is shown: a task's part as `trial=3`."""
+    name, value = field
+    return (value["kind"], value["number"]) if name == "part" and value is not None else field
 
 
 def line(record: Record) -> str:

@@ -115,7 +115,7 @@ def _as_object(task: Task) -> dict[str, object]:
     error = task.attempt.error
     return {
         "task_id": task.task_id,
-        "name": task.name,
+        "name": "" if task.part is None else task.part.name,
         "ending": None if task.end is None else task.end.value,
         "attempts": len(task.attempts),
         "stage": None if error is None else error.stage,

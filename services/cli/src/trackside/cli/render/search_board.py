@@ -152,7 +152,9 @@ def _devices(
 def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[RenderableType]:
     if task is None:
         return [Text("free", "dim")]
-    label = batch_board.short_name(task, stream_id) if task.trial is None else f"trial {task.trial}"
+    part, label = task.part, batch_board.short_name(task, stream_id)
+    if part is not None and not part.name:  # the part is the task's alone, such as a trial
+        label = f"{part.kind} {part.number}"
     attempt = task.attempt
     if attempt.number > 1:
         label += f" (attempt {attempt.number})"

@@ -8,7 +8,9 @@ import structlog
 
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
+from trackside.aggregates.search.messages import TRIAL
 from trackside.aggregates.search.state import Search, search_of
+from trackside.contracts.parts import number_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
     AdvisorError,
@@ -173,4 +175,9 @@ def _may_stop(stream: Stream, trial: int) -> bool:
     """Reports whether a trial still runs and no stop of it was requested."""
     search = search_of(stream)
     task = None if search is None else stream.tasks.get(search.task_of(trial))
-    return task is not None and task.trial == trial and task.end is None and not task.stop_reason
+    return (
+        task is not None
+        and number_of(task.part, TRIAL) == trial
+        and task.end is None
+        and not task.stop_reason
+    )

@@ -9,6 +9,7 @@ from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.search.messages import TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, search_of
+from trackside.contracts.parts import number_of
 from trackside.domain.command import ReceivedCommand
 from trackside.domain.stream import Stream
 from trackside.domain.task import Attempt, Task, TaskState
@@ -178,9 +179,9 @@ def _task(task: Task) -> Fields:
     return {
         "state": task.state.value,
         "task_type": task.task_type,
-        "trial": task.trial,
-        "group": task.group,
-        "name": task.name,
+        "trial": number_of(task.part, "trial"),
+        "group": number_of(task.part, "group"),
+        "name": "" if task.part is None else task.part.name,
         "priority": task.needs.priority,
         "parameters": task.parameters,
         "reports": [list(report) for report in task.reports],

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, Reservation, TaskStatus
 from trackside.verify.checks.devices import PlacementUse
@@ -26,8 +27,8 @@ class TaskHistory:
 
     `interrupts` are those of the attempt, by resource; `ends` counts the ends of its attempts by kind.
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
-    attempt. `held`: it may not be placed, by hold number `hold_number`. `trial` is the one that it runs, or
-    ran last if it is `idle`; `requested`, `answered` and `taken` count the requests of its placement for
+    attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
+    if it is `idle`; `requested`, `answered` and `taken` count the requests of its placement for
     another trial.
     """
 
@@ -55,7 +56,7 @@ class TaskHistory:
     recalled: bool = False
     unschedulable: int = 0
     exhausted: bool = False
-    trial: int | None = None
+    part: Part | None = None
     idle: bool = False
     requested: int = 0
     answered: int = 0
@@ -89,6 +90,6 @@ class TaskHistory:
         """Ends its trial: it is idle."""
         self.idle, self.last_step, self.has_final = True, None, False
 
-    def assign_trial(self, trial: int) -> None:
-        """Assigns another trial to it."""
-        self.idle, self.trial, self.answered = False, trial, self.requested
+    def assign_part(self, part: Part) -> None:
+        """Assigns another part, such as a trial, to it."""
+        self.idle, self.part, self.answered = False, part, self.requested

@@ -84,7 +84,7 @@ class TaskChecks:
             self._add("INV-2", record, f"task {event.task_id} is submitted twice")
             return False
         tasks[event.task_id] = task = TaskHistory(event.task_id, event.needs, record.append_time_ms)
-        task.trial = event.trial
+        task.part = event.part
         return True
 
     def take(self, task: TaskHistory, event: TaskEvent, record: Record) -> bool:
