@@ -31,6 +31,11 @@ class Stream(Generic[S]):
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
 
     @property
+    def over(self) -> bool:
+        """Says whether nothing of its aggregate runs; unless it is closed too, it may go on again."""
+        return self.root is not None and bool(cast(Any, self.root).over)
+
+    @property
     def unanswered(self) -> bool:
         """Says whether a publication of a command still wants an answer."""
         return any(

@@ -225,27 +225,31 @@ class AsyncClient:
                     return
 
     async def follow(self, stream_id: str) -> AsyncGenerator[tuple[Record, Stream], None]:
-        """Yields each event that was applied, with the resulting state, until the stream is closed.
+        """Yields each event that was applied, with the resulting state, until the stream is over.
 
-        The state is one object, which is changed in place.
+        All events are yielded that the log has now, so that a stream that was over and goes on is followed to
+        its newest end. The state is one object, which is changed in place.
         """
-        streams = Streams(AGGREGATES)
-        async with aclosing(self.events(stream_id, follow=True)) as records:
-            async for record in records:
-                stream, outcome = streams.fold(record)
-                if outcome is Outcome.APPLIED:
-                    yield record, stream
-                    if stream.closed:
-                        return
+        streams, last = Streams(AGGREGATES), -1
+        for follow in (False, True):
+            async with aclosing(self.events(stream_id, follow, last + 1)) as records:
+                async for record in records:
+                    stream, outcome = streams.fold(record)
+                    last = record.offset
+                    if outcome is Outcome.APPLIED:
+                        yield record, stream
+                        if follow and stream.over:
+                            return
+            if last >= 0 and streams.by_id[stream_id].over:
+                return
 
     async def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until a stream is closed and returns its state; raises TimeoutError."""
+        """Waits until a stream is over and returns its state; raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             async with aclosing(self.follow(stream_id)) as changes:
                 async for _, stream in changes:
-                    if stream.closed:
-                        return stream
-        raise AssertionError("a log has no end")
+                    last = stream
+        return last
 
     async def state(self, stream_id: str) -> Stream | None:
         """Returns the current state of a stream, or None if there is no such stream."""

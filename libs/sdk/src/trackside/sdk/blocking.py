@@ -77,7 +77,7 @@ class BlockingClient:
         return self._iterate(self._client.events(stream_id, follow, from_offset))
 
     def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until a stream is closed, as Client.wait does."""
+        """Waits until a stream is over, as Client.wait does."""
         return self._run(self._client.wait(stream_id, timeout_s))
 
     def state(self, stream_id: str) -> Stream | None:

@@ -1,0 +1,89 @@
+"""The repeat as an aggregate type."""
+
+from collections.abc import Iterable, Mapping
+
+from tests.aggregates.repeat import decide, evolve
+from tests.aggregates.repeat.causes import RepeatCausality
+from tests.aggregates.repeat.examples import EXAMPLES
+from tests.aggregates.repeat.invariants import RepeatInvariants
+from tests.aggregates.repeat.messages import (
+    ExtendRepeat,
+    RepeatArchived,
+    RepeatEnded,
+    RepeatExtended,
+    RepeatStarted,
+    RepeatStopRequested,
+    StartRepeat,
+    StopRepeat,
+)
+from tests.aggregates.repeat.rows import RepeatRows
+from tests.aggregates.repeat.spec import SPECS, stop_command
+from tests.aggregates.repeat.state import Repeat
+from trackside.contracts.message import Command, Record
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+class RepeatType(AggregateType[Repeat]):
+    """Repeats."""
+
+    kind = "repeat"
+    state = Repeat
+    begins_with = RepeatStarted
+    ends_with = RepeatArchived
+    events = (RepeatStarted, RepeatExtended, RepeatStopRequested, RepeatEnded, RepeatArchived)
+    commands: Mapping[type[Command], Handler] = {
+        StartRepeat: decide.start,
+        ExtendRepeat: decide.extend,
+        StopRepeat: decide.stop,
+    }
+    mailed = (RepeatEnded,)
+    examples = EXAMPLES
+    may_be_too_late = (RepeatStopRequested,)
+    causes = RepeatCausality()
+    invariants = RepeatInvariants
+    specs = SPECS
+    rows = (RepeatRows(),)
+
+    def begin(self, stream_id: str, event: RepeatStarted, record: Record) -> Repeat:
+        """Makes the repeat of a RepeatStarted event."""
+        return evolve.begin(stream_id, event, record)
+
+    def evolve(self, root: Repeat, tasks: dict[str, Task], record: Record) -> Outcome:
+        """Folds an event of the repeat."""
+        return evolve.evolve(root, record)
+
+    def admits(self, root: Repeat, event: TaskSubmitted) -> bool:
+        """Says whether a task is the next run, and has its turn."""
+        return evolve.admits(root, event)
+
+    def task_submitted(self, root: Repeat, task: Task, record: Record) -> None:
+        """Counts a run that was submitted."""
+        evolve.note_submitted(root, task)
+
+    def task_changed(self, root: Repeat, task: Task, record: Record, reports: int) -> None:
+        """Counts a run that has ended."""
+        evolve.note_changed(root, task, record)
+
+    def stop_command(self, task: str, reason: str) -> Command:
+        """Returns what stops it."""
+        return stop_command(task, reason)
+
+    def lacking(self, stream: Stream[Repeat]) -> Iterable[Proposal]:
+        """Yields what the repeat lacks now."""
+        return decide.lacking(stream)
+
+    def next_due_ms(self, stream: Stream[Repeat]) -> int | None:
+        """Returns when it is archived."""
+        return stream.root.due_ms
+
+    def due(self, stream: Stream[Repeat], now_ms: int) -> Iterable[Proposal]:
+        """Yields that it is archived, when it is time."""
+        return decide.due(stream, now_ms)
+
+
+REPEAT = RepeatType()

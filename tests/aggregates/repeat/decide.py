@@ -1,0 +1,108 @@
+"""What the dispatcher decides about repeats."""
+
+from collections.abc import Iterator
+
+from tests.aggregates.repeat.evolve import end_of
+from tests.aggregates.repeat.messages import (
+    ExtendRepeat,
+    RepeatArchived,
+    RepeatEnded,
+    RepeatExtended,
+    RepeatSpec,
+    RepeatStarted,
+    RepeatStatus,
+    RepeatStopRequested,
+    StartRepeat,
+    StopRepeat,
+)
+from tests.aggregates.repeat.state import GOES_ON, Repeat, repeat_of
+from trackside.contracts.message import Event
+from trackside.contracts.parts import Part
+from trackside.contracts.refusals import Problem
+from trackside.contracts.resources import Needs
+from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain.capabilities import Capabilities, type_problem
+from trackside.domain.proposal import Proposal
+from trackside.domain.stream import Stream, check_not_begun, no_aggregate
+
+MOST_TASKS = 100
+"""How many runs one decision submits."""
+
+
+def start(
+    stream: Stream, wanted: StartRepeat, command_id: str, capabilities: Capabilities
+) -> list[Event] | tuple[Problem, ...]:
+    """Begins a repeat, unless its stream is taken or no worker knows the type of its task."""
+    found = (check_not_begun(stream), type_problem(capabilities, wanted.task_type, "$.task_type"))
+    problems = tuple(problem for problem in found if problem is not None)
+    spec = RepeatSpec(**{name: getattr(wanted, name) for name in RepeatSpec.model_fields})
+    return problems or [RepeatStarted(command_id=command_id, repeat=spec)]
+
+
+def extend(
+    stream: Stream, wanted: ExtendRepeat, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
+    """Extends a repeat, unless it was stopped or is archived."""
+    repeat = repeat_of(stream)
+    if repeat is None:
+        return no_aggregate(stream, "repeat")
+    if repeat.status not in GOES_ON or repeat.archived:
+        return _over(repeat)
+    return [RepeatExtended(command_id=command_id, times=repeat.times + wanted.more)]
+
+
+def stop(
+    stream: Stream, wanted: StopRepeat, command_id: str, capabilities: Capabilities
+) -> list[Event] | Problem:
+    """Stops a repeat."""
+    repeat = repeat_of(stream)
+    if repeat is None:
+        return no_aggregate(stream, "repeat")
+    if repeat.over:
+        return _over(repeat)
+    if repeat.status is RepeatStatus.STOPPING:
+        return []
+    return [RepeatStopRequested(command_id=command_id, reason=wanted.reason)]
+
+
+def lacking(stream: Stream[Repeat]) -> Iterator[Proposal]:
+    """Yields what a repeat lacks now: its end, stops, or runs."""
+    repeat, traceparent = stream.root, stream.traceparent
+    if repeat.over:
+        return
+    end = None if repeat.open else end_of(repeat)
+    if end is not None:
+        ended = RepeatEnded(status=end, finished=repeat.finished)
+        yield Proposal("end repeat", [ended], repeat.changed_at, traceparent)
+    elif repeat.status is RepeatStatus.STOPPING:
+        running = [name for name in sorted(repeat.open) if not stream.tasks[name].stop_reason]
+        if running:
+            stops = [TaskStopRequested(task_id=name, reason="user") for name in running]
+            yield Proposal("stop runs", stops, repeat.stopped_at, traceparent)
+    elif repeat.has_room:
+        yield Proposal("submit runs", list(_runs(repeat)), repeat.changed_at, traceparent)
+
+
+def due(stream: Stream[Repeat], now_ms: int) -> Iterator[Proposal]:
+    """Yields the end of the time in which it can be extended."""
+    repeat = stream.root
+    if repeat.due_ms is not None and now_ms >= repeat.due_ms:
+        archived = RepeatArchived(due_ms=repeat.due_ms)
+        yield Proposal("archive repeat", [archived], repeat.changed_at, stream.traceparent)
+
+
+def _over(repeat: Repeat) -> Problem:
+    message = f"repeat {repeat.repeat_id} is over: {repeat.status.value}"
+    return Problem(code="already_terminal", path="$partitionkey", message=message)
+
+
+def _runs(repeat: Repeat) -> Iterator[TaskSubmitted]:
+    room = min(MOST_TASKS, repeat.spec.at_once - len(repeat.open), repeat.times - repeat.submitted)
+    for number in range(repeat.submitted, repeat.submitted + room):
+        yield TaskSubmitted(
+            task_id=repeat.task_of(number),
+            task_type=repeat.spec.task_type,
+            parameters=repeat.spec.parameters | {"run": number},
+            part=Part(kind="run", number=number),
+            needs=Needs(**{name: getattr(repeat.spec, name) for name in Needs.model_fields}),
+        )

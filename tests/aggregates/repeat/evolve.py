@@ -1,0 +1,99 @@
+"""What each event does to a repeat."""
+
+from tests.aggregates.repeat.messages import (
+    RepeatArchived,
+    RepeatEnded,
+    RepeatExtended,
+    RepeatStarted,
+    RepeatStatus,
+    RepeatStopRequested,
+)
+from tests.aggregates.repeat.state import GOES_ON, Repeat
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.outcome import Outcome
+from trackside.domain.task import Task
+
+
+def begin(repeat_id: str, event: RepeatStarted, record: Record) -> Repeat:
+    """Makes the repeat of a RepeatStarted event."""
+    return Repeat(
+        repeat_id, event.repeat, event.repeat.times, record.append_time_ms, changed_at=record.offset
+    )
+
+
+def admits(repeat: Repeat, event: TaskSubmitted) -> bool:
+    """Says whether a task is the next run, and has its turn."""
+    return repeat.has_room and event.task_id == repeat.task_of(repeat.submitted)
+
+
+def note_submitted(repeat: Repeat, task: Task) -> None:
+    """Counts a run that was submitted."""
+    repeat.submitted += 1
+    repeat.open.add(task.task_id)
+
+
+def note_changed(repeat: Repeat, task: Task, record: Record) -> None:
+    """Counts a run that has ended."""
+    if task.end is not None and task.task_id in repeat.open:
+        repeat.open.discard(task.task_id)
+        repeat.finished += task.end is AttemptEnd.FINISHED
+        repeat.changed_at = record.offset
+
+
+def evolve(repeat: Repeat, record: Record) -> Outcome:
+    """Folds one event into the repeat; changes it only if it returns APPLIED."""
+    outcome = _evolve(repeat, record)
+    if outcome is Outcome.APPLIED:
+        repeat.changed_at = record.offset
+    return outcome
+
+
+def _evolve(repeat: Repeat, record: Record) -> Outcome:
+    event = record.message
+    match event:
+        case RepeatExtended():
+            return _extended(repeat, event)
+        case RepeatStopRequested():
+            return _stop_requested(repeat, event, record)
+        case RepeatEnded():
+            return _ended(repeat, event, record)
+        case RepeatArchived():
+            if event.due_ms != repeat.due_ms or record.append_time_ms < event.due_ms:
+                return Outcome.OVERTAKEN
+            repeat.archived = True
+            return Outcome.APPLIED
+        case _:
+            return Outcome.DUPLICATE
+
+
+def _extended(repeat: Repeat, event: RepeatExtended) -> Outcome:
+    if repeat.status not in GOES_ON or event.times <= repeat.times:
+        return Outcome.OVERTAKEN
+    repeat.times = event.times
+    repeat.status = RepeatStatus.RUNNING
+    return Outcome.APPLIED
+
+
+def _stop_requested(repeat: Repeat, event: RepeatStopRequested, record: Record) -> Outcome:
+    if repeat.status is not RepeatStatus.RUNNING:
+        return Outcome.OVERTAKEN
+    repeat.status = RepeatStatus.STOPPING
+    repeat.stop_reason = event.reason or "user"
+    repeat.stopped_at = record.offset
+    return Outcome.APPLIED
+
+
+def _ended(repeat: Repeat, event: RepeatEnded, record: Record) -> Outcome:
+    if repeat.over or repeat.open or event.status is not end_of(repeat):
+        return Outcome.OVERTAKEN
+    repeat.status = event.status
+    repeat.ended_ms = record.append_time_ms
+    return Outcome.APPLIED
+
+
+def end_of(repeat: Repeat) -> RepeatStatus | None:
+    """Returns how a repeat without open runs ends now; None if it goes on."""
+    if repeat.submitted == repeat.times:
+        return RepeatStatus.DONE
+    return RepeatStatus.STOPPED if repeat.status is RepeatStatus.STOPPING else None

@@ -1,0 +1,43 @@
+"""Rows of repeats."""
+
+from collections.abc import Iterable
+
+from tests.aggregates.repeat.state import repeat_of
+from trackside.contracts.message import Event
+from trackside.domain.cells import json_text, time_or_null, without_nul
+from trackside.domain.stream import Stream
+from trackside.domain.table import RowKey, RowValues, Table
+
+
+class RepeatRows:
+    """One row per repeat."""
+
+    table = Table(
+        "repeats",
+        ("repeat_id", "name", "status", "times", "submitted", "finished", "started_ms", "ended_ms", "spec"),
+        key_width=1,
+    )
+
+    def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
+        """Returns the repeat of any event of its stream."""
+        return self.keys(stream)
+
+    def keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the stream's repeat, if it has one."""
+        return () if repeat_of(stream) is None else ((stream.stream_id,),)
+
+    def row(self, stream: Stream, key: RowKey) -> RowValues:
+        """Computes the row of the repeat."""
+        repeat = repeat_of(stream)
+        assert repeat is not None
+        return (
+            *key,
+            without_nul(repeat.spec.name),
+            repeat.status.value,
+            repeat.times,
+            repeat.submitted,
+            repeat.finished,
+            repeat.started_ms,
+            time_or_null(repeat.ended_ms),
+            json_text(repeat.spec),
+        )

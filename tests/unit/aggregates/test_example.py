@@ -1,0 +1,70 @@
+"""The example aggregate of the test tree, decided by a real dispatcher on a log in memory.
+
+It is over before it is closed: it can be extended after its end, until a time limit archives it.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.aggregates.registered import repeats_registered
+from tests.aggregates.repeat.messages import (
+    ExtendRepeat,
+    RepeatArchived,
+    StartRepeat,
+)
+from tests.unit.dispatcher import harness
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.eventlog.memory import MemoryLog
+from trackside.sdk.async_client import AsyncClient
+from trackside.sdk.publication import Accepted, Refused
+from trackside.verify.log import verify_topics
+
+STREAM = "seeds-1"
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    with repeats_registered():
+        yield
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[MemoryLog]:
+    """Gives a log with a dispatcher, and a fleet that runs each task at once."""
+    made = await harness.new_log()
+    async with harness.dispatcher(made), harness.fleet(made, lambda parameters: float(parameters["run"])):
+        yield made
+
+
+def client_of(log: MemoryLog) -> AsyncClient:
+    client = AsyncClient("", log=log)
+    client._topics = harness.TOPICS
+    return client
+
+
+async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_its_newest_end(
+    log: MemoryLog,
+) -> None:
+    client = client_of(log)
+    await client.publish(StartRepeat(task_type="noop", times=2), STREAM)
+    first = await client.wait(STREAM, 60)
+    assert (first.over, first.closed, first.root.finished) == (True, False, 2)
+    published = await client.publish(ExtendRepeat(more=1), STREAM)
+    assert isinstance(await client.answer(published), Accepted)
+    followed = [type(record.message) async for record, _ in client.follow(STREAM)]
+    assert followed.count(TaskSubmitted) == 3
+    own = [kind.__name__ for kind in followed if kind.__name__.startswith("Repeat")]
+    assert own == ["RepeatStarted", "RepeatEnded", "RepeatExtended", "RepeatEnded"]
+    assert (await verify_topics(log, harness.TOPICS)).findings == []
+
+
+async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: MemoryLog) -> None:
+    client = client_of(log)
+    await client.publish(StartRepeat(task_type="noop", times=1, keep_s=0.0), STREAM)
+    archived = await harness.until(log, lambda record: isinstance(record.message, RepeatArchived))
+    stream = await client.state(STREAM)
+    assert stream is not None and stream.closed and stream.last_offset == archived.offset
+    published = await client.publish(ExtendRepeat(more=1), STREAM)
+    answer = await client.answer(published)
+    assert isinstance(answer, Refused) and answer.code == "already_terminal"
