@@ -6,20 +6,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.projections.given_batches import Decision, eventful_batch, stopped_batch, unfinished_batch
+from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import SubmitTasks
-from trackside.aggregates.batch.state import Batch, batch_of
 from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.cli.commands import submit
-from trackside.cli.render import batch_board, follow, screen
-from trackside.cli.render.report import StreamReport, section
+from trackside.cli.render import follow, screen
+from trackside.cli.render.progress_board import ProgressBoard
+from trackside.cli.render.report import StreamReport
 from trackside.cli.render.report_page import page
-from trackside.cli.render.search_board import ProgressBoard
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.message import Record
+from trackside.domain.display.report import section
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
-from trackside.projections.reads import ViewRow
+from trackside.domain.table import ViewRow
 
 NOW_MS = 1_800_000_000_000
 
@@ -47,12 +48,6 @@ def drawn(board: ProgressBoard) -> str:
 def stream_of(board: ProgressBoard) -> Stream:
     assert board.stream is not None
     return board.stream
-
-
-def batch_on(board: ProgressBoard) -> Batch:
-    found = batch_of(stream_of(board))
-    assert found is not None
-    return found
 
 
 def test_the_board_of_a_batch_shows_its_groups_and_what_each_device_does() -> None:
@@ -86,9 +81,9 @@ def test_a_board_with_nothing_to_show_yet_says_so() -> None:
 
 
 def test_the_progress_of_a_batch_fits_one_line() -> None:
-    batch = batch_on(seen(list(eventful_batch("tasks")), "tasks"))
+    stream = stream_of(seen(list(eventful_batch("tasks")), "tasks"))
     counted = "4/4 tasks ended: 2 finished, 1 cancelled, 1 timed_out_run"
-    assert batch_board.progress_line(batch) == f"{counted}; at group-2 (2 of 2 groups)"
+    assert BATCH.view.progress(stream).line == f"{counted}; at group-2 (2 of 2 groups)"
 
 
 def test_a_batch_of_which_a_task_did_not_finish_is_a_failure_for_who_waits_for_it(

@@ -9,16 +9,19 @@ import pytest
 
 from trackside.aggregates import documents
 from trackside.aggregates.documents import files
+from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import SearchSpec, StartSearch
 from trackside.aggregates.search.space import Choice
 from trackside.aggregates.search.state import Search, Trial
+from trackside.aggregates.search.view import best_line
 from trackside.cli.app import COMMANDS, call
 from trackside.cli.commands import submit
 from trackside.cli.commands.watch import as_object, line
 from trackside.cli.render import screen
-from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
+from trackside.cli.render.progress_board import ProgressBoard
 from trackside.contracts.commands import CommandAccepted, Source
 from trackside.contracts.message import Envelope, Record
+from trackside.domain.display.text import duration
 from trackside.domain.stream import Stream
 
 NAMES = [name for group in COMMANDS.values() for name in group]
@@ -76,16 +79,17 @@ def test_an_id_that_is_made_up_begins_with_the_name_of_the_search() -> None:
     [(None, "-"), (0.44, "0.4 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7_500, "2 h 05 min")],
 )
 def test_durations_are_written_as_people_say_them(seconds: float | None, text: str) -> None:
-    assert screen.duration(seconds) == text
+    assert duration(seconds) == text
 
 
 def test_the_board_shows_how_far_a_search_is_and_its_best() -> None:
     search = Search("s1", _spec(), 1, started_ms=0, best=0)
     search.trials = [Trial(0, {"x": 2}, 0, 0, value=0.96875)]
     search.ends = [0]
-    assert progress_line(search) == "1/4 trials ended, best 0.96875"
+    stream = Stream("s1", 0, "search", root=search)
+    assert SEARCH.view.progress(stream).line == "1/4 trials ended, best 0.96875"
     assert best_line(search) == "best so far: 0.96875  trial 0  x=2"
-    board = ProgressBoard("s1", {("w1", "cpu-0")}, Stream("s1", 0, root=search))
+    board = ProgressBoard("s1", {("w1", "cpu-0")}, stream)
     output = screen.console()
     with output.capture() as captured:
         output.print(board.render(now_ms=61_000))

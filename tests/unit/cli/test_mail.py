@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from trackside.cli.commands.mail import Mailer, MailQueue, compose
-from trackside.cli.render.report import FailedTask, FinishedTask, ReportSection, StreamReport
+from trackside.cli.render.report import StreamReport
+from trackside.domain.display.report import FailedTask, FinishedTask, ReportSection
 
 
 def report(stream_id: str = "compare-1") -> StreamReport:

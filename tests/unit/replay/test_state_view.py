@@ -36,7 +36,7 @@ def test_a_picture_of_a_search_has_its_trials_and_tasks_and_is_json() -> None:
     taken = state_view(told.stream)
     assert taken.root["status"] == "RUNNING"
     assert (taken.root["best_trial"], taken.root["best_value"]) == (0, 0.5)
-    assert [trial["status"] for trial in taken.trials.values()] == ["SUCCEEDED", "WAITING"]
+    assert [trial["status"] for trial in taken.parts["trials"].values()] == ["SUCCEEDED", "WAITING"]
     assert [a["end"] for a in taken.tasks["digits-1.1"]["attempts"]] == ["failed", None]
     assert json.loads(json.dumps(taken.as_json()))["trials"][1]["trial"] == 1
 
@@ -81,7 +81,7 @@ async def test_a_picture_of_a_batch_has_its_groups_at_any_offset() -> None:
     history = await find_stream(log, TOPICS, "tasks")
     end = state_view((await state_at(history)).stream)
     assert end.root["status"] == "DONE"
-    assert [group["state"] for group in end.groups.values()] == ["ended", "ended"]
+    assert [group["state"] for group in end.parts["groups"].values()] == ["ended", "ended"]
     attempts = end.tasks["tasks.1.a"]["attempts"]
     assert attempts[0]["given_up_placements"] == ["1: refused", "2: returned", "3: preempted"]
     assert attempts[0]["error"].startswith("TRAIN: OutOfMemoryError")

@@ -94,7 +94,7 @@ async def test_under_another_name_everything_but_the_names_is_the_same(
     assert after.stream_id == "last-year"
     assert all(name.startswith("last-year.") for name in after.tasks)
     assert state_digest(before) == state_digest(after)
-    assert state_view(before).trials == state_view(after).trials
+    assert state_view(before).parts == state_view(after).parts
     assert [named(task) for task in before.tasks] == [named(task) for task in after.tasks]
     name = next(iter(after.tasks)).removeprefix("last-year.")
     assert (await why(await find_stream(elsewhere, ELSEWHERE, "last-year"), name)).own[0].what in (

@@ -14,6 +14,7 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.causality import Causality
+from trackside.domain.display.view import View
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
@@ -90,6 +91,8 @@ class AggregateType(ABC, Generic[S]):
 
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
+    view: View[S]
+    """What people see of it."""
 
     @abstractmethod
     def begin(self, stream_id: str, event: Any, record: Record) -> S:

@@ -9,6 +9,8 @@ from trackside.domain.stream import Stream
 
 RowKey = tuple[Any, ...]
 RowValues = tuple[Any, ...]
+ViewRow = dict[str, Any]
+"""A row of a view, by column: JSON-like values and datetimes."""
 FoldedState = TypeVar("FoldedState", contravariant=True)
 
 

@@ -1,30 +1,23 @@
-"""Named queries over the read models, on the views of schema dashboards."""
+"""Named queries over the read models, on the views of schema dashboards: of tasks, workers, any aggregate."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
+from trackside.domain.aggregate import AggregateType
+from trackside.domain.display.view import QueriedRows
+from trackside.domain.table import ViewRow
 from trackside.projections.postgres import Connection, Database
 
 SCHEMA = "dashboards"
 POLL_EVERY_S = 0.05
 
-ViewRow = dict[str, Any]
-_JSON = frozenset({"best_parameters", "spec", "parameters", "others", "result", "ends"})
 _QUERIES = {
-    "searches": "SELECT * FROM searches ORDER BY started_at DESC, search_id LIMIT $1",
-    "search": "SELECT * FROM searches WHERE search_id = $1",
-    "batches": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
-    "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, stop_reason "
-    "FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
-    "batch": "SELECT * FROM batches WHERE batch_id = $1",
-    "groups": "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
-    "trials": "SELECT * FROM trials WHERE search_id = $1 ORDER BY trial",
-    "front": "SELECT * FROM pareto_front WHERE search_id = $1 ORDER BY first_value, trial",
     "tasks": "SELECT * FROM tasks WHERE stream_id = $1 ORDER BY group_number, queued_at, task_id",
     "some_tasks": "SELECT tasks.*, attempts.status AS attempt_status, attempts.assigned_at FROM tasks "
     "LEFT JOIN attempts USING (task_id, stream_id) "
@@ -54,15 +47,19 @@ class ReadModels:
         self._database = database
 
     async def rows(self, query: str, *values: object) -> list[ViewRow]:
-        """Returns the rows of a named query.
+        """Returns the rows of a named query, or of `KIND.NAME`: the query of an aggregate's view.
 
         Raises PostgresGoneError if Postgres doesn't respond, SchemaMissingError if the views don't exist.
         """
 
-        async def fetch(connection: Connection) -> Sequence[Any]:
-            return await connection.fetch(_QUERIES[query], *values)
+        async def fetch(connection: Connection) -> list[ViewRow]:
+            statement = await connection.prepare(_statement(query))
+            json_columns = {
+                column.name for column in statement.get_attributes() if column.type.name in ("json", "jsonb")
+            }
+            return [_row(record, json_columns) for record in await statement.fetch(*values)]
 
-        return [_row(record) for record in await self._database.transaction(fetch)]
+        return await self._database.transaction(fetch)
 
     async def row(self, query: str, *values: object) -> ViewRow | None:
         """Returns the first row of a named query, or None."""
@@ -89,16 +86,42 @@ async def open_read_models(dsn: str) -> AsyncIterator[ReadModels]:
         database.terminate()
 
 
+async def row_of_stream(models: ReadModels, stream_id: str) -> tuple[AggregateType[Any], ViewRow] | None:
+    """Returns the aggregate type of a stream and its row, or None if nothing has begun in it."""
+    for aggregate in AGGREGATES.types:
+        row = await models.row(f"{aggregate.kind}.one", stream_id)
+        if row is not None:
+            return aggregate, row
+    return None
+
+
+async def queried_rows(
+    models: ReadModels, aggregate: AggregateType[Any], queries: Iterable[str], stream_id: str
+) -> QueriedRows:
+    """Returns the rows of several queries over one stream: those of its view, or those over any stream."""
+    own = aggregate.view.queries
+    return {
+        name: await models.rows(f"{aggregate.kind}.{name}" if name in own else name, stream_id)
+        for name in queries
+    }
+
+
 def json_row(row: ViewRow) -> ViewRow:
     """Returns a row with its times in RFC 3339, to be written as JSON."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _row(record: Any) -> ViewRow:
-    return {name: _read(name, value) for name, value in record.items()}
+def _statement(query: str) -> str:
+    kind, dot, name = query.partition(".")
+    return AGGREGATES.by_kind[kind].view.queries[name] if dot else _QUERIES[query]
 
 
-def _read(name: str, value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    return json.loads(value) if name in _JSON and isinstance(value, str) else value
+def _row(record: Any, json_columns: Collection[str]) -> ViewRow:
+    return {
+        name: json.loads(value) if name in json_columns and value is not None else _plain(value)
+        for name, value in record.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value

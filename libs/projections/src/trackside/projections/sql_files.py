@@ -9,7 +9,7 @@ from trackside.aggregates.registry import AGGREGATES
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SqlView:
     """A view of schema dashboards; files are numbered, so that a view comes after those that it reads."""
 
     name: str
@@ -21,12 +21,12 @@ def aggregate_tables() -> str:
     return "\n".join((folder / "tables.sql").read_text("utf-8") for folder in _aggregate_folders())
 
 
-def views() -> list[View]:
+def views() -> list[SqlView]:
     """Returns all views, in the order of the numbers of their files."""
     folders = [resources.files("trackside.projections"), *_aggregate_folders()]
     files = [file for folder in folders for file in _sql_files(folder / "views")]
     return [
-        View(file.name[5:].removesuffix(".sql"), file.read_text("utf-8"))
+        SqlView(file.name[5:].removesuffix(".sql"), file.read_text("utf-8"))
         for file in sorted(files, key=lambda file: file.name)
     ]
 

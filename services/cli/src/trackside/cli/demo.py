@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trackside.aggregates.search.messages import SearchStatus
-from trackside.aggregates.search.state import Search
-from trackside.cli.commands import show, stack_process
+from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.search.view import trial_table
+from trackside.cli.commands import stack_process
 from trackside.cli.commands.replay.rebuild import rebuild_and_compare
 from trackside.cli.commands.submit import new_stream_id
 from trackside.cli.render import follow, screen
@@ -16,6 +17,7 @@ from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.message import Command
 from trackside.contracts.topics import Topics
+from trackside.domain.table import ViewRow
 from trackside.embedded.stack import Stack
 from trackside.projections.reads import open_read_models
 from trackside.sdk.client import Client
@@ -69,7 +71,10 @@ async def _search(used: Stack, command: Command) -> None:
         if isinstance(answer, Refused):
             raise CommandFailed(f"{stream_id} refused: {answer.code} at {answer.path}: {answer.message}")
         screen.say(f"search {stream_id} accepted")
-        search, last_offset = await follow.until_search_ends(client, stream_id, as_json=False)
+        stream, last_offset = await follow.until_end(client, stream_id, as_json=False)
+    search = search_of(stream)
+    assert search is not None
+    follow.print_end(stream, as_json=False)
     if search.status is not SearchStatus.DONE:
         raise CommandFailed(f"{stream_id} ended as {search.status.value}, expected DONE")
     await _show_best(used.postgres_dsn, stream_id, search, last_offset)
@@ -79,9 +84,15 @@ async def _show_best(dsn: str, stream_id: str, search: Search, last_offset: int)
     """Shows the best trials as Postgres has them, once its rows hold the end of the search."""
     await follow.wait_for_rows(dsn, Topics(), stream_id, last_offset, ROWS_S)
     async with open_read_models(dsn) as models:
-        trials = await models.rows("trials", stream_id)
-    best = show.best_trials(trials, search.spec.direction, BEST)
+        trials = await models.rows("search.trials", stream_id)
+    best = best_trials(trials, search.spec.direction, BEST)
     stopped = sum(trial["status"] == "EARLY_STOPPED" for trial in trials)
     screen.say("")
     title = f"best of {len(trials)} trials, from Postgres ({stopped} stopped early by the assessor)"
-    show.show_trials(best, title)
+    screen.show_text_table(trial_table(best), title)
+
+
+def best_trials(trials: list[ViewRow], direction: str, count: int) -> list[ViewRow]:
+    """Returns the best trials that succeeded, the best first."""
+    done = [trial for trial in trials if trial["status"] == "SUCCEEDED" and trial["value"] is not None]
+    return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]

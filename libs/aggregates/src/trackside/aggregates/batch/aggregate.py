@@ -17,6 +17,7 @@ from trackside.aggregates.batch.messages import (
 from trackside.aggregates.batch.rows import BatchRows, GroupRows
 from trackside.aggregates.batch.spec import SPECS, stop_command
 from trackside.aggregates.batch.state import Batch
+from trackside.aggregates.batch.view import BatchView
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -42,6 +43,7 @@ class BatchType(AggregateType[Batch]):
     specs = SPECS
     invariants = BatchInvariants
     rows = (BatchRows(), GroupRows())
+    view = BatchView()
 
     def begin(self, stream_id: str, event: BatchStarted, record: Record) -> Batch:
         """Makes the batch of a BatchStarted event."""

@@ -4,7 +4,7 @@ from trackside.aggregates.batch.messages import BatchStarted, GroupEnded
 from trackside.aggregates.batch.state import Batch
 from trackside.contracts.message import Message
 from trackside.domain.causality import Causality
-from trackside.domain.short_text import named_values
+from trackside.domain.display.short_text import named_values
 
 
 class BatchCausality(Causality[Batch]):

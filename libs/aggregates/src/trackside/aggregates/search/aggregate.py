@@ -25,6 +25,7 @@ from trackside.aggregates.search.messages import (
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
+from trackside.aggregates.search.view import SearchView
 from trackside.contracts.message import Command, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
@@ -63,6 +64,7 @@ class SearchType(AggregateType[Search]):
     specs = SPECS
     invariants = SearchInvariants
     rows = (SearchRows(), TrialRows())
+    view = SearchView()
 
     def begin(self, stream_id: str, event: SearchStarted, record: Record) -> Search:
         """Makes the search of a SearchStarted event, with its first slots open."""

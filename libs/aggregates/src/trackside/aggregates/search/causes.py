@@ -16,7 +16,7 @@ from trackside.contracts.message import Message
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.causality import Causality
-from trackside.domain.short_text import named_values
+from trackside.domain.display.short_text import named_values
 from trackside.domain.stream import Stream
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialStatus, TrialSuggested
-from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of
+from trackside.aggregates.search.messages import TRIAL, TrialEnded, TrialSuggested
+from trackside.aggregates.search.state import Search, SearchEvent, Trial, search_of, trial_status
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.domain.cells import bigint, bigints, json_text, time_or_null, without_nul
 from trackside.domain.stream import Stream
 from trackside.domain.table import RowKey, RowValues, Table
-from trackside.domain.task import Task, TaskState
 
 
 class SearchRows:
@@ -137,7 +136,7 @@ class TrialRows:
         return (
             *key,
             task_id,
-            _status(trial, task),
+            trial_status(trial, task).value,
             trial.source,
             trial.space_version,
             trial.value,
@@ -162,10 +161,3 @@ def _best(search: Search) -> Trial | None:
 def _trial_of(stream: Stream, number: int) -> Trial | None:
     search = search_of(stream)
     return search.trials[number] if search is not None and 0 <= number < len(search.trials) else None
-
-
-def _status(trial: Trial, task: Task | None) -> str:
-    if trial.status is not None:
-        return trial.status.value
-    started = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
-    return (TrialStatus.RUNNING if started else TrialStatus.WAITING).value

@@ -29,6 +29,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.ids import trial_task_id
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
+from trackside.domain.task import Task, TaskState
 
 Change = (
     TrialsRequested
@@ -290,6 +291,14 @@ class Search:
         if best is None or self.spec.goal is None:
             return False
         return best >= self.spec.goal if self.spec.direction == "maximize" else best <= self.spec.goal
+
+
+def trial_status(trial: Trial, task: Task | None) -> TrialStatus:
+    """Returns the status of a trial: how it ended, else whether its task has begun."""
+    if trial.status is not None:
+        return trial.status
+    started = task is not None and task.state in (TaskState.ACTIVE, TaskState.ENDED)
+    return TrialStatus.RUNNING if started else TrialStatus.WAITING
 
 
 def search_of(stream: Stream) -> Search | None:

@@ -1,11 +1,12 @@
 """The command `estimates`: the memory that task types request, use, and are learned to need."""
 
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.contracts.memory import shown
-from trackside.projections.reads import ViewRow, json_row, open_read_models
+from trackside.domain.display.text import Column
+from trackside.domain.table import ViewRow
+from trackside.projections.reads import json_row, open_read_models
 
 
 def estimates(as_json: bool) -> None:

@@ -6,8 +6,8 @@ from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import search_of
 from trackside.cli.commands.trials import state_of
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.run import run
+from trackside.domain.display.text import Column
 from trackside.replay.derive.importances import importances as importances_of
 
 BAR = 30

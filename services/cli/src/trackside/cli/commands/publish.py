@@ -15,6 +15,7 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import new_id
+from trackside.domain.display.text import Column
 from trackside.sdk.client import Client
 from trackside.sdk.errors import UnreachableError, UnsendableError, problem_lines
 from trackside.sdk.publication import Accepted, PublishedCommand, Refused
@@ -24,11 +25,11 @@ SHOWN = 50
 """Up to so many commands are all listed; of more, only those that were not accepted."""
 WAITED_FOR_AT_ONCE = 8
 COLUMNS = (
-    screen.Column("line", right=True),
-    screen.Column("stream"),
-    screen.Column("answer"),
-    screen.Column("code"),
-    screen.Column("path"),
+    Column("line", right=True),
+    Column("stream"),
+    Column("answer"),
+    Column("code"),
+    Column("path"),
 )
 
 

@@ -1,29 +1,32 @@
 """Commands that query the read models: `ls`, `show`, `dead-letters`."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from trackside.cli.commands import show_batch
+from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.commands import show_task
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
-from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read_models
-
-PARAMETER_COLUMNS = 5
-FRONT = 20
-"""How many trials of a Pareto front are named in a line."""
-USUAL = {"source": "algorithm", "space_version": 1}
+from trackside.domain.aggregate import AggregateType
+from trackside.domain.display.text import Column, duration
+from trackside.domain.table import ViewRow
+from trackside.projections.reads import (
+    ReadModels,
+    json_row,
+    open_read_models,
+    queried_rows,
+    row_of_stream,
+)
 
 
 def ls(limit: int, as_json: bool) -> None:
-    """Prints the searches and batches, the newest first."""
+    """Prints all streams that have begun, such as searches and batches, the newest first."""
     run(_ls(limit, as_json))
 
 
 def show(stream_id: str, as_json: bool) -> None:
-    """Prints a search, a batch or a task; raises CommandFailed if there is none of this id."""
+    """Prints a stream or a task; raises CommandFailed if there is none of this id."""
     run(_show(stream_id, as_json))
 
 
@@ -32,53 +35,14 @@ def dead_letters(limit: int, as_json: bool) -> None:
     run(_dead_letters(limit, as_json))
 
 
-def best_trials(trials: list[ViewRow], direction: str, count: int) -> list[ViewRow]:
-    """Returns the best trials that succeeded, the best first."""
-    done = [trial for trial in trials if trial["status"] == "SUCCEEDED" and trial["value"] is not None]
-    return sorted(done, key=lambda trial: trial["value"], reverse=direction == "maximize")[:count]
-
-
-def objectives_of(search: ViewRow) -> list[str]:
-    """Returns the names of a search's objectives in order; none where it has only the plain value."""
-    return [objective["name"] for objective in search["spec"].get("objectives", [])]
-
-
-def show_trials(trials: list[ViewRow], title: str = "", objectives: Sequence[str] = ()) -> None:
-    """Prints trials, with a column for each parameter where there are few.
-
-    Each of several objectives has a column. The source of a trial and the version of its space have a column
-    where they are not the tuner and the first version for all.
-    """
-    names = sorted({name for trial in trials for name in trial["parameters"]})
-    values = objectives if len(objectives) > 1 else ["value"]
-    origins = [name for name, usual in USUAL.items() if any(trial[name] != usual for trial in trials)]
-    columns = [
-        Column("trial", right=True),
-        Column("status"),
-        *(Column(name, right=True) for name in values),
-        Column("reports", right=True),
-        Column("took", right=True),
-        *(Column(name, optional=True) for name in origins),
-    ]
-    cells = [[*_trial_cells(row, len(values)), *(row[name] for name in origins)] for row in trials]
-    if len(names) <= PARAMETER_COLUMNS:
-        columns += [Column(name, right=True) for name in names]
-        parameters = [[row["parameters"].get(name) for name in names] for row in trials]
-    else:
-        columns.append(Column("parameters", keep=True))
-        parameters = [[row["parameters"]] for row in trials]
-    screen.show_table(columns, [[*own, *more] for own, more in zip(cells, parameters, strict=True)], title)
-
-
 async def _ls(limit: int, as_json: bool) -> None:
+    found = []
     async with open_read_models(Addresses().dsn) as models:
-        searches = await models.rows("searches", limit)
-        batches = await models.rows("batches", limit)
-    rows = [{"kind": "search", "id": row["search_id"], **row} for row in searches]
-    rows += [{"kind": "batch", "id": row["batch_id"], **row} for row in batches]
-    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
+        for aggregate in AGGREGATES.types:
+            found += [(aggregate, row) for row in await models.rows(f"{aggregate.kind}.newest", limit)]
+    found = sorted(found, key=lambda each: each[1]["started_at"], reverse=True)[:limit]
     if as_json:
-        screen.emit([json_row(row) for row in rows])
+        screen.emit([json_row(_named(aggregate, row)) for aggregate, row in found])
         return
     columns = [
         Column("id", keep=True),
@@ -91,70 +55,54 @@ async def _ls(limit: int, as_json: bool) -> None:
         Column("started", optional=True),
         Column("took", right=True),
     ]
-    screen.show_table(columns, [_listed(row) for row in rows])
-    if not rows:
+    screen.show_table(columns, [_cells(aggregate, row) for aggregate, row in found])
+    if not found:
         screen.complain("nothing yet; start a search or tasks with `trackside submit SPEC.yaml`")
 
 
-def _listed(row: ViewRow) -> list[object]:
-    if row["kind"] == "batch":
-        ended = row["finished_tasks"] + row["unfinished_tasks"]
-        own = [f"{ended}/{row['tasks']}", None, None, row["name"] or f"{row['groups']} groups"]
-    else:
-        ended = f"{row['ended_trials']}/{row['max_trials']}"
-        own = [ended, row["best_value"], row["tuner"], row["task_type"]]
-    took = screen.duration(row["duration_s"])
-    return [row["id"], row["kind"], row["status"], *own, row["started_at"], took]
+def _named(aggregate: AggregateType[Any], row: ViewRow) -> ViewRow:
+    return {"kind": aggregate.kind, "id": row[aggregate.view.id_column], **row}
+
+
+def _cells(aggregate: AggregateType[Any], row: ViewRow) -> list[object]:
+    own = aggregate.view.listed(row)
+    special = [own.ended, own.best, own.tuner, own.runs]
+    took = duration(row["duration_s"])
+    return [row[aggregate.view.id_column], aggregate.kind, row["status"], *special, row["started_at"], took]
 
 
 async def _show(stream_id: str, as_json: bool) -> None:
     async with open_read_models(Addresses().dsn) as models:
-        search = await models.row("search", stream_id)
-        if search is not None:
-            await _show_search(models, search, as_json)
-            return
-        batch = await models.row("batch", stream_id)
-        if batch is not None:
-            await show_batch.show_batch(models, batch, as_json)
+        found = await row_of_stream(models, stream_id)
+        if found is not None:
+            await _show_stream(models, *found, stream_id, as_json)
             return
         task = await models.row("task", stream_id)
         if task is not None:
-            await show_batch.show_task(models, task, as_json)
+            await show_task.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
     if not commands:
-        raise CommandFailed(f"there is no search or task {stream_id}, and no batch; see `trackside ls`")
+        first, *others = (aggregate.kind for aggregate in AGGREGATES.types)
+        more = "".join(f", and no {kind}" for kind in others)
+        raise CommandFailed(f"there is no {first} or task {stream_id}{more}; see `trackside ls`")
     _show_commands(stream_id, commands, as_json)
 
 
-async def _show_search(models: ReadModels, search: ViewRow, as_json: bool) -> None:
-    trials = await models.rows("trials", search["search_id"])
-    front = await models.rows("front", search["search_id"])
-    commands = await models.rows("commands", search["search_id"])
+async def _show_stream(
+    models: ReadModels, aggregate: AggregateType[Any], row: ViewRow, stream_id: str, as_json: bool
+) -> None:
+    rows = await queried_rows(models, aggregate, aggregate.view.page_queries, stream_id)
     if as_json:
-        listed: dict[str, Any] = {
-            "trials": [json_row(row) for row in trials],
-            "front": [json_row(row) for row in front],
-            "commands": [json_row(row) for row in commands],
-        }
-        screen.emit(json_row(search) | listed)
+        lists = {**aggregate.view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
+        listed = {name: [json_row(each) for each in found] for name, found in lists.items()}
+        screen.emit(json_row(row) | listed)
         return
-    facts = [
-        ("search", search["search_id"]),
-        ("status", _status(search)),
-        (
-            "trials",
-            f"{search['ended_trials']} ended of {search['max_trials']}, {search['running_trials']} run",
-        ),
-        *_best(search, front),
-        ("policy", f"{search['tuner']}, {search['assessor'] or 'no assessor'}, {search['direction']}"),
-        ("limits", limits(search["spec"])),
-        ("started", search["started_at"]),
-        ("ended", search["ended_at"]),
-    ]
-    screen.show_table([Column(""), Column("", keep=True)], facts)
-    screen.say("")
-    show_trials(trials, objectives=objectives_of(search))
+    page = aggregate.view.page(row, rows)
+    screen.show_table([Column(""), Column("", keep=True)], page.facts)
+    for table in page.tables:
+        screen.say("")
+        screen.show_text_table(table)
 
 
 def _show_commands(stream_id: str, commands: list[ViewRow], as_json: bool) -> None:
@@ -188,49 +136,3 @@ async def _dead_letters(limit: int, as_json: bool) -> None:
     screen.show_table(columns, cells)
     if not rows:
         screen.complain("no dead letters")
-
-
-def _trial_cells(trial: ViewRow, objectives: int) -> list[object]:
-    """Returns the cells of a trial without its parameters; without a final value it has its last one."""
-    value = trial["value"] if trial["value"] is not None else trial["last_value"]
-    values = [value] if objectives == 1 else trial["objective_values"] or [value, *[None] * (objectives - 1)]
-    took = screen.duration(trial["duration_s"])
-    return [trial["trial"], trial["status"], *values, trial["reports"], took]
-
-
-def limits(spec: ViewRow) -> str:
-    """Returns the current limits of a search as a line."""
-    found = [f"{spec['max_trials']} trials", f"{spec['concurrency']} at once"]
-    if spec.get("max_duration_s") is not None:
-        found.append(f"{screen.duration(spec['max_duration_s'])} of running")
-    if spec.get("max_trial_duration_s") is not None:
-        found.append(f"{screen.duration(spec['max_trial_duration_s'])} a trial")
-    if spec.get("goal") is not None:
-        found.append(f"until {screen.number(spec['goal'])} is reached")
-    return ", ".join(found)
-
-
-def _status(search: ViewRow) -> str:
-    reason = search["failure"] or search["stop_reason"]
-    return f"{search['status']} ({reason})" if reason else str(search["status"])
-
-
-def _best(search: ViewRow, front: list[ViewRow]) -> list[tuple[str, str | None]]:
-    """Returns the best trial; for several objectives the Pareto front and the best trial of each."""
-    names = objectives_of(search)
-    if len(names) < 2:
-        if search["best_trial"] is None:
-            return [("best", None)]
-        value = screen.number(search["best_value"])
-        return [("best", f"{value}  trial {search['best_trial']}  {screen.cell(search['best_parameters'])}")]
-    listed = ", ".join(str(row["trial"]) for row in front[:FRONT])
-    more = f" and {len(front) - FRONT} more" if len(front) > FRONT else ""
-    facts: list[tuple[str, str | None]] = [("front", f"trials {listed}{more}" if front else None)]
-    for at, objective in enumerate(search["spec"]["objectives"]):
-        sign = -1 if objective["direction"] == "maximize" else 1
-        best = min(front, key=lambda row: sign * row["objective_values"][at], default=None)
-        text = None
-        if best is not None:
-            text = f"{screen.number(best['objective_values'][at])}  trial {best['trial']}"
-        facts.append((f"best {objective['name']}", text))
-    return facts

@@ -11,8 +11,8 @@ from typing import Any
 
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.failures import BadUsage, FailureReported
+from trackside.domain.display.text import Column, duration
 from trackside.eventlog.clock import monotonic_s
 from trackside.simulation import run
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
@@ -74,7 +74,7 @@ def _show_fleet(config: SimulationConfig, as_json: bool) -> None:
     else:
         if figures is not None:
             show(config, figures, result)
-        screen.say(f"simulated in {screen.duration(took_s)} with {memory_bytes / 2**20:,.0f} MiB")
+        screen.say(f"simulated in {duration(took_s)} with {memory_bytes / 2**20:,.0f} MiB")
     _report(result.violations)
 
 
@@ -83,7 +83,7 @@ def show(config: SimulationConfig, figures: FleetStatistics, result: SimulationR
     places = config.workers * config.slots
     screen.say(
         f"{config.trials:,} trials on {config.workers:,} x {config.slots} devices, {config.concurrency:,} at "
-        f"once, in {screen.duration(figures.makespan_s)} of virtual time"
+        f"once, in {duration(figures.makespan_s)} of virtual time"
     )
     rows: list[list[object]] = [
         ["throughput", f"{figures.trials_per_s:,.1f} trials/s"],
@@ -186,7 +186,7 @@ def _show_sweep(found: SweepResult, as_json: bool) -> None:
         screen.emit(found.as_json() | {"seeds_per_minute": rate})
     else:
         faults = ", ".join(f"{count:,} {what}" for what, count in found.faults.most_common())
-        screen.say(f"{found.seeds:,} searches, {screen.duration(found.virtual_s)} of virtual time: {faults}")
+        screen.say(f"{found.seeds:,} searches, {duration(found.virtual_s)} of virtual time: {faults}")
         vain = f"{found.overtaken:,} of them without effect"
         screen.say(f"{found.attempts:,} attempts, {found.events:,} events, {vain}")
         screen.say(f"{len(found.failed) or 'nothing'} wrong; {rate:,.0f} searches a minute")

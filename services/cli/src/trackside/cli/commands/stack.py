@@ -9,15 +9,17 @@ from typing import Any
 
 from trackside.cli.commands import stack_process
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column, StepReporter
+from trackside.cli.render.screen import StepReporter
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.cli.runtime.run import run
+from trackside.domain.display.text import Column
+from trackside.domain.table import ViewRow
 from trackside.embedded import stack
 from trackside.embedded.folder import ProcessStatus, StackStatus
 from trackside.embedded.ports import HOST
 from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
-from trackside.projections.reads import ViewRow, json_row, open_read_models
+from trackside.projections.reads import json_row, open_read_models
 
 ASK_S = 10.0
 

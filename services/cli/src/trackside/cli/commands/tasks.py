@@ -3,11 +3,9 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from trackside.cli.commands import show_batch
-from trackside.cli.render import report as reports
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import report_page, screen
-from trackside.cli.render.report import ReportSection, StreamReport
-from trackside.cli.render.screen import Column
+from trackside.cli.render.report import StreamReport, stream_report
 from trackside.cli.runtime import heartbeats
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
@@ -15,8 +13,12 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.memory import shown
 from trackside.contracts.refusals import nearest
+from trackside.domain.display.report import ReportSection
+from trackside.domain.display.task_rows import device_of, state_of
+from trackside.domain.display.text import Column, duration
+from trackside.domain.table import ViewRow
 from trackside.domain.task import TaskState
-from trackside.projections.reads import ReadModels, ViewRow, json_row, open_read_models
+from trackside.projections.reads import json_row, open_read_models, queried_rows, row_of_stream
 
 STATES = tuple(state.value for state in TaskState)
 COLUMNS = 6
@@ -37,7 +39,7 @@ def devices(as_json: bool) -> None:
 
 
 def report(stream_id: str, html: Path | None, as_json: bool) -> None:
-    """Prints the report of a batch or a search, or writes it as an HTML page."""
+    """Prints the report of a stream, or writes it as an HTML page."""
     found = run(report_of(stream_id))
     if html is not None:
         try:
@@ -78,8 +80,8 @@ def _task_cells(row: ViewRow) -> list[object]:
     return [
         row["task_id"],
         row["task_type"],
-        show_batch.state_of(row, attempt),
-        show_batch.device_of(row),
+        state_of(row, attempt),
+        device_of(row),
         row["attempts"],
         row["ending"],
         row["objective"],
@@ -139,30 +141,23 @@ def _say_host(worker_id: str, beat: WorkerHeartbeat) -> None:
 
 
 async def report_of(stream_id: str) -> StreamReport:
-    """Returns the report of a batch or a search from Postgres; raises CommandFailed if there is none."""
+    """Returns the report of a stream from Postgres; raises CommandFailed if there is none of this id."""
     async with open_read_models(Addresses().dsn) as models:
-        return await _found(models, stream_id)
-
-
-async def _found(models: ReadModels, stream_id: str) -> StreamReport:
-    attempts = {row["task_id"]: row for row in await models.rows("last_attempts", stream_id)}
-    batch = await models.row("batch", stream_id)
-    if batch is not None:
-        groups = await models.rows("groups", stream_id)
-        tasks = show_batch.in_order(batch, await models.rows("tasks", stream_id))
-        return reports.of_batch(batch, groups, tasks, attempts)
-    search = await models.row("search", stream_id)
-    if search is not None:
-        trials = await models.rows("trials", stream_id)
-        return reports.of_search(search, trials, await models.rows("tasks", stream_id), attempts)
-    raise CommandFailed(f"there is no search or batch {stream_id}; `trackside ls` lists them")
+        found = await row_of_stream(models, stream_id)
+        if found is None:
+            kinds = " or ".join(each.kind for each in AGGREGATES.types)
+            raise CommandFailed(f"there is no {kinds} {stream_id}; `trackside ls` lists them")
+        aggregate, row = found
+        return stream_report(
+            aggregate, row, await queried_rows(models, aggregate, aggregate.view.report_queries, stream_id)
+        )
 
 
 def show(report: StreamReport) -> None:
     """Prints a report: a table of results and one of failures for each group."""
     took = None if report.ended_at is None else (report.ended_at - report.started_at).total_seconds()
     name = f" {report.name}" if report.name else ""
-    screen.say(f"{report.kind} {report.id}{name}: {report.status}, took {screen.duration(took)}")
+    screen.say(f"{report.kind} {report.id}{name}: {report.status}, took {duration(took)}")
     for section in report.sections:
         _show_section(section)
 
@@ -211,7 +206,7 @@ def _show_section(section: ReportSection) -> None:
 
 
 def _span(ms: int | None) -> str:
-    return screen.duration(None if ms is None else ms / 1000)
+    return duration(None if ms is None else ms / 1000)
 
 
 def _first_line(text: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 from trackside.cli.render import screen
 from trackside.cli.render.progress import progress_of
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, FailureReported
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import Column
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.kafka import KafkaLog
 from trackside.verify.invariants import INVARIANTS

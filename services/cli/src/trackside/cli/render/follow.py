@@ -1,16 +1,13 @@
-"""Follows a search or a batch on the screen until it ends, by reading the log."""
+"""Follows a stream on the screen until it ends, by reading the log."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
 
 from rich.live import Live
 
-from trackside.aggregates.batch.messages import GroupEnded
-from trackside.aggregates.batch.state import Batch, batch_of
-from trackside.aggregates.search.messages import SearchStatus, TrialEnded
-from trackside.aggregates.search.state import Search, search_of
-from trackside.cli.render import batch_board, screen
-from trackside.cli.render.search_board import ProgressBoard, best_line, progress_line
+from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.render import screen
+from trackside.cli.render.progress_board import ProgressBoard
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
@@ -24,6 +21,7 @@ from trackside.sdk.client import Client
 
 FRAMES_PER_S = 8
 PLAIN_LINES = 5
+ENDS_OF_TASKS = (AttemptEnded, TaskStopRequested)
 FINISHED_ONLY = frozenset({AttemptEnd.FINISHED})
 """The ends of tasks that are a success for `--wait`."""
 FINISHED_OR_CANCELLED = FINISHED_ONLY | {AttemptEnd.CANCELLED}
@@ -32,21 +30,8 @@ ANY_END = frozenset(AttemptEnd)
 """The ends of tasks that are a success for `trackside stop --wait`."""
 
 
-async def until_search_ends(client: Client, stream_id: str, as_json: bool) -> tuple[Search, int]:
-    """Shows a search until it is over; returns its state and the offset of its last event.
-
-    Raises CommandFailed if the search ends because its tuner failed.
-    """
-    stream, last = await until_end(client, stream_id, as_json)
-    search = search_of(stream)
-    if search is None:
-        raise CommandFailed(f"{stream_id} is not a search")
-    print_end(stream, as_json)
-    return search, last
-
-
 async def until_end(client: Client, stream_id: str, as_json: bool) -> tuple[Stream, int]:
-    """Shows a search or a batch until it is over; returns its state and the offset of its last event."""
+    """Shows a stream until it is over; returns its state and the offset of its last event."""
     board = ProgressBoard(stream_id, devices=await _devices(client))
     last = -1
     async with _shown(board, as_json) as shown, aclosing(client.follow(stream_id)) as changes:
@@ -60,18 +45,23 @@ async def until_end(client: Client, stream_id: str, as_json: bool) -> tuple[Stre
 
 
 def print_end(stream: Stream, as_json: bool, accepted: Collection[AttemptEnd] = FINISHED_ONLY) -> None:
-    """Prints how a search or a batch ended.
+    """Prints how a stream ended.
 
-    Raises CommandFailed if the tuner of the search failed, or if a task of the batch ended in a way that is
-    not `accepted`.
+    Raises CommandFailed if its view calls that a failure, such as a task of a batch that ended in a way that
+    is not `accepted`; FailureReported if a program gets the failure as JSON.
     """
-    search, batch = search_of(stream), batch_of(stream)
-    if search is not None:
-        _print_end_of_search(stream.stream_id, search, as_json)
-    elif batch is not None:
-        _print_end_of_batch(stream, batch, as_json, accepted)
+    aggregate = AGGREGATES.of(stream)
+    if aggregate is None:
+        raise CommandFailed(f"{stream.stream_id} has not started")
+    end = aggregate.view.end(stream, accepted)
+    if as_json:
+        screen.emit_line(end.summary)
     else:
-        raise CommandFailed(f"{stream.stream_id} is neither a search nor a batch")
+        shown = () if screen.console().is_terminal else end.board_lines  # a terminal has the board
+        for line in (*end.lines, *shown):
+            screen.say(line)
+    if end.failure:
+        raise FailureReported() if as_json else CommandFailed(end.failure)
 
 
 async def wait_for_rows(dsn: str, topics: Topics, stream_id: str, last_offset: int, timeout_s: float) -> None:
@@ -94,56 +84,6 @@ async def wait_for_rows(dsn: str, topics: Topics, stream_id: str, last_offset: i
         raise CommandFailed(f"Postgres does not answer: {error}") from error
 
 
-def summary(stream_id: str, search: Search) -> dict[str, object]:
-    """Returns the outcome of a search, for programs."""
-    best = None if search.best is None else search.trials[search.best]
-    return {
-        "search_id": stream_id,
-        "status": search.status.value,
-        "trials": len(search.trials),
-        "best_trial": None if best is None else best.number,
-        "best_value": None if best is None else best.value,
-        "best_parameters": None if best is None else best.parameters,
-        "duration_s": (search.ended_ms - search.started_ms) / 1000,
-        "failure": search.failure,
-    }
-
-
-def _print_end_of_search(stream_id: str, search: Search, as_json: bool) -> None:
-    if as_json:
-        screen.emit_line(summary(stream_id, search))
-    else:
-        took = screen.duration((search.ended_ms - search.started_ms) / 1000)
-        screen.say(f"{stream_id} {search.status.value}: {len(search.ends)} trials in {took}")
-        if not screen.console().is_terminal:  # where a board was drawn, it shows it
-            screen.say(best_line(search).replace("best so far", "best"))
-    if search.status is SearchStatus.ERROR:
-        raise FailureReported() if as_json else CommandFailed(f"{stream_id} failed: {search.failure}")
-
-
-def _print_end_of_batch(
-    stream: Stream, batch: Batch, as_json: bool, accepted: Collection[AttemptEnd]
-) -> None:
-    """Prints how a batch ended; raises CommandFailed if a task ended in a way that is not accepted."""
-    bad = batch_board.unfinished(stream, accepted)
-    left_out = batch_board.left_out(batch) if AttemptEnd.CANCELLED not in accepted else 0
-    if as_json:
-        screen.emit_line(batch_board.summary(stream, batch, accepted))
-        if bad or left_out:
-            raise FailureReported()
-        return
-    took = screen.duration((batch.ended_ms - batch.started_ms) / 1000)
-    ends = batch_board.ends_text(batch_board.counts(batch).items())
-    screen.say(f"{stream.stream_id} {batch.status.value}: {batch_board.total(batch)} tasks in {took}: {ends}")
-    for task in bad[: batch_board.LISTED]:
-        screen.say(f"  {batch_board.short_name(task, stream.stream_id)} {batch_board.why(task)}")
-    if len(bad) > batch_board.LISTED:
-        screen.say(f"  and {len(bad) - batch_board.LISTED} more; `trackside show {stream.stream_id}` has all")
-    if bad or left_out:
-        never = f", {left_out} never had their turn" if left_out else ""
-        raise CommandFailed(f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}")
-
-
 async def _devices(client: Client) -> set[tuple[str, str]]:
     fleet = await client.fleet()
     return {
@@ -158,25 +98,27 @@ class _Plain:
     """Prints a few lines where the output is no terminal: one for each fifth of the trials or tasks."""
 
     def __init__(self) -> None:
+        self._ended = 0
         self._fifths = 0
         self._reasons: set[str] = set()
 
     def __call__(self, record: Record, stream: Stream) -> None:
-        search, batch = search_of(stream), batch_of(stream)
-        if isinstance(record.message, TaskUnschedulable) and record.message.message not in self._reasons:
-            self._reasons.add(record.message.message)
-            name = record.message.task_id.removeprefix(f"{stream.stream_id}.")
-            screen.complain(f"  {name} can't run: {record.message.message}")
-        if search is not None and isinstance(record.message, TrialEnded):
-            self._print(len(search.ends), search.spec.max_trials, lambda: progress_line(search))
-        elif batch is not None and isinstance(record.message, AttemptEnded | TaskStopRequested | GroupEnded):
-            ended = batch_board.counts(batch).total()
-            self._print(ended, batch_board.total(batch), lambda: batch_board.progress_line(batch))
+        message, aggregate = record.message, AGGREGATES.of(stream)
+        if isinstance(message, TaskUnschedulable) and message.message not in self._reasons:
+            self._reasons.add(message.message)
+            name = message.task_id.removeprefix(f"{stream.stream_id}.")
+            screen.complain(f"  {name} can't run: {message.message}")
+        if aggregate is None or not isinstance(message, (*aggregate.events, *ENDS_OF_TASKS)):
+            return
+        progress = aggregate.view.progress(stream)
+        if progress.total and progress.ended > self._ended:
+            self._ended = progress.ended
+            self._print(progress.ended * PLAIN_LINES // progress.total, progress.line)
 
-    def _print(self, ended: int, total: int, line: Callable[[], str]) -> None:
-        if ended * PLAIN_LINES // total > self._fifths:
-            self._fifths = ended * PLAIN_LINES // total
-            screen.complain(f"  {line()}")
+    def _print(self, fifths: int, line: str) -> None:
+        if fifths > self._fifths:
+            self._fifths = fifths
+            screen.complain(f"  {line}")
 
 
 def _nothing(record: Record, stream: Stream) -> None:

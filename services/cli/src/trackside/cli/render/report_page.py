@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from trackside.cli.render.report import CellValue, ReportSection, StreamReport
-from trackside.cli.render.screen import duration, number
+from trackside.cli.render.report import StreamReport
+from trackside.domain.display.report import CellValue, ReportSection
+from trackside.domain.display.text import duration, number
 
 _STYLE = """
 :root { color-scheme: light dark; }

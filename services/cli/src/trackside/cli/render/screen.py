@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trackside.domain.display.text import Column, TextTable, as_text, duration
 from trackside.eventlog.clock import monotonic_s
 
 WIDTH = 100
@@ -60,19 +60,6 @@ STYLES = {
 }
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its heading, and how its cells stand.
-
-    `keep` is never cut short; `optional` is left out where the output is too narrow for all, the last first.
-    """
-
-    heading: str
-    right: bool = False
-    keep: bool = False
-    optional: bool = False
-
-
 class _Output(Console):
     """A console whose reader may close the pipe before the end, as `head` does, without a failure."""
 
@@ -115,6 +102,11 @@ def show_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], titl
     """Prints a table within the width of the output."""
     output = console()
     output.print(table(columns, rows, title, output.width))
+
+
+def show_text_table(table: TextTable, title: str = "") -> None:
+    """Prints a table that a view made."""
+    show_table(table.columns, table.rows, title)
 
 
 def table(
@@ -169,39 +161,8 @@ def styled(text: str) -> Text:
 
 
 def cell(value: object) -> str:
-    """Returns a value as text for a table: a dash for none, few digits for numbers, seconds for times."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, datetime):
-        return value.astimezone().strftime("%m-%d %H:%M:%S")
-    if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(cell(item) for item in value) or "-"
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={cell(item)}" for name, item in sorted(value.items())) or "-"
-    return str(value)
-
-
-def number(value: float | None) -> str:
-    """Returns a number with at most 5 significant digits, a dash for none."""
-    return "-" if value is None else f"{value:.5g}"
-
-
-def duration(seconds: float | None) -> str:
-    """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
-    if seconds is None:
-        return "-"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3_600} h {whole % 3_600 // 60:02d} min"
+    """Returns a value as text for a table, a time in the time zone of this machine."""
+    return value.astimezone().strftime("%m-%d %H:%M:%S") if isinstance(value, datetime) else as_text(value)
 
 
 class StepReporter:

@@ -7,11 +7,11 @@ from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.topics import Topics
+from trackside.domain.table import ViewRow
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log
-from trackside.projections.reads import ViewRow
 
 LIMIT_S = 3.0
 """How long to wait for Kafka: without an answer devices are listed without their use."""

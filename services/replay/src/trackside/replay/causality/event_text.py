@@ -16,7 +16,8 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TaskUnschedulable,
 )
-from trackside.domain.short_text import number, plain
+from trackside.domain.display.short_text import plain
+from trackside.domain.display.text import number
 
 _KNOWN = frozenset({"task_id", "incarnation", "command_id", "placement", "attempt", "seen", "trial"})
 

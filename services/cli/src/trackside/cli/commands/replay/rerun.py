@@ -7,12 +7,12 @@ from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
 from trackside.cli.runtime.run import run
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.derive.fork import fork_search, parse_changes
@@ -107,13 +107,13 @@ def show(old: str, new: str, found: SearchComparison) -> None:
     screen.show_table(columns, [_cells(pair) for pair in found.pairs])
     whole = found.as_json()
     for name, side in ((old, whole["old"]), (new, whole["new"])):
-        best = screen.number(side["best_value"])
-        took = screen.duration(side["duration_s"])
+        best = number(side["best_value"])
+        took = duration(side["duration_s"])
         screen.say(f"{name} {side['status']}: best {best} of trial {screen.cell(side['best_trial'])}, {took}")
-    mean, largest = screen.number(whole["mean_difference"]), screen.number(whole["largest_difference"])
+    mean, largest = number(whole["mean_difference"]), number(whole["largest_difference"])
     screen.say(f"{whole['same_parameters']} trials have the same parameters")
     screen.say(f"{whole['compared']} of them came as far in both: mean difference {mean}, largest {largest}")
-    step = screen.number(whole["largest_difference_of_a_step"])
+    step = number(whole["largest_difference_of_a_step"])
     screen.say(f"{whole['steps_compared']} steps were reported by both: largest difference {step}")
 
 

@@ -3,22 +3,21 @@
 from contextlib import aclosing
 from typing import Any
 
+from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
+from trackside.domain.display.task_state import Fields
 from trackside.eventlog.clock import now_ms, rfc3339
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.point_in_time import PointInTime, parse_point_in_time
 from trackside.replay.history.recorded_stream import PastState, RecordedStream, state_at, states_at
 from trackside.replay.history.state_cache import StateCache
-from trackside.replay.history.state_view import Fields, StateView, SubjectChange, changes, state_view
+from trackside.replay.history.state_view import StateView, SubjectChange, changes, state_view
 
 LONGEST_VALUE = 60
-OF_SEARCH = ("task_type", "tuner", "assessor", "direction", "max_trials", "concurrency", "seed")
-OF_BATCH = ("groups", "running_group", "concurrency", "open_tasks")
 
 
 def show(stream_id: str, at: str, as_json: bool) -> None:
@@ -72,27 +71,19 @@ async def views_at(
 def show_past(recorded: RecordedStream, past: PastState) -> None:
     """Prints the state of a stream at a moment."""
     taken = state_view(past.stream)
-    status = taken.root.get("status", "no search, no batch")
+    status = taken.root.get("status", ", ".join(f"no {each.kind}" for each in AGGREGATES.types))
     screen.say(f"{recorded.stream_id}  {taken.kind} {status}, {_moment(_place(recorded, past))}")
     screen.say(f"  {past.records} records by then, {past.ignored} without effect")
-    if taken.root:
-        screen.say(f"  {_facts(taken.root, OF_BATCH if taken.groups else OF_SEARCH)}")
-    if taken.root.get("best_trial") is not None:
-        screen.say(f"  best: {screen.number(taken.root['best_value'])} of trial {taken.root['best_trial']}")
+    aggregate = AGGREGATES.of(past.stream)
+    for line in [] if aggregate is None else aggregate.view.state_lines(taken.root):
+        screen.say(f"  {line}")
     for what, text in (("stopped", taken.root.get("stop_reason")), ("failed", taken.root.get("failure"))):
         if text:
             screen.say(f"  {what}: {text}")
     for name, command in taken.commands.items():
         screen.say(f"  command {name}: {command['type']}, {command['answer']}")
-    if taken.groups:
-        columns = [Column("group"), Column("state"), Column("tasks", right=True), Column("ends")]
-        screen.show_table(
-            columns, [[name, f["state"], f["tasks"], f["ends"]] for name, f in taken.groups.items()]
-        )
-    if taken.trials:
-        _show_trials(taken)
-    elif taken.tasks:
-        _show_tasks(taken)
+    for table in [] if aggregate is None else aggregate.view.state_tables(taken.parts, taken.tasks):
+        screen.show_text_table(table)
 
 
 def change_lines(change: SubjectChange) -> list[str]:
@@ -103,44 +94,6 @@ def change_lines(change: SubjectChange) -> list[str]:
         before = "" if change.before is None else f"{_value(name, old)} -> "
         lines.append(f"    {name}: {before}{_value(name, new)}")
     return lines
-
-
-def _show_trials(taken: StateView) -> None:
-    columns = [
-        Column("trial", right=True),
-        Column("status"),
-        Column("value", right=True),
-        Column("reports", right=True),
-        Column("task", optional=True),
-        Column("tries", right=True, optional=True),
-        Column("where", optional=True),
-        Column("parameters", keep=True),
-    ]
-    of_trial = {task["trial"]: task for task in taken.tasks.values()}
-    rows = []
-    for number, trial in taken.trials.items():
-        task = of_trial.get(number)
-        about = ["", "", ""] if task is None else _about(task)
-        value = trial["value"] if trial["value"] is not None else trial["last_value"]
-        rows.append([number, trial["status"], value, trial["reports"], *about, trial["parameters"]])
-    screen.show_table(columns, rows)
-
-
-def _show_tasks(taken: StateView) -> None:
-    columns = [Column("task", keep=True), Column("type"), Column("task is"), Column("tries", right=True)]
-    columns += [Column("where"), Column("reports", right=True), Column("error")]
-    rows = []
-    for name, task in taken.tasks.items():
-        error = task["attempts"][-1]["error"] or task["unschedulable"]
-        rows.append([name, task["task_type"], *_about(task), len(task["reports"]), error])
-    screen.show_table(columns, rows)
-
-
-def _about(task: Fields) -> list[Any]:
-    """Returns the state or end of a task, its number of attempts, and the device of the newest."""
-    attempt = task["attempts"][-1]
-    where = f"{attempt['worker_id']}/{','.join(attempt['device_ids'])}" if attempt["worker_id"] else ""
-    return [task["end"] or task["state"], len(task["attempts"]), where]
 
 
 def _place(recorded: RecordedStream, past: PastState) -> Fields:
@@ -157,10 +110,6 @@ def _place(recorded: RecordedStream, past: PastState) -> Fields:
 
 def _moment(place: Fields | None) -> str:
     return "its start" if place is None else f"after offset {place['offset']}, {place['time']}"
-
-
-def _facts(fields: Fields, names: tuple[str, ...]) -> str:
-    return "  ".join(f"{name}={screen.cell(fields[name])}" for name in names if fields[name] is not None)
 
 
 def _value(name: str, value: Any) -> str:

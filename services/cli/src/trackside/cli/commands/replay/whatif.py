@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trackside.cli.render import screen
-from trackside.cli.render.screen import Column
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import Column, duration, number
 from trackside.eventlog.clock import now_ms
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.find_stream import find_stream
@@ -88,13 +88,13 @@ def _draw(comparison: Comparison, path: Path) -> None:
 def show(comparison: Comparison) -> None:
     """Prints a comparison as a table, and its assumptions."""
     recording, base = comparison.recording, comparison.results[0].search
-    took, modelled = (screen.duration(ms / 1000) for ms in (recording.makespan_ms, base.makespan_ms))
+    took, modelled = (duration(ms / 1000) for ms in (recording.makespan_ms, base.makespan_ms))
     screen.say(
         f"{recording.stream_id}: {len(recording.traces)} trials took {took}, {recording.concurrency} at once "
         f"on {recording.devices} devices; the model makes it {modelled}"
     )
     if comparison.best is not None:
-        screen.say(f"  best: {screen.number(comparison.best.value)} of trial {comparison.best.number}")
+        screen.say(f"  best: {number(comparison.best.value)} of trial {comparison.best.number}")
     columns = [
         Column("scenario", keep=True),
         Column("mode"),
@@ -122,9 +122,9 @@ def _cells(result: ScenarioResult, comparison: Comparison) -> list[object]:
     return [
         _with_room(search.scenario.name),
         "" if is_base else result.mode,
-        screen.duration(search.makespan_ms / 1000),
+        duration(search.makespan_ms / 1000),
         None if is_base else f"{result.makespan_saved:.0%}",
-        screen.duration(search.device_ms / 1000),
+        duration(search.device_ms / 1000),
         None if is_base else f"{result.device_saved:.0%}",
         result.stops,
         None if result.best is None else result.best.value,

@@ -10,6 +10,7 @@ from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.run import run
 from trackside.contracts.topics import Topics
+from trackside.domain.display.text import duration
 from trackside.domain.outcome import Outcome
 from trackside.eventlog.kafka import KafkaLog
 from trackside.replay.causality.causes import Step
@@ -135,4 +136,4 @@ def _writer(step: Step) -> str:
 
 
 def _later(ms: int) -> str:
-    return f"+{ms} ms" if ms < 10_000 else f"+{screen.duration(ms / 1000)}".replace(" min", "m")
+    return f"+{ms} ms" if ms < 10_000 else f"+{duration(ms / 1000)}".replace(" min", "m")

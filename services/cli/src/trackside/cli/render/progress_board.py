@@ -1,4 +1,4 @@
-"""Draws a search or a batch while it runs: progress, best value, and the tasks of each device."""
+"""Draws a stream while it runs: its progress, what its view adds to that, and the tasks of each device."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,21 +9,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search.objectives import names_of
-from trackside.aggregates.search.state import Search, search_of
-from trackside.cli.render import batch_board
-from trackside.cli.render.screen import cell, duration, number, styled
+from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.render.screen import styled
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.domain.display.task_state import short_name, why
+from trackside.domain.display.text import duration, number
+from trackside.domain.display.view import Progress
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
 
 BAR_WIDTH = 40
 ENDED = 5
 """How many tasks that did not finish are shown, the last ones."""
-FRONT = 3
-"""How many trials of a Pareto front are shown, the last ones."""
 REASONS = 3
 """How many reasons why tasks cannot be scheduled are shown."""
 DeviceKey = tuple[str, str]
@@ -51,52 +49,17 @@ class ProgressBoard:
 
     def render(self, now_ms: int) -> RenderableType:
         """Draws the board as it is now."""
-        if self.stream is None or self.stream.root is None:
+        aggregate = None if self.stream is None else AGGREGATES.of(self.stream)
+        if self.stream is None or aggregate is None:
             return Text(f"{self.stream_id}: waiting for it to start")
-        devices = _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms)
-        waiting = [Text(line, "yellow") for line in unschedulable_lines(self.stream)]
-        batch = batch_of(self.stream)
-        if batch is not None:
-            drawn = batch_board.draw(batch, now_ms)
-            lines = [f"{batch_board.short_name(t, self.stream_id)} {batch_board.why(t)}" for t in self.failed]
-            return Group(drawn, devices, *waiting, *(Text(line, "red", no_wrap=True) for line in lines))
-        search = search_of(self.stream)
-        assert search is not None
-        return Group(_bar(search, now_ms), Text(best_line(search)), devices, *waiting)
-
-
-def best_line(search: Search) -> str:
-    """Returns the best trial so far with its value and parameters, or the Pareto front, as a line."""
-    if search.front:
-        return f"Pareto front: {_front(search)}"
-    if search.best is None:
-        return "best so far: none yet"
-    trial = search.trials[search.best]
-    return f"best so far: {number(trial.value)}  trial {trial.number}  {cell(trial.parameters)}"
-
-
-def _front(search: Search) -> str:
-    """Lists the trials of the Pareto front, the newest ones if there are many."""
-    shown = search.front[-FRONT:]
-    more = f" and {len(search.front) - len(shown)} more" if len(shown) < len(search.front) else ""
-    names = names_of(search.spec)
-    listed = []
-    for at in shown:
-        values = zip(names, search.trials[at].values, strict=True)
-        listed.append(
-            f"trial {at} ({', '.join(f'{name} {number(_plain(value))}' for name, value in values)})"
+        failed = self.failed if aggregate.view.shows_failed_tasks else ()
+        failures = [f"{short_name(task, self.stream_id)} {why(task)}" for task in failed]
+        return Group(
+            *_progress(aggregate.view.progress(self.stream), now_ms),
+            _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms),
+            *(Text(line, "yellow") for line in unschedulable_lines(self.stream)),
+            *(Text(line, "red", no_wrap=True) for line in failures),
         )
-    return "; ".join(listed) + more
-
-
-def _plain(value: float | str | None) -> float | None:
-    return value if isinstance(value, float) else None
-
-
-def progress_line(search: Search) -> str:
-    """Returns the progress of a search as a line."""
-    best = "" if search.best is None else f", best {number(search.trials[search.best].value)}"
-    return f"{len(search.ends)}/{search.spec.max_trials} trials ended{best}"
 
 
 def unschedulable_lines(stream: Stream) -> list[str]:
@@ -108,7 +71,7 @@ def unschedulable_lines(stream: Stream) -> list[str]:
     lines = []
     for reason, tasks in list(found.items())[:REASONS]:
         more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        lines.append(f"{batch_board.short_name(tasks[0], stream.stream_id)}{more} can't run: {reason}")
+        lines.append(f"{short_name(tasks[0], stream.stream_id)}{more} can't run: {reason}")
     return lines
 
 
@@ -125,17 +88,24 @@ def running_tasks(stream: Stream) -> dict[DeviceKey, list[Task]]:
     return found
 
 
-def _bar(search: Search, now_ms: int) -> Table:
-    row = Table.grid(padding=(0, 1))
-    ended, total = len(search.ends), search.spec.max_trials
-    until = search.ended_ms or now_ms
-    row.add_row(
-        styled(search.status.value),
-        ProgressBar(total=total, completed=ended, width=BAR_WIDTH),
-        f"{ended}/{total} trials",
-        duration(max(0.0, (until - search.started_ms) / 1000)),
+def _progress(progress: Progress, now_ms: int) -> list[RenderableType]:
+    """Draws the bar, then the progress of parts, then lines."""
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        styled(progress.status),
+        ProgressBar(total=progress.total, completed=progress.ended, width=BAR_WIDTH),
+        progress.count,
+        duration(max(0.0, ((progress.ended_ms or now_ms) - progress.started_ms) / 1000)),
     )
-    return row
+    drawn: list[RenderableType] = [bar]
+    if progress.rows:
+        parts = Table.grid(padding=(0, 2))
+        for row in progress.rows:
+            parts.add_row(*map(styled, row))
+        if progress.more:
+            parts.add_row(Text(progress.more, "dim"))
+        drawn.append(parts)
+    return [*drawn, *map(Text, progress.lines)]
 
 
 def _devices(
@@ -152,7 +122,7 @@ def _devices(
 def _task_cells(task: Task | None, stream_id: str, now_ms: int) -> list[RenderableType]:
     if task is None:
         return [Text("free", "dim")]
-    part, label = task.part, batch_board.short_name(task, stream_id)
+    part, label = task.part, short_name(task, stream_id)
     if part is not None and not part.name:  # the part is the task's alone, such as a trial
         label = f"{part.kind} {part.number}"
     attempt = task.attempt

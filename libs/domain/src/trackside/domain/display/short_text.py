@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trackside.domain.display.text import number
+
 _MOST_NAMED = 5
-
-
-def number(value: float) -> str:
-    """Formats a number with at most 5 significant digits."""
-    return f"{value:.5g}"
 
 
 def plain(value: Any) -> str:

@@ -1,0 +1,281 @@
+"""What people see of a batch: its groups, how its tasks ended, and which did not finish."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from trackside.aggregates.batch.messages import GROUP, BatchStatus, group_name
+from trackside.aggregates.batch.state import OVER, Batch
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display import report, task_rows, task_state
+from trackside.domain.display.report import ReportSection
+from trackside.domain.display.task_state import Fields, ends_text
+from trackside.domain.display.text import Column, TextTable, duration
+from trackside.domain.display.view import (
+    LAST_ATTEMPTS,
+    TASKS,
+    Listed,
+    Page,
+    Progress,
+    QueriedRows,
+    StreamEnd,
+    View,
+)
+from trackside.domain.stream import Stream
+from trackside.domain.table import ViewRow
+
+GROUPS = "groups"
+SHOWN_GROUPS = 8
+"""How many groups a board shows: those around the one that runs."""
+LISTED_TASKS = 20
+"""How many tasks that did not finish are listed at the end."""
+Ends = Mapping[str, int]
+
+
+class BatchView(View[Batch]):
+    """What people see of a batch."""
+
+    id_column = "batch_id"
+    queries: ClassVar[Mapping[str, str]] = {
+        "newest": "SELECT batch_id, name, status, groups, tasks, groups_over, submitted, open_tasks, "
+        "finished_tasks, unfinished_tasks, concurrency, queue, started_at, ended_at, duration_s, stop_reason "
+        "FROM batches ORDER BY started_at DESC, batch_id LIMIT $1",
+        "one": "SELECT * FROM batches WHERE batch_id = $1",
+        GROUPS: "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
+    }
+    page_queries = (GROUPS, TASKS, LAST_ATTEMPTS)
+    report_queries = (GROUPS, TASKS, LAST_ATTEMPTS)
+    parts: ClassVar[Mapping[str, str]] = {GROUPS: GROUP}
+    state_names = ("groups", "running_group", "concurrency", "open_tasks")
+
+    def listed(self, row: ViewRow) -> Listed:
+        """Returns how many tasks have ended, and its name or how many groups it has."""
+        ended = row["finished_tasks"] + row["unfinished_tasks"]
+        return Listed(f"{ended}/{row['tasks']}", runs=row["name"] or f"{row['groups']} groups")
+
+    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns its groups, and each task with its device, its end, and what failed."""
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        tasks = task_rows.task_table(_in_order(row, rows[TASKS]), attempts, row["batch_id"])
+        return Page(_facts(row), [_group_table(rows[GROUPS]), tasks])
+
+    def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
+        """Returns its groups and its tasks."""
+        tasks = super().lists(row, {**rows, TASKS: _in_order(row, rows[TASKS])})
+        return {GROUPS: rows[GROUPS], **tasks}
+
+    def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
+        """Returns a section for each group."""
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        by_group: dict[int, list[ViewRow]] = {group["group_number"]: [] for group in rows[GROUPS]}
+        for task in _in_order(row, rows[TASKS]):
+            by_group[task["group_number"]].append(task)
+        sections = []
+        for group in rows[GROUPS]:
+            own = by_group[group["group_number"]]
+            made = report.section(group["name"], group["status"], own, attempts)
+            made.open += group["tasks"] - group["submitted"]
+            sections.append(made)
+        return sections
+
+    def progress(self, stream: Stream[Batch]) -> Progress:
+        """Returns how many tasks have ended and how, and the groups around the one that runs."""
+        batch, ends = stream.root, _counts(stream.root)
+        groups = batch.spec.groups
+        which = min(batch.group, len(groups) - 1)
+        where = f"{group_name(groups[which], which)} ({which + 1} of {len(groups)} groups)"
+        hidden = len(groups) - SHOWN_GROUPS
+        return Progress(
+            status=batch.status.value,
+            started_ms=batch.started_ms,
+            ended_ms=batch.ended_ms,
+            ended=ends.total(),
+            total=_total(batch),
+            unit="tasks",
+            detail=f": {ends_text(ends.items())}; at {where}",
+            rows=_shown_groups(batch),
+            more=f"and {hidden} more groups" if hidden > 0 else "",
+        )
+
+    def end(self, stream: Stream[Batch], accepted: Collection[AttemptEnd]) -> StreamEnd:
+        """Returns how its tasks ended; it is a failure if one ended in a way that is not accepted."""
+        batch, bad = stream.root, task_state.unfinished(stream, accepted)
+        took, ends = self.progress(stream).duration_s, ends_text(_counts(batch).items())
+        lines = [
+            f"{stream.stream_id} {batch.status.value}: {_total(batch)} tasks in {duration(took)}: {ends}"
+        ]
+        lines += [
+            f"  {task_state.short_name(task, stream.stream_id)} {task_state.why(task)}"
+            for task in bad[:LISTED_TASKS]
+        ]
+        if len(bad) > LISTED_TASKS:
+            more = len(bad) - LISTED_TASKS
+            lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")
+        left_out = 0 if AttemptEnd.CANCELLED in accepted else _left_out(batch)
+        never = f", {left_out} never had their turn" if left_out else ""
+        failure = f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}"
+        summary = _summary(stream, accepted, took)
+        return StreamEnd(summary, lines, failure=failure if bad or left_out else "")
+
+    def state(self, stream: Stream[Batch]) -> Fields:
+        """Returns its state without its groups."""
+        batch = stream.root
+        groups = batch.spec.groups
+        running = batch.group < len(groups)
+        return {
+            "name": batch.spec.name,
+            "status": batch.status.value,
+            "groups": len(groups),
+            "running_group": group_name(groups[batch.group], batch.group) if running else None,
+            "concurrency": batch.spec.concurrency,
+            "open_tasks": len(batch.open),
+            "stop_reason": batch.stop_reason,
+            "started_ms": batch.started_ms,
+            "ended_ms": batch.ended_ms or None,
+        }
+
+    def state_of_parts(self, stream: Stream[Batch]) -> dict[str, dict[Any, Fields]]:
+        """Returns its groups by their names."""
+        batch, found = stream.root, dict[Any, Fields]()
+        for number, group in enumerate(batch.spec.groups):
+            over, runs = number < batch.group, number == batch.group
+            found[group_name(group, number)] = {
+                "state": "ended" if over else "running" if runs else "waiting",
+                "tasks": len(group.tasks),
+                "submitted": len(group.tasks) if over else batch.submitted if runs else 0,
+                "ends": dict(sorted(_ends_of(batch, number).items())),
+            }
+        return {GROUPS: found}
+
+    def state_tables(
+        self, parts: Mapping[str, Mapping[Any, Fields]], tasks: Mapping[str, Fields]
+    ) -> list[TextTable]:
+        """Returns the tables of its groups and of its tasks."""
+        columns = [Column("group"), Column("state"), Column("tasks", right=True), Column("ends")]
+        rows = [[name, f["state"], f["tasks"], f["ends"]] for name, f in parts[GROUPS].items()]
+        return [TextTable(columns, rows), *super().state_tables(parts, tasks)]
+
+
+def _in_order(batch: ViewRow, tasks: Iterable[ViewRow]) -> list[ViewRow]:
+    """Returns the tasks of a batch in the order of its spec."""
+    places = {
+        (number, task.get("name") or str(at)): at
+        for number, group in enumerate(batch["spec"]["groups"], 1)
+        for at, task in enumerate(group["tasks"], 1)
+    }
+    return sorted(tasks, key=lambda row: (row["group_number"], places[row["group_number"], row["name"]]))
+
+
+def _facts(batch: ViewRow) -> list[tuple[str, object]]:
+    ended = batch["finished_tasks"] + batch["unfinished_tasks"]
+    reason = f" ({batch['stop_reason']})" if batch["stop_reason"] else ""
+    tasks = f"{ended} ended of {batch['tasks']}, {batch['open_tasks']} open"
+    if batch["unfinished_tasks"]:
+        tasks += f"; {batch['unfinished_tasks']} did not finish"
+    return [
+        ("batch", batch["batch_id"]),
+        ("name", batch["name"]),
+        ("status", f"{batch['status']}{reason}"),
+        ("tasks", tasks),
+        ("groups", f"{batch['groups_over']} over of {batch['groups']}"),
+        ("queue", f"{batch['queue']}, at most {batch['concurrency']} at once"),
+        ("started", batch["started_at"]),
+        ("ended", batch["ended_at"]),
+    ]
+
+
+def _group_table(groups: Iterable[ViewRow]) -> TextTable:
+    columns = [
+        Column("group", right=True),
+        Column("name"),
+        Column("status"),
+        Column("device", optional=True),
+        Column("ended", right=True),
+        Column("how", keep=True),
+        Column("took", right=True),
+    ]
+    return TextTable(columns, [_group_cells(row) for row in groups])
+
+
+def _group_cells(row: ViewRow) -> list[object]:
+    ends: Ends = row["ends"]
+    over = row["started_at"] is not None and row["ended_at"] is not None
+    took = (row["ended_at"] - row["started_at"]).total_seconds() if over else None
+    return [
+        row["group_number"],
+        row["name"],
+        row["status"],
+        row["device"],
+        f"{sum(ends.values())}/{row['tasks']}",
+        ends_text(ends.items()) if ends else None,
+        duration(took),
+    ]
+
+
+def _total(batch: Batch) -> int:
+    """Counts the tasks of all groups."""
+    return sum(len(group.tasks) for group in batch.spec.groups)
+
+
+def _counts(batch: Batch) -> Counter[str]:
+    """Counts the tasks that have ended, by their end."""
+    found = Counter(batch.ends)
+    for ends in batch.ended:
+        found.update(ends)
+    return found
+
+
+def _left_out(batch: Batch) -> int:
+    """Counts the tasks that were never submitted, because the batch was stopped."""
+    if batch.status is not BatchStatus.STOPPED:
+        return 0
+    return _total(batch) - _counts(batch).total()
+
+
+def _ends_of(batch: Batch, at: int) -> Ends:
+    if at < len(batch.ended):
+        return batch.ended[at]
+    return batch.ends if at == batch.group else {}
+
+
+def _shown_groups(batch: Batch) -> list[list[str]]:
+    groups = batch.spec.groups
+    first = max(0, min(batch.group - SHOWN_GROUPS // 2, len(groups) - SHOWN_GROUPS))
+    rows = []
+    for at, group in list(enumerate(groups))[first : first + SHOWN_GROUPS]:
+        ends = _ends_of(batch, at)
+        rows.append(
+            [
+                group_name(group, at),
+                _group_status(batch, at),
+                f"{sum(ends.values())}/{len(group.tasks)}",
+                ends_text(ends.items()) if ends else "",
+            ]
+        )
+    return rows
+
+
+def _group_status(batch: Batch, at: int) -> str:
+    if at < batch.group:
+        return BatchStatus.DONE.value
+    if at == batch.group:
+        return batch.status.value
+    return "SKIPPED" if batch.status in OVER else "WAITING"
+
+
+def _summary(stream: Stream[Batch], accepted: Collection[AttemptEnd], duration_s: float) -> Fields:
+    """Returns the outcome of a batch, for programs."""
+    batch = stream.root
+    return {
+        "batch_id": stream.stream_id,
+        "status": batch.status.value,
+        "tasks": _total(batch),
+        "ends": dict(sorted(_counts(batch).items())),
+        "left_out": _left_out(batch),
+        "groups": [
+            {"name": group_name(group, at), "tasks": len(group.tasks), "ends": _ends_of(batch, at)}
+            for at, group in enumerate(batch.spec.groups)
+        ],
+        "unfinished": [task_state.ended_task(task) for task in task_state.unfinished(stream, accepted)],
+        "duration_s": duration_s,
+    }

@@ -1,0 +1,123 @@
+"""Tasks as folded from the log: how they ended as text, and their fields as plain values."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from trackside.contracts.parts import number_of
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display.text import Column, TextTable
+from trackside.domain.stream import Stream
+from trackside.domain.task import Attempt, Task
+
+Fields = dict[str, Any]
+FINISHED = AttemptEnd.FINISHED.value
+
+
+def short_name(task: Task, stream_id: str) -> str:
+    """Returns a task's id without that of its stream."""
+    return task.task_id.removeprefix(f"{stream_id}.")
+
+
+def ends_text(ends: Iterable[tuple[str, int]]) -> str:
+    """Returns counted ends as text: `38 finished, 2 failed`."""
+    listed = sorted(ends, key=lambda end: (end[0] != FINISHED, end[0]))
+    return ", ".join(f"{count} {name}" for name, count in listed) or "none ended"
+
+
+def unfinished(stream: Stream, accepted: Collection[AttemptEnd]) -> list[Task]:
+    """Returns the tasks that ended in a way that is not accepted, in the order of their submission."""
+    return [task for task in stream.tasks.values() if task.end is not None and task.end not in accepted]
+
+
+def why(task: Task) -> str:
+    """Returns how a task ended, such as `failed in TRAIN: ValueError: no such file`."""
+    how = "" if task.end is None else task.end.value
+    error = task.attempt.error
+    if error is not None:
+        text = f"{error.type}: {error.message}".strip().splitlines()[0]
+        return f"{how} in {error.stage}: {text}"
+    if task.attempt.exit_code:
+        return f"{how}: exit code {task.attempt.exit_code}"
+    return f"{how}: {task.unschedulable}" if task.unschedulable else how
+
+
+def ended_task(task: Task) -> Fields:
+    """Returns how a task ended, for programs."""
+    error = task.attempt.error
+    return {
+        "task_id": task.task_id,
+        "name": _name_of(task),
+        "ending": None if task.end is None else task.end.value,
+        "attempts": len(task.attempts),
+        "stage": None if error is None else error.stage,
+        "message": why(task),
+    }
+
+
+def task_fields(task: Task, parts: Iterable[str]) -> Fields:
+    """Returns a task with its attempts; times are ms since 1970 by the log's clock.
+
+    It has a field for each kind of `parts`: the number of that part, if the task is for one of this kind.
+    """
+    return {
+        "state": task.state.value,
+        "task_type": task.task_type,
+        **{kind: number_of(task.part, kind) for kind in parts},
+        "name": _name_of(task),
+        "priority": task.needs.priority,
+        "parameters": task.parameters,
+        "reports": [list(report) for report in task.reports],
+        "final": task.final,
+        "stop_reason": task.stop_reason,
+        "unschedulable": task.unschedulable,
+        "not_before_ms": task.not_before_ms or None,
+        "due_ms": task.due_ms,
+        "end": None if task.end is None else task.end.value,
+        "ended_ms": task.ended_ms or None,
+        "attempts": [_attempt_fields(attempt) for attempt in task.attempts],
+    }
+
+
+def _name_of(task: Task) -> str:
+    return "" if task.part is None else task.part.name
+
+
+def _attempt_fields(attempt: Attempt) -> Fields:
+    error = attempt.error
+    return {
+        "attempt": attempt.number,
+        "placement": attempt.placement,
+        "status": attempt.status.name,
+        "worker_id": attempt.worker_id,
+        "device_ids": list(attempt.device_ids),
+        "reserved_memory_bytes": attempt.reserved.memory_bytes,
+        "reserved_cuda_memory_bytes": attempt.reserved.cuda_memory_bytes,
+        "behind": attempt.behind,
+        "stopping": None if attempt.stopping is None else attempt.stopping.value,
+        "interrupts": dict(sorted(attempt.interrupts.items())),
+        "given_up_placements": [f"{past.placement}: {past.end}" for past in attempt.past],
+        "end": None if attempt.end is None else attempt.end.value,
+        "error": None if error is None else f"{error.stage}: {error.type}: {error.message}",
+        "exit_code": attempt.exit_code,
+        "assigned_ms": attempt.assigned_ms or None,
+        "accepted_ms": attempt.accepted_ms or None,
+        "ended_ms": attempt.ended_ms or None,
+    }
+
+
+def summary_of(task: Fields) -> list[Any]:
+    """Returns the state or end of a task, its number of attempts, and the device of the newest."""
+    attempt = task["attempts"][-1]
+    where = f"{attempt['worker_id']}/{','.join(attempt['device_ids'])}" if attempt["worker_id"] else ""
+    return [task["end"] or task["state"], len(task["attempts"]), where]
+
+
+def fields_table(tasks: Mapping[str, Fields]) -> TextTable:
+    """Returns the table of tasks, given as `task_fields` returns them, by their ids."""
+    columns = [Column("task", keep=True), Column("type"), Column("task is"), Column("tries", right=True)]
+    columns += [Column("where"), Column("reports", right=True), Column("error")]
+    rows = []
+    for name, task in tasks.items():
+        error = task["attempts"][-1]["error"] or task["unschedulable"]
+        rows.append([name, task["task_type"], *summary_of(task), len(task["reports"]), error])
+    return TextTable(columns, rows)

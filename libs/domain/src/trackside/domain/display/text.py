@@ -1,0 +1,64 @@
+"""Tables and values as text: numbers with few digits, durations, a dash for what is missing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and how its cells are aligned.
+
+    `keep` is never cut short; `optional` is left out where the output is too narrow for all, the last first.
+    """
+
+    heading: str
+    right: bool = False
+    keep: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table: its columns, and rows with a value for each."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[object]]
+
+
+def as_text(value: object) -> str:
+    """Returns a value as text for a table: a dash for none, few digits for numbers, seconds for times."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(as_text(item) for item in value) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={as_text(item)}" for name, item in sorted(value.items())) or "-"
+    return str(value)
+
+
+def number(value: float | None) -> str:
+    """Returns a number with at most 5 significant digits, a dash for none."""
+    return "-" if value is None else f"{value:.5g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3_600} h {whole % 3_600 // 60:02d} min"
+
+
+def fields_line(fields: Mapping[str, object], names: Sequence[str]) -> str:
+    """Returns the fields of these names that have a value as a line: `tuner=tpe  max_trials=20`."""
+    return "  ".join(f"{name}={as_text(fields[name])}" for name in names if fields[name] is not None)

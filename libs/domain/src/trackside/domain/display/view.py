@@ -1,0 +1,184 @@
+"""What people see of an aggregate: a line of a list, a page, a report, its progress, its end, its state."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.display import report, task_rows, task_state
+from trackside.domain.display.report import ReportSection
+from trackside.domain.display.task_state import Fields
+from trackside.domain.display.text import TextTable, duration, fields_line
+from trackside.domain.stream import Stream
+from trackside.domain.table import ViewRow
+
+S = TypeVar("S")
+QueriedRows = Mapping[str, Sequence[ViewRow]]
+"""The rows of several queries, by the name of the query."""
+TASKS, LAST_ATTEMPTS = "tasks", "last_attempts"
+"""Queries over any stream: its tasks, and the newest attempt of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is special in the line of a list; status, start and duration are in every line."""
+
+    ended: str = ""
+    """How many of its parts have ended: `3/20`."""
+    best: float | None = None
+    tuner: str = ""
+    runs: str = ""
+    """What it runs: a task type or its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stream in detail: facts with their names, then tables."""
+
+    facts: Sequence[tuple[str, object]]
+    tables: Sequence[TextTable]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stream is; times are ms since 1970, `ended_ms` is 0 before its end."""
+
+    status: str
+    started_ms: int
+    ended_ms: int
+    ended: int
+    """How many of its parts have ended."""
+    total: int | None
+    """How many parts there are; None if that is not known."""
+    unit: str
+    """What the parts are: trials, tasks."""
+    detail: str = ""
+    """What follows in the progress as a line, with its punctuation."""
+    lines: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    """A table without headings, for parts that have a progress of their own."""
+    more: str = ""
+    """What follows the rows if some are left out."""
+
+    @property
+    def count(self) -> str:
+        """How many parts have ended: `3/20 trials`."""
+        return f"{self.ended}{'' if self.total is None else f'/{self.total}'} {self.unit}"
+
+    @property
+    def line(self) -> str:
+        """The progress as a line."""
+        return f"{self.count} ended{self.detail}"
+
+    @property
+    def duration_s(self) -> float:
+        """How long it took, once it has ended."""
+        return (self.ended_ms - self.started_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """How a stream ended: for programs, as lines, and why that is a failure for the user who waited."""
+
+    summary: Fields
+    lines: Sequence[str]
+    board_lines: Sequence[str] = ()
+    """More lines, for where no board showed them: those of the progress."""
+    failure: str = ""
+    """Why it is a failure; empty if it is none."""
+
+
+class View(ABC, Generic[S]):
+    """What people see of one kind of aggregate. All methods are pure.
+
+    They get the folded stream, or rows of named queries. Only `progress` and two queries must be written; a
+    view says more by overriding the others.
+    """
+
+    id_column: ClassVar[str]
+    """The column of the stream's id, in the rows of `newest` and `one`."""
+    queries: ClassVar[Mapping[str, str]]
+    """Statements by name, on the views of schema `dashboards`.
+
+    `newest` ($1: at most so many) and `one` ($1: the id) return rows with `name`, `status`, `started_at`,
+    `ended_at` and `duration_s`. Others ($1: the id) are named in `page_queries` or `report_queries`.
+    """
+    page_queries: ClassVar[Sequence[str]] = (TASKS, LAST_ATTEMPTS)
+    """The queries whose rows its page needs: its own, or those over any stream."""
+    report_queries: ClassVar[Sequence[str]] = (TASKS, LAST_ATTEMPTS)
+    """The queries whose rows its report needs."""
+    shows_failed_tasks: ClassVar[bool] = True
+    """Whether its board lists the tasks that did not finish: for a search, that is part of its work."""
+    parts: ClassVar[Mapping[str, str]] = {}
+    """What its parts are called in the state of a stream, plural to singular: trials to trial."""
+    state_names: ClassVar[Sequence[str]] = ()
+    """The fields of its state that the state at one point in time shows as a line."""
+
+    def listed(self, row: ViewRow) -> Listed:
+        """Returns what is special in its line of a list."""
+        return Listed(runs=row["name"])
+
+    def page(self, row: ViewRow, rows: QueriedRows) -> Page:
+        """Returns its page, from its row and those of `page_queries`."""
+        facts = [("id", row[self.id_column]), *((name, row[name]) for name in ("name", "status"))]
+        facts += [("started", row["started_at"]), ("ended", row["ended_at"])]
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        return Page(facts, [task_rows.task_table(rows[TASKS], attempts, row[self.id_column])])
+
+    def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
+        """Returns the lists of its page by name, for programs."""
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        return {TASKS: [task_rows.with_newest_attempt(task, attempts) for task in rows[TASKS]]}
+
+    def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
+        """Returns the sections of its report, from its row and those of `report_queries`."""
+        attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
+        return [report.section(TASKS, row["status"], rows[TASKS], attempts)]
+
+    @abstractmethod
+    def progress(self, stream: Stream[S]) -> Progress:
+        """Returns how far it is, or was when it ended."""
+
+    def end(self, stream: Stream[S], accepted: Collection[AttemptEnd]) -> StreamEnd:
+        """Returns how it ended; `accepted`: ends of tasks that are no failure."""
+        progress, bad = self.progress(stream), task_state.unfinished(stream, accepted)
+        took = duration(progress.duration_s)
+        summary = {
+            self.id_column: stream.stream_id,
+            "status": progress.status,
+            progress.unit: progress.ended,
+            "unfinished": [task_state.ended_task(task) for task in bad],
+            "duration_s": progress.duration_s,
+        }
+        return StreamEnd(
+            summary,
+            [f"{stream.stream_id} {progress.status}: {progress.count} in {took}"],
+            progress.lines,
+            f"{stream.stream_id}: {len(bad)} of its tasks did not finish" if bad else "",
+        )
+
+    def state(self, stream: Stream[S]) -> Fields:
+        """Returns its state as plain values that don't change with it, without its parts."""
+        found = self.progress(stream)
+        return {
+            "status": found.status,
+            "ended": found.ended,
+            "total": found.total,
+            "started_ms": found.started_ms,
+            "ended_ms": found.ended_ms or None,
+        }
+
+    def state_of_parts(self, stream: Stream[S]) -> dict[str, dict[Any, Fields]]:
+        """Returns the state of its parts: for each name in `parts`, their fields by their own name."""
+        return {}
+
+    def state_lines(self, state: Fields) -> list[str]:
+        """Returns its state, as `state` returns it, as lines."""
+        return [fields_line(state, self.state_names)] if self.state_names else []
+
+    def state_tables(
+        self, parts: Mapping[str, Mapping[Any, Fields]], tasks: Mapping[str, Fields]
+    ) -> list[TextTable]:
+        """Returns tables of its parts and its tasks, from their fields."""
+        return [task_state.fields_table(tasks)] if tasks else []

@@ -1,0 +1,119 @@
+"""Shows a task from the read models: its requirements, attempts, placements, and memory."""
+
+from trackside.cli.commands import estimates as estimating
+from trackside.cli.render import screen
+from trackside.contracts.memory import shown
+from trackside.domain.display.task_rows import device_of
+from trackside.domain.display.text import Column, duration
+from trackside.domain.table import ViewRow
+from trackside.projections.reads import ReadModels, json_row
+
+
+async def show_task(models: ReadModels, task: ViewRow, as_json: bool) -> None:
+    """Prints a task: its requirements, its attempts with their errors, its placements."""
+    attempts = await models.rows("attempts", task["task_id"])
+    placements = await models.rows("placements", task["task_id"])
+    if as_json:
+        listed = {
+            "attempts": [json_row(row) for row in attempts],
+            "placements": [json_row(row) for row in placements],
+        }
+        screen.emit(json_row(task) | listed)
+        return
+    named = ("task_id", "stream_id", "task_type", "state", "ending", "objective", "result", "unschedulable")
+    facts = [(name, task[name]) for name in named if name != "unschedulable" or task[name]]
+    learned = estimating.learned_of(await models.row("task_type", task["task_type"]))
+    facts += [("asks for", _asked(task)), *([("learned of its type", learned)] if learned else [])]
+    screen.show_table([Column(""), Column("", keep=True)], facts)
+    screen.say("")
+    _show_attempts(attempts)
+    if len(placements) > len(attempts):
+        screen.say("")
+        _show_placements(placements)
+    for row in attempts:
+        if row["leftovers"]:
+            screen.say(f"\nattempt {row['attempt']} left behind: {', '.join(row['leftovers'])}")
+        if row["error_type"]:
+            where = f"attempt {row['attempt']}, {row['error_stage']}"
+            screen.say(f"\n{where}: {row['error_type']}: {row['error_message']}")
+            screen.say(row["error_traceback"] or "")
+
+
+def _asked(task: ViewRow) -> str:
+    parts = [f"{task['devices']} x {task['kind']}" if task["devices"] > 1 else str(task["kind"])]
+    parts += [f"device {task['fixed_device']}"] if task["fixed_device"] else []
+    parts += ["the whole device"] if task["whole_device"] else []
+    for name, words in (("estimate_memory_bytes", "memory"), ("estimate_cuda_memory_bytes", "CUDA memory")):
+        parts += [f"{shown(task[name])} {words}"] if task[name] else []
+    parts.append(f"priority {task['priority']} in queue {task['queue']}")
+    for name, words in (("queue_timeout_s", "to wait"), ("run_timeout_s", "to run")):
+        parts += [f"at most {duration(task[name])} {words}"] if task[name] else []
+    return ", ".join(parts)
+
+
+def _show_attempts(attempts: list[ViewRow]) -> None:
+    columns = [
+        Column("attempt", right=True),
+        Column("device", keep=True),
+        Column("status"),
+        Column("end"),
+        Column("assigned", optional=True),
+        Column("load ms", right=True),
+        Column("train ms", right=True),
+        Column("exit", right=True),
+    ]
+    names = ("status", "ending", "assigned_at", "load_time_ms", "train_time_ms", "exit_code")
+    screen.show_table(
+        columns, [[row["attempt"], device_of(row), *(row[name] for name in names)] for row in attempts]
+    )
+    measured = [row for row in attempts if _has_memory(row)]
+    if not measured:
+        return
+    columns = [
+        Column("attempt", right=True),
+        Column("memory", right=True),
+        Column("reserved", right=True),
+        Column("CUDA memory", right=True),
+        Column("reserved", right=True),
+        Column("estimated by", optional=True),
+        Column("interrupts", right=True),
+    ]
+    screen.say("")
+    screen.show_table(columns, [_memory_cells(row) for row in measured])
+
+
+def _has_memory(row: ViewRow) -> bool:
+    names = ("reserved_memory_bytes", "reserved_cuda_memory_bytes", "peak_memory_bytes", "interrupts")
+    return any(row[name] for name in names)
+
+
+def _memory_cells(row: ViewRow) -> list[object]:
+    names = (
+        "peak_memory_bytes",
+        "reserved_memory_bytes",
+        "peak_cuda_memory_bytes",
+        "reserved_cuda_memory_bytes",
+    )
+    sizes = [shown(row[name]) if row[name] else None for name in names]
+    return [row["attempt"], *sizes, row["estimated_by"], row["interrupts"]]
+
+
+def _show_placements(placements: list[ViewRow]) -> None:
+    columns = [
+        Column("placement"),
+        Column("device", keep=True),
+        Column("end"),
+        Column("assigned", optional=True),
+        Column("why", keep=True),
+    ]
+    cells = [
+        [
+            f"{row['attempt']}.{row['placement']}",
+            device_of(row),
+            row["ending"],
+            row["assigned_at"],
+            ": ".join(part for part in (row["code"], row["message"]) if part),
+        ]
+        for row in placements
+    ]
+    screen.show_table(columns, cells)
