@@ -15,6 +15,7 @@ from rich.console import Console
 from bench import (
     assessments,
     command_latency,
+    ended_trials,
     fork_rate,
     fresh_stack,
     idle_worker,
@@ -37,7 +38,7 @@ from trackside.telemetry.logs import configure_logs
 
 PARTS = (
     *("idle", "trials", "slots", "starts", "answers", "rebuild"),
-    *("points", "scheduling", "suggestions", "verdicts", "recovery", "replay", "simulation"),
+    *("points", "scheduling", "suggestions", "verdicts", "recovery", "ended", "replay", "simulation"),
 )
 
 
@@ -96,6 +97,9 @@ async def measure(stack: Stack, options: argparse.Namespace, console: Console) -
             measurements.append(
                 await recovery.measure(stack.bootstrap_servers, stack.postgres_dsn, options.ended)
             )
+        if "ended" in parts:
+            console.print(f"the state of a search with {ended_trials.TRIALS:,} ended trials")
+            measurements.append(await ended_trials.measure())
         if "replay" in parts:
             console.print("a stream of 100,000 events, looked into; what-if of 300 trials x 50 reports")
             measurements.append(await replay_queries.measure(log))

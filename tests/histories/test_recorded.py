@@ -45,6 +45,9 @@ CAUSES = {
     "started_at",
     "stopped_at",
     "unended",  # kept for speed: it follows from the rest
+    "settled",  # the same, and empty once a reader has forgotten these tasks
+    "trimmed",
+    "unfinished",
 }
 MORE_CAUSES = {
     "answered": {"offset", "answered_at"},

@@ -38,6 +38,7 @@ def note_changed(repeat: Repeat, task: Task, record: Record) -> None:
     if task.end is not None and task.task_id in repeat.open:
         repeat.open.discard(task.task_id)
         repeat.finished += task.end is AttemptEnd.FINISHED
+        repeat.settled.append(task.task_id)
         repeat.changed_at = record.offset
 
 

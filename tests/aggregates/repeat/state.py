@@ -40,6 +40,8 @@ class Repeat:
     """Whether it can be extended no more."""
     changed_at: int = -1
     """Offset of the last event that changed it."""
+    settled: list[str] = field(default_factory=list)
+    """The ids of the tasks that have ended and are still kept."""
     stopped_at: int = -1
     """Offset of the RepeatStopRequested that counts; -1: none."""
 
@@ -53,8 +55,16 @@ class Repeat:
         """Says whether its end is final: only once it is archived."""
         return self.archived
 
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task that is not kept whether it has settled: whether it was submitted."""
+        return task_id in {self.task_of(number) for number in range(self.submitted)}
+
+    def trim(self) -> None:
+        """Keeps all: its rows are computed from counts."""
+
     def release(self) -> None:
-        """Keeps all: there is no bulk."""
+        """Keeps all but what is about single tasks."""
+        self.settled.clear()
 
     @property
     def ended(self) -> int:

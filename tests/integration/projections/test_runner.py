@@ -10,6 +10,7 @@ from tests.integration.projections.postgres_server import remove_postgres, start
 from tests.unit.projections.given import HistoryWriter, search_decisions, write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import RecordDeadLettered, Source
+from trackside.domain.stream import shrink
 from trackside.domain.streams import Streams, dump
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
@@ -159,6 +160,8 @@ async def test_snapshots_hold_what_a_fold_of_the_whole_log_gives(log: MemoryLog,
             assert found.commands == stream.commands
             assert found.tasks == {}
         else:
+            shrink(found)  # the snapshot has forgotten what had settled by then
+            shrink(stream)
             assert dump(found) == dump(stream)
 
 

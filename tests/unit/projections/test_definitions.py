@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 2): "b38f2d4fc5310098",
-    ("scheduler", 2): "419e7759ed81f61d",
+    ("dispatcher", 3): "639c026ad5dcefed",
+    ("scheduler", 3): "561477b78ab5b296",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

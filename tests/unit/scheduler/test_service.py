@@ -7,6 +7,7 @@ from tests.unit.domain.given import (
     STREAM,
     Told,
     ended,
+    over,
     record_of,
     task_active,
     task_id,
@@ -17,6 +18,7 @@ from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
 from trackside.contracts.message import Event, Message
 from trackside.contracts.tasks import AttemptEnd, StopTask, TaskAssigned
 from trackside.contracts.topics import Topics
+from trackside.domain.outcome import Outcome
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.memory import MemoryLog
@@ -97,6 +99,19 @@ async def test_a_heartbeat_that_was_sent_just_before_a_placement_ended_stops_not
     harness.fold(TOPICS.heartbeats.name, WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[]))
     harness.fold(TOPICS.heartbeats.name, heartbeat())
     assert await harness.sent() == []
+
+
+async def test_a_placement_of_a_task_that_settled_is_stopped_when_heartbeats_list_it() -> None:
+    harness, told, streams = ServiceHarness(), task_active(), Streams(AGGREGATES)
+    harness.scheduler = Scheduler(harness.service, streams, SchedulerSettings())
+    assert told.tell(ended(), over(0)) == [Outcome.APPLIED] * 2
+    harness.fold_all(told)
+    assert streams.by_id[STREAM].tasks == {}, "it is forgotten"
+    for _ in range(2):
+        harness.fold(TOPICS.heartbeats.name, heartbeat())
+    (stop,) = await harness.sent()
+    assert isinstance(stop, StopTask)
+    assert (stop.attempt, stop.placement, stop.reason) == (1, 1, "stray")
 
 
 def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None:

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 CHANCE: ContextVar[Callable[[int], bytes] | None] = ContextVar("trackside_chance", default=None)
 """Who draws so many octets for ids here: nobody for the system's chance; a simulation has its own."""
 IDENTIFIER_RULE = "1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit, without '..'"
+_TRIAL_DIGITS = 19
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -42,6 +43,15 @@ def new_id(prefix: str = "") -> str:
 def trial_task_id(search_id: str, trial: int) -> str:
     """Names the task that runs a trial: the search, a dot and the trial's number."""
     return f"{search_id}.{trial}"
+
+
+def trial_of_task_id(search_id: str, task_id: str) -> int | None:
+    """Returns the number of the trial that `trial_task_id` names a task for; None for any other name."""
+    digits = task_id[len(search_id) + 1 :]
+    if len(digits) > _TRIAL_DIGITS or not digits.isdecimal():
+        return None
+    number = int(digits)
+    return number if trial_task_id(search_id, number) == task_id else None
 
 
 def batch_task_id(batch_id: str, group: int, name: str) -> str:

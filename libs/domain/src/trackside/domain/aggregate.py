@@ -28,9 +28,13 @@ class Root(Protocol):
     """The folded state of what a stream is about.
 
     `changed_at` is the offset of the last event that changed it, which decisions name as their cause.
+    `settled` are the ids of tasks that have settled and are still kept: no event changes them any more, and
+    no decision depends on them. Each reader forgets them at its own time (`stream.shrink`), so outcomes and
+    decisions must be the same whether a settled task is still there or not.
     """
 
     changed_at: int
+    settled: list[str]
 
     @property
     def over(self) -> bool:
@@ -43,6 +47,14 @@ class Root(Protocol):
 
         Follows from its own events alone, not from those of tasks.
         """
+        ...
+
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task that is not kept whether it has settled; else it was never submitted."""
+        ...
+
+    def trim(self) -> None:
+        """Drops what is only needed to compute the rows of its parts that have ended."""
         ...
 
     def release(self) -> None:
@@ -104,7 +116,10 @@ class AggregateType(ABC, Generic[S]):
 
     @abstractmethod
     def admits(self, root: S, event: TaskSubmitted) -> bool:
-        """Says whether a task that is new may be submitted now: this makes the log the arbiter of tasks."""
+        """Says whether a task that is new may be submitted now: this makes the log the arbiter of tasks.
+
+        A task that has settled may look new, so the root alone must tell.
+        """
 
     def task_submitted(self, root: S, task: Task, record: Record) -> None:
         """Takes in that a task was submitted."""

@@ -1,6 +1,6 @@
 """A stream: its aggregate with everything that belongs to it, as folded from one partition of the log."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
@@ -29,6 +29,10 @@ class Stream(Generic[S]):
     ignored_decision: bytes = b""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
+
+    def is_settled(self, task_id: str) -> bool:
+        """Says whether nothing changes a task any more, for one that `tasks` does not have (any longer)."""
+        return self.closed or (self.root is not None and bool(cast(Any, self.root).has_settled(task_id)))
 
     @property
     def over(self) -> bool:
@@ -61,7 +65,26 @@ def no_aggregate(stream: Stream, kind: str) -> Problem:
 
 
 def shrink(stream: Stream) -> None:
-    """Forgets the tasks of a closed stream and the bulk of its root: nothing that comes later reads them."""
+    """Forgets what nothing that comes later reads: settled tasks, and most of a stream that is closed."""
     if stream.closed:
         stream.tasks.clear()
         stream.root.release()
+    else:
+        forget_settled(stream)
+
+
+def settled_part(stream: Stream) -> Stream:
+    """Returns the stream with only those tasks that have settled and are still kept."""
+    settled = () if stream.root is None else stream.root.settled
+    return replace(stream, tasks={task_id: stream.tasks[task_id] for task_id in settled})
+
+
+def forget_settled(stream: Stream) -> None:
+    """Forgets the tasks that have settled, and what only the rows of ended parts are computed from."""
+    root = stream.root
+    if root is None:
+        return
+    for task_id in root.settled:
+        stream.tasks.pop(task_id, None)
+    root.settled.clear()
+    root.trim()

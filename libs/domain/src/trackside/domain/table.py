@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from trackside.contracts.message import Event, Record
 from trackside.domain.stream import Stream
@@ -79,11 +79,20 @@ class Projection(Protocol[FoldedState]):
         ...
 
     def keys(self, state: FoldedState) -> Iterable[RowKey]:
-        """Returns the keys of all rows of a state."""
+        """Returns the keys of all rows of a state, except of what it has forgotten."""
         ...
 
     def row(self, state: FoldedState, key: RowKey) -> RowValues:
         """Computes the row of a key."""
+        ...
+
+
+@runtime_checkable
+class SettlingProjection(Projection[FoldedState], Protocol[FoldedState]):
+    """A projection with rows that never change again while their stream goes on, such as those of tasks."""
+
+    def settled_keys(self, state: FoldedState) -> Iterable[RowKey]:
+        """Returns the keys of those rows of `keys` that `shrink` makes impossible to compute."""
         ...
 
 

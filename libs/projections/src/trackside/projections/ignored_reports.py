@@ -17,19 +17,17 @@ def ignored_reason(stream: Stream, record: Record) -> Reason | None:
     """Returns why a report that was not applied had no effect; None if the record is not a report.
 
     `foreign`: no worker wrote it; `orphan`: there is no such task; `late`: also if the whole stream is over.
-    The rest says the fold of its task. All readers get the same reason at any time: the state of an ended
-    stream may have been reduced.
+    The rest says the fold of its task. All readers get the same reason at any time: they may have forgotten
+    the task, or most of an ended stream.
     """
     event = record.message
     if not isinstance(event, MetricReported):
         return None
     if record.envelope.role not in event.written_by:
         return "foreign"
-    if stream.closed:
-        return "late"
-    task = stream.tasks.get(event.task_id)
+    task = None if stream.closed else stream.tasks.get(event.task_id)
     if task is None:
-        return "orphan"
+        return "late" if stream.is_settled(event.task_id) else "orphan"
     return why_ignored(task, event) or "repeat"  # it would count, but came with a decision that had no effect
 
 

@@ -9,7 +9,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import shrink
+from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
@@ -25,7 +25,9 @@ class ProjectionState:
     """Folded state of one owner; `written` are the positions up to which its rows are written.
 
     Records before `written` are folded but write no rows. `unsaved_streams` are the streams that changed
-    since their last snapshot, per partition of the events topic, `unsaved_records` the number of the changes.
+    since their last snapshot, per partition of the events topic, `unsaved_records` the number of the changes,
+    `snapshot_bytes` the size of the last snapshot of each stream. `unshrunk` are the streams that may have
+    something to forget.
     """
 
     owner: Owner
@@ -37,6 +39,8 @@ class ProjectionState:
     pending: dict[TopicPartition, PendingChanges] = field(default_factory=dict)
     unsaved_streams: dict[int, set[str]] = field(default_factory=dict)
     unsaved_records: dict[int, int] = field(default_factory=dict)
+    snapshot_bytes: dict[str, int] = field(default_factory=dict)
+    unshrunk: dict[str, Stream] = field(default_factory=dict)
 
     def adopt(self, recovered: Recovered) -> None:
         """Starts from snapshots, except of partitions whose rows are older: their changes would be missed."""
@@ -81,6 +85,7 @@ class ProjectionState:
 
     def _fold_event(self, record: Record, pending: PendingChanges | None) -> None:
         stream, outcome = self.streams.fold(record)
+        self.unshrunk[stream.stream_id] = stream
         partition = record.partition
         if stream.rules:
             self.unsaved_streams.setdefault(partition, set()).add(stream.stream_id)
@@ -106,13 +111,11 @@ class ProjectionState:
         pending.end = offset + 1
         return pending
 
-    def shrink_closed(self) -> None:
-        """Drops what closed streams no longer need; to be called once their rows are computed."""
-        for names in self.unsaved_streams.values():
-            for name in names:
-                stream = self.streams.by_id.get(name)
-                if stream is not None and stream.tasks and stream.closed:
-                    shrink(stream)
+    def shrink(self) -> None:
+        """Forgets what streams no longer need; to be called once their rows are computed."""
+        for stream in self.unshrunk.values():
+            shrink(stream)
+        self.unshrunk.clear()
 
     def mark_written(self, found: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> None:
         """Records that the rows of `partitions` are written, by any process, at least up to `found`."""

@@ -34,6 +34,8 @@ from trackside.telemetry.metrics import counter, gauge, histogram
 
 BATCH_RECORDS = 2_000
 MAX_WAIT_S = 1.0
+BYTES_PER_RECORD = 1_000
+"""A partition is saved again after as many records as its snapshots had bytes, divided by this."""
 log = logger("trackside.projections")
 OnWaiting = Callable[[str | None], None]
 
@@ -166,7 +168,7 @@ class Runner:
                 await self._write(state, due)
                 await asyncio.sleep(max(0.0, self._pace.between_s - (monotonic_s() - began)))
             elif entries:
-                state.shrink_closed()
+                state.shrink()
                 await asyncio.sleep(0)
             elif began - quiet_since >= self._pace.quiet_s:
                 await self._write(state, [])
@@ -190,17 +192,17 @@ class Runner:
         ]
 
     def _has_many_changes(self, state: ProjectionState, partition: int) -> bool:
-        """Returns whether a snapshot is worth its cost: streams of many tasks are saved less often."""
+        """Returns whether a snapshot is worth its cost: large streams are saved less often."""
         records = state.unsaved_records[partition]
         if records < self._pace.checkpoint_records:
             return False
-        streams = (state.streams.by_id.get(name) for name in state.unsaved_streams[partition])
-        return records >= sum(len(stream.tasks) for stream in streams if stream is not None)
+        size = sum(state.snapshot_bytes.get(name, 0) for name in state.unsaved_streams[partition])
+        return records * BYTES_PER_RECORD >= size
 
     async def _write(self, state: ProjectionState, due: list[int]) -> None:
         """Writes pending rows, and the snapshots that are due, in one transaction."""
         writes = {tp: pending.writes() for tp, pending in state.pending.items()}
-        state.shrink_closed()
+        state.shrink()
         checkpoints = [_checkpoint(state, partition) for partition in due]
         owner, events = self._owner.name, self._topics.events.name
         waiting_records = sum(pending.end - pending.base for pending in state.pending.values())
@@ -234,6 +236,8 @@ class Runner:
         for partition in due:
             state.unsaved_streams[partition].clear()
             state.unsaved_records[partition] = 0
+        for made in checkpoints:
+            state.snapshot_bytes.update({row[0]: len(row[-1]) for row in made.rows})
         self._on_written()
 
 

@@ -8,7 +8,7 @@ from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
 from trackside.domain.cells import bigint, duration_or_null, json_text, time_or_null, without_nul
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, settled_part
 from trackside.domain.table import RowKey, RowValues, Table
 from trackside.domain.task import Attempt, Task, TaskState
 from trackside.domain.task_events import TaskEvent
@@ -70,6 +70,10 @@ class TaskRows:
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all tasks of the stream."""
         return ((task_id, stream.stream_id) for task_id in stream.tasks)
+
+    def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the tasks that have settled."""
+        return self.keys(settled_part(stream))
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a task."""
@@ -147,6 +151,10 @@ class AttemptRows:
             for attempt in task.attempts:
                 yield (task_id, stream.stream_id, attempt.number)
 
+    def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all attempts of the tasks that have settled."""
+        return self.keys(settled_part(stream))
+
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of an attempt."""
         attempt = stream.tasks[key[0]].attempts[key[2] - 1]
@@ -214,6 +222,10 @@ class PlacementRows:
             for attempt in task.attempts:
                 for placement in range(1, attempt.placement + 1):
                     yield (task_id, stream.stream_id, attempt.number, placement)
+
+    def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns all placements of the tasks that have settled."""
+        return self.keys(settled_part(stream))
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a placement; former placements are in the attempt's past."""

@@ -76,6 +76,7 @@ class Dispatcher:
             reason = ignored_reason(stream, record)
             if reason is not None:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
+        shrink(stream)
         self._look_at(stream.stream_id)
 
     def reconsider(self, stream: str) -> None:
@@ -125,11 +126,8 @@ class Dispatcher:
         """Asks for the trials whose slots are open, and sends dead letters on their way."""
         for stream_id in self._unasked:
             stream = self._streams.by_id.get(stream_id)
-            if stream is None:
-                continue
-            self._advice.update(stream)
-            if stream.closed:
-                shrink(stream)
+            if stream is not None:
+                self._advice.update(stream)
         self._unasked.clear()
         if self._receipts is not None:
             self._receipts.send_answered(self._streams)

@@ -231,8 +231,7 @@ class Scheduler:
             counter("trackside.scheduler.returned.tasks").labels("recalled").inc()
         if task is not None:
             self._cluster.update(stream.stream_id, task)
-        if stream.closed:
-            shrink(stream)
+        shrink(stream)
 
     def _avoid_refusing_devices(self, refused: TaskRefused, task: Task) -> None:
         """Avoids the devices that refused a task; for equal tasks only if they lacked memory."""
@@ -281,7 +280,7 @@ class Scheduler:
         stream = self._streams.by_id.get(running.stream)
         task = None if stream is None else stream.tasks.get(running.task_id)
         if stream is None or task is None:
-            return stream is None or not stream.closed
+            return stream is None or not stream.is_settled(running.task_id)
         folded = (task.attempt.number, task.attempt.placement)
         reported = (running.attempt, running.placement)
         return folded < reported or (folded == reported and task.place is not None)

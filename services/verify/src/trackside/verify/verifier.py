@@ -16,7 +16,7 @@ from trackside.domain.aggregate import AggregateType
 from trackside.domain.findings import Finding, Findings
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
 from trackside.verify.checks.causes import CauseChecks
@@ -72,6 +72,7 @@ class Verifier:
         self._decisions.take(record, outcome)
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
+            forget_settled(stream)
         return stream, outcome
 
     def check_until(self, before_ms: float) -> None:

@@ -21,7 +21,7 @@ from trackside.contracts.tasks import (
 )
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, forget_settled
 from trackside.domain.task import TaskState
 from trackside.replay.history.errors import NotRecordedError
 from trackside.replay.history.point_in_time import NOW, PointInTime
@@ -149,6 +149,7 @@ async def read_recording(recorded: RecordedStream, point: PointInTime = NOW) -> 
                 break
             if fold(stream, record, AGGREGATES) is Outcome.APPLIED:
                 timings.observe(stream, record)
+                forget_settled(stream)
     search = search_of(stream)
     if search is None:
         raise NotRecordedError(f"{recorded.stream_id} has no search; what-if needs one")

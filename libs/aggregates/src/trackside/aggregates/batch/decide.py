@@ -23,7 +23,7 @@ from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, nearest
-from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitted
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain import task_reuse
 from trackside.domain.capabilities import Capabilities, device_problem, type_problem
@@ -128,25 +128,25 @@ def _stopping(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iter
 
 
 def _stop_task(batch: Batch, tasks: Mapping[str, Task], name: str) -> list[Event] | Problem:
-    task = tasks.get(name) or _named(batch, tasks, name)
-    if task is None:
+    known = (task_id for task_id in _ids(batch, name) if task_id in tasks or batch.has_settled(task_id))
+    task_id = next(known, None)
+    if task_id is None:
         return _no_task(batch, name)
-    if task.state is TaskState.ENDED:
-        how = "" if task.end is None else task.end.value
-        message = f"task {task.task_id} is over: {how}"
+    task = tasks.get(task_id)
+    if task is None or task.state is TaskState.ENDED:
+        end = batch.unfinished.get(task_id, AttemptEnd.FINISHED) if task is None else task.end
+        message = f"task {task_id} is over: {'' if end is None else end.value}"
         return Problem(code="already_terminal", path="$.task", message=message)
     if task.stop_reason:
         return []
-    return [TaskStopRequested(task_id=task.task_id, reason="user")]
+    return [TaskStopRequested(task_id=task_id, reason="user")]
 
 
-def _named(batch: Batch, tasks: Mapping[str, Task], name: str) -> Task | None:
-    """Gives the task of that name: of the group that runs now, else of the last one that had it."""
+def _ids(batch: Batch, name: str) -> Iterator[str]:
+    """Yields which task a name may mean: an id; the task of the group that runs now, then of those before."""
+    yield name
     for number in range(min(batch.group, len(batch.spec.groups) - 1), -1, -1):
-        task = tasks.get(batch_task_id(batch.batch_id, number, name))
-        if task is not None:
-            return task
-    return None
+        yield batch_task_id(batch.batch_id, number, name)
 
 
 def _no_task(batch: Batch, name: str) -> Problem:

@@ -13,7 +13,7 @@ from trackside.aggregates.batch.state import Batch
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.parts import number_of
-from trackside.contracts.tasks import TaskSubmitted
+from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
@@ -46,6 +46,9 @@ def note_changed(batch: Batch, task: Task, offset: int) -> None:
         batch.changed_at = offset
         batch.open.discard(task.task_id)
         batch.ends[task.end.value] = batch.ends.get(task.end.value, 0) + 1
+        batch.settled.append(task.task_id)
+        if task.end is not AttemptEnd.FINISHED:
+            batch.unfinished[task.task_id] = task.end
 
 
 def evolve(batch: Batch, record: Record) -> Outcome:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from trackside.aggregates.batch.messages import BatchSpec, BatchStatus
+from trackside.aggregates.batch.messages import BatchSpec, BatchStatus, task_name
+from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.stream import Stream
 
 OVER = frozenset({BatchStatus.DONE, BatchStatus.STOPPED})
@@ -33,6 +34,10 @@ class Batch:
     """How many of them have ended, by their end."""
     ended: list[dict[str, int]] = field(default_factory=list)
     """The same counts for each group that is over, by number."""
+    unfinished: dict[str, AttemptEnd] = field(default_factory=dict)
+    """How those of its tasks ended that have not finished, by id; the others that are over have finished."""
+    settled: list[str] = field(default_factory=list)
+    """The ids of the tasks that have ended and are still kept."""
     stop_reason: str = ""
     """Why it was stopped; empty before that."""
     ended_ms: int = 0
@@ -56,9 +61,25 @@ class Batch:
         """Says whether its end is final: that of a batch is."""
         return self.status in OVER  # not `over`, which takes longer: the fold asks for each record
 
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task that is not kept whether it has settled: whether it has had its turn."""
+        prefix = f"{self.batch_id}."
+        digits, _, name = task_id.removeprefix(prefix).partition(".")
+        group = next((at for at in range(self.group + 1) if digits == str(at + 1)), len(self.spec.groups))
+        if not task_id.startswith(prefix) or group >= len(self.spec.groups):
+            return False
+        tasks = self.spec.groups[group].tasks
+        submitted = len(tasks) if group < self.group else self.submitted
+        return any(task_name(task, at) == name for at, task in enumerate(tasks[:submitted]))
+
+    def trim(self) -> None:
+        """Keeps all: how its tasks ended is counted."""
+
     def release(self) -> None:
-        """Keeps all: how its tasks ended is counted, not kept."""
+        """Drops what is about single tasks."""
         self.asking.clear()
+        self.unfinished.clear()
+        self.settled.clear()
 
     @property
     def group_is_over(self) -> bool:

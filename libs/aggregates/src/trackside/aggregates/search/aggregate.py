@@ -80,9 +80,11 @@ class SearchType(AggregateType[Search]):
         return evolve.evolve(root, tasks, record)
 
     def admits(self, root: Search, event: TaskSubmitted) -> bool:
-        """Says whether a task is that of the newest trial, which has no other."""
+        """Says whether a task is that of the newest trial, which has no other, and has not settled."""
         newest = len(root.trials) - 1
-        return number_of(event.part, TRIAL) == newest >= 0 and not root.trials[newest].within
+        if not number_of(event.part, TRIAL) == newest >= 0 or root.trials[newest].within:
+            return False
+        return not root.has_settled(event.task_id)
 
     def task_changed(self, root: Search, task: Task, record: Record, reports: int) -> None:
         """Keeps what the assessor reads, and which tasks have ended or ask for another trial."""

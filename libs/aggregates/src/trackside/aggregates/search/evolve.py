@@ -113,6 +113,8 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
     if task.state is not TaskState.ENDED:
         task_reuse.release(task)
         search.idle.append(task.task_id)
+    else:
+        search.settled.append(task.task_id)
     search.active.discard(event.trial)
     search.unended.discard(event.trial)
     search.ends.append(event.trial)
@@ -191,4 +193,5 @@ def note_task(search: Search, task: Task, record: Record) -> None:
     (search.asking.add if task.asks else search.asking.discard)(task.task_id)
     if task.idle and task.state is TaskState.ENDED and task.task_id in search.idle:
         search.idle.remove(task.task_id)
+        search.settled.append(task.task_id)
         search.changed_at = record.offset

@@ -111,18 +111,29 @@ class TrialRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the trial of an event about it or about its task."""
+        """Returns the trial of an event about it, or about its task before its end."""
         if isinstance(event, TrialSuggested | TrialEnded):
             return ((stream.stream_id, event.trial),)
         task = stream.tasks.get(getattr(event, "task_id", ""))
         number = None if task is None else number_of(task.part, TRIAL)
-        known = number is not None and _trial_of(stream, number) is not None
-        return ((stream.stream_id, number),) if known else ()
+        trial = None if number is None else _trial_of(stream, number)
+        return () if trial is None or trial.ended_at >= 0 else ((stream.stream_id, trial.number),)
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
-        """Returns all trials of the stream's search."""
+        """Returns all trials of the stream's search that are not trimmed."""
         search = search_of(stream)
-        return () if search is None else ((stream.stream_id, trial.number) for trial in search.trials)
+        if search is None:
+            return
+        trimmed = set(search.ends[: search.trimmed])
+        for trial in search.trials:
+            if trial.number not in trimmed:
+                yield (stream.stream_id, trial.number)
+
+    def settled_keys(self, stream: Stream) -> Iterable[RowKey]:
+        """Returns the trials that have ended and are not trimmed."""
+        search = search_of(stream)
+        ended = [] if search is None else search.ends[search.trimmed :]
+        return ((stream.stream_id, number) for number in ended)
 
     def row(self, stream: Stream, key: RowKey) -> RowValues:
         """Computes the row of a trial."""

@@ -26,7 +26,7 @@ from trackside.aggregates.search.messages import (
     TrialStatus,
     TrialSuggested,
 )
-from trackside.contracts.ids import trial_task_id
+from trackside.contracts.ids import trial_of_task_id, trial_task_id
 from trackside.contracts.tasks import Figure
 from trackside.domain.stream import Stream
 from trackside.domain.task import Task, TaskState
@@ -85,11 +85,13 @@ class Trial:
     values: list[Figure | None] = field(default_factory=list)
     """Its values in the order of the objectives, None for a missing one; empty if there is one objective."""
     others: dict[str, Figure] = field(default_factory=dict)
-    """The other numbers that its task reported with its value, by name; empty before its end."""
+    """The other numbers that its task reported with its value, by name; empty before its end, and trimmed."""
     missing: list[str] = field(default_factory=list)
-    """The objectives that it ended without a value for."""
+    """The objectives that it ended without a value for; empty when it is trimmed."""
     reports: list[tuple[int, float | None]] = field(default_factory=list)
-    """The (step, value) that its task has reported; empty before its end. None: not finite."""
+    """The (step, value) that its task has reported; empty before its end. None: not finite. Trimmed, only the
+    last finite one is left, if any.
+    """
     source: Suggester = "algorithm"
     """Who suggested its parameters: the tuner, chance in its place, or a user."""
     space_version: int = 1
@@ -102,6 +104,10 @@ class Trial:
     def task_of(self, search_id: str) -> str:
         """Gives the id of the task that carries it out."""
         return self.within or trial_task_id(search_id, self.number)
+
+    def last_report(self) -> list[tuple[int, float]]:
+        """Returns the newest (step, value) that is finite, all that tuners use of reports; [] without one."""
+        return [(step, value) for step, value in self.reports if value is not None][-1:]
 
 
 @dataclass(slots=True)
@@ -165,6 +171,10 @@ class Search:
     """
     ends: list[int] = field(default_factory=list)
     """The numbers of the trials that have ended, in the order of their ends."""
+    trimmed: int = 0
+    """How many of the first of `ends` are trimmed: their rows are written, and they keep what tuners need."""
+    settled: list[str] = field(default_factory=list)
+    """The ids of the tasks that have ended, with all of their trials, and are still kept."""
     active: Annotated[set[int], PlainSerializer(sorted, return_type=list[int])] = field(default_factory=set)
     """The numbers of the trials that have not ended."""
     stop_reason: str = ""
@@ -242,12 +252,29 @@ class Search:
         """Says whether its end is final: that of a search is."""
         return self.status in OVER  # not `over`, which takes longer: the fold asks for each record
 
+    def has_settled(self, task_id: str) -> bool:
+        """Says of a task that is not kept whether it has settled: its first trial has ended."""
+        number = trial_of_task_id(self.search_id, task_id)
+        if number is None or number >= len(self.trials):
+            return False
+        trial = self.trials[number]
+        return trial.ended_at >= 0 and not trial.within
+
+    def trim(self) -> None:
+        """Leaves of ended trials what tuners need: parameters, values and the last report."""
+        for number in self.ends[self.trimmed :]:
+            trial = self.trials[number]
+            trial.reports, trial.others, trial.missing = [*trial.last_report()], {}, []
+        self.trimmed = len(self.ends)
+
     def release(self) -> None:
         """Drops its trials and all that is about them."""
         for bulk in (self.trials, self.opened, self.ends, self.front, self.added, self.imported):
             bulk.clear()
         self.assessor_feed.clear()
         self.asking.clear()
+        self.settled.clear()
+        self.trimmed = 0
 
     def task_of(self, number: int) -> str:
         """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""

@@ -61,7 +61,7 @@ class TunerHistory:
 
 
 def ended_item(trial: Trial, counts_last_value: bool = False) -> EndedItem:
-    """Returns the item of a trial's end: complete with a value, pruned with its reports, or failed.
+    """Returns the item of a trial's end: complete with a value, pruned with its last report, or failed.
 
     A trial with several objectives is complete with all values, or failed: a value that is not finite teaches
     nothing. One that was stopped early is complete if its last value counts, and it has one.
@@ -74,5 +74,4 @@ def ended_item(trial: Trial, counts_last_value: bool = False) -> EndedItem:
         state = "complete"
     if state == "complete" and trial.value is None:
         state = "failed"
-    reports = [(step, value) for step, value in trial.reports if value is not None]
-    return ("ended", trial.number, state, trial.value, reports)
+    return ("ended", trial.number, state, trial.value, trial.last_report())

@@ -13,9 +13,9 @@ from trackside.contracts.topics import Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
-from trackside.domain.stream import Stream, shrink
+from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams, pack
-from trackside.domain.table import Projection, RowKey, RowValues, Table
+from trackside.domain.table import Projection, RowKey, RowValues, SettlingProjection, Table
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Entry, TopicPartition
 from trackside.projections.dead_letters import DEAD_LETTERS, letter_row
@@ -114,7 +114,7 @@ class LogFold:
             letters += [row for record in found if record and (row := letter_row(record))]
 
     def _fold_events(self, place: TopicPartition, entries: Iterable[Entry], present: list[Owner]) -> None:
-        fold = self.streams.fold
+        fold, changed = self.streams.fold, dict[str, Stream]()
         for entry in entries:
             record = decode(entry)
             if record is None:
@@ -124,6 +124,7 @@ class LogFold:
                 for source in (source for owner in present for source in owner.of_ignored):
                     self.rows.of(source.table).extend(source.rows(stream, record))
                 continue
+            changed[stream.stream_id] = stream
             kind = type(record.message)
             if kind in _OF_COMMANDS:
                 self._add_command_rows(place, stream, record, present)
@@ -131,6 +132,16 @@ class LogFold:
                 for owner in present:
                     self._add_rows(owner.of_streams, stream, after_close=False)
                 shrink(stream)
+        for stream in changed.values():
+            self._add_settled_rows(stream, present)
+
+    def _add_settled_rows(self, stream: Stream, present: list[Owner]) -> None:
+        """Adds the rows that never change again, and forgets what they are computed from."""
+        for projection in (each for owner in present for each in owner.of_streams):
+            if isinstance(projection, SettlingProjection):
+                rows, row = self.rows.of(projection.table), projection.row
+                rows += [row(stream, key) for key in projection.settled_keys(stream)]
+        forget_settled(stream)
 
     def _add_command_rows(
         self, place: TopicPartition, stream: Stream, record: Record, present: list[Owner]

@@ -202,7 +202,7 @@ class _OwnerCatchUp:
         pending = self._state.pending
         for write in [write for of_place in pending.values() for write in of_place.writes()]:
             await upsert(connection, write)
-        self._state.shrink_closed()
+        self._state.shrink()
         await self._write_points(connection, [entry for entry in entries if entry.topic == self._metrics])
         ends = {place: of_place.end for place, of_place in pending.items()}
         ends |= {(e.topic, e.partition): e.offset + 1 for e in entries if e.topic == self._metrics}

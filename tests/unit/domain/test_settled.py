@@ -1,0 +1,165 @@
+"""Which tasks settle, and what comes later for one that is forgotten: the same as if it was still there."""
+
+import pytest
+
+from tests.unit.aggregates.batch.test_evolve import finish as finish_in_batch
+from tests.unit.aggregates.batch.test_evolve import name, running
+from tests.unit.aggregates.batch.test_evolve import task as submitted_in_batch
+from tests.unit.domain.given import (
+    STREAM,
+    Told,
+    assigned,
+    begun,
+    ended,
+    finish,
+    over,
+    report,
+    search_running,
+    submitted,
+    suggested,
+    task_id,
+)
+from tests.unit.domain.test_task_reuse import asked, going_on, taken, within
+from trackside.aggregates.batch.messages import GroupEnded, StopTasks
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.message import Message
+from trackside.contracts.refusals import Problem
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import shrink
+from trackside.domain.streams import pack
+
+APPLIED, DUPLICATE, OVERTAKEN = [Outcome.APPLIED], [Outcome.DUPLICATE], [Outcome.OVERTAKEN]
+
+
+def one_ended(is_newest: bool = False) -> Told:
+    """Tells of a search whose first trial has ended; a second one waits unless that is the newest."""
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    finish(told, 0, 0.5)
+    if not is_newest:
+        told.tell(suggested(1), submitted(1))
+    return told
+
+
+def test_the_task_of_a_trial_that_has_ended_is_forgotten_and_an_open_one_is_kept() -> None:
+    told = one_ended()
+    shrink(told.stream)
+    assert list(told.stream.tasks) == [task_id(1)]
+    assert told.stream.is_settled(task_id(0))
+
+
+def test_a_task_that_has_ended_is_kept_until_its_trial_has() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    for event in (assigned(), begun(), ended()):
+        told.tell(event)
+    shrink(told.stream)
+    assert list(told.stream.tasks) == [task_id(0)]
+    assert told.tell(over(0, 0.5)) == APPLIED
+    shrink(told.stream)
+    assert told.stream.tasks == {}
+
+
+def test_a_task_that_continues_with_other_trials_is_kept_until_it_ends() -> None:
+    told = going_on(max_trials=4)
+    shrink(told.stream)
+    assert told.search.trials[0].reports == [(3, 0.5)]
+    until_idle: list[Message] = [report(0, 0.75, requests=1), asked(2), over(1, 0.75)]
+    for event in until_idle:
+        assert told.tell(event) == APPLIED
+        shrink(told.stream)
+    assert list(told.stream.tasks) == [task_id(0)], "it is idle"
+    assert told.tell(within(2)) == told.tell(taken(2)) == told.tell(ended()) == APPLIED
+    shrink(told.stream)
+    assert list(told.stream.tasks) == [task_id(0)], "its last trial has not ended"
+    assert told.tell(over(2)) == APPLIED
+    shrink(told.stream)
+    assert told.stream.tasks == {}
+
+
+def test_an_idle_task_settles_with_its_end() -> None:
+    told = going_on()
+    assert told.tell(asked(2)) == told.tell(over(1, 0.75)) == APPLIED
+    assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
+    shrink(told.stream)
+    assert told.stream.tasks == {}
+
+
+@pytest.mark.parametrize("is_newest", [False, True])
+def test_whatever_comes_later_for_a_forgotten_task_has_no_effect(is_newest: bool) -> None:
+    whole, small = one_ended(is_newest), one_ended(is_newest)
+    shrink(small.stream)
+    late = [submitted(0), assigned(), begun(), report(9, 0.1), ended(), over(0, 0.5), submitted(1)]
+    again = submitted(1).model_copy(update={"task_id": task_id(0)})
+    for event in (*late, again, assigned(attempt=2), asked(), within(2)):
+        before = pack(small.stream)
+        assert whole.tell(event) == small.tell(event), event
+        if event is not late[-1]:
+            assert pack(small.stream) == before, event
+
+
+def test_a_trimmed_trial_keeps_its_last_finite_report() -> None:
+    told = search_running()
+    told.tell(suggested(0), submitted(0))
+    for event in (assigned(), begun(), report(0, 0.25), report(1, 0.5), report(2, None), ended(), over(0)):
+        assert told.tell(event) == APPLIED
+    trial = told.search.trials[0]
+    assert trial.reports == [(0, 0.25), (1, 0.5), (2, None)]
+    before = trial.last_report()
+    shrink(told.stream)
+    assert trial.reports == trial.last_report() == before == [(1, 0.5)]
+
+
+@pytest.mark.parametrize("other", ["00", "-0", "2", "1", "\u0660", "9" * 5_000, "", "x"])
+def test_what_is_not_the_name_of_a_settled_task_has_not_settled(other: str) -> None:
+    told = one_ended()
+    shrink(told.stream)
+    assert not told.stream.is_settled(f"{STREAM}.{other}")
+    assert not told.stream.is_settled(f"another-1.{other}")
+
+
+def test_the_snapshot_of_a_search_hardly_grows_with_reports_of_ended_trials() -> None:
+    told = search_running(max_trials=100, concurrency=1)
+    for trial in range(20):
+        told.tell(suggested(trial), submitted(trial))
+        for event in (assigned(trial), begun(trial), *(report(step, 0.5, trial) for step in range(50))):
+            told.tell(event)
+        told.tell(ended(trial=trial))
+        told.tell(over(trial, 0.5))
+    whole = len(pack(told.stream))
+    shrink(told.stream)
+    assert len(pack(told.stream)) < whole / 5
+
+
+def test_a_stop_of_one_task_of_a_batch_is_answered_the_same_if_that_is_forgotten() -> None:
+    whole, small = running(2, 1), running(2, 1)
+    for told in (whole, small):
+        assert told.tell(submitted_in_batch(0, 1)) == told.tell(submitted_in_batch(0, 2)) == APPLIED
+        finish_in_batch(told, 0, 1)
+        finish_in_batch(told, 0, 2, AttemptEnd.FAILED)
+        assert told.tell(GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
+    shrink(small.stream)
+    assert small.stream.tasks == {}
+    stop = AGGREGATES.handler_of(StopTasks)
+    assert stop is not None
+    for wanted in ("1", "2", "3", name(0, 1), name(0, 2), name(0, 3), name(1, 1), "another", f"{STREAM}.9.1"):
+        found = [stop(told.stream, StopTasks(task=wanted), "c-2", Capabilities()) for told in (whole, small)]
+        assert found[0] == found[1]
+        if wanted in ("2", name(0, 2)):
+            message = f"task {name(0, 2)} is over: failed"
+            assert found[1] == Problem(code="already_terminal", path="$.task", message=message)
+
+
+@pytest.mark.parametrize("other", ["1.3", "2.1", "9.1", "0.1", "01.1", "x.1", "1", "1.", ""])
+def test_what_has_not_had_its_turn_in_a_batch_has_not_settled(other: str) -> None:
+    told = running(3, 1)
+    for number in (1, 2):
+        assert told.tell(submitted_in_batch(0, number)) == APPLIED
+        finish_in_batch(told, 0, number)
+    shrink(told.stream)
+    assert told.stream.is_settled(name(0, 1))
+    assert told.stream.is_settled(name(0, 2))
+    assert not told.stream.is_settled(f"{STREAM}.{other}")
+    assert not told.stream.is_settled(f"another.{other}")

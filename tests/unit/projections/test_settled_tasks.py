@@ -1,0 +1,196 @@
+"""Readers that forget settled tasks early, late or never agree: on outcomes, reasons, decisions and rows."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.domain.given import STREAM
+from tests.unit.domain.plausible import Chance
+from trackside.aggregates.batch.messages import StopTasks
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import TRIAL, StopTrial
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.message import Event, Record
+from trackside.contracts.parts import number_of
+from trackside.contracts.tasks import TaskSubmitted
+from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
+from trackside.domain.react import react
+from trackside.domain.stream import Stream, forget_settled, shrink
+from trackside.domain.streams import Streams, dump, load, pack
+from trackside.domain.table import RowKey, RowValues, SettlingProjection
+from trackside.projections.ignored_reports import ignored_reason
+from trackside.projections.owners import OWNERS
+from trackside.projections.pending import PendingChanges
+
+OF_STREAMS = tuple(projection for owner in OWNERS.values() for projection in owner.of_streams)
+OF_IGNORED = tuple(projection for owner in OWNERS.values() for projection in owner.of_ignored)
+Rows = dict[tuple[str, RowKey], RowValues]
+
+
+@dataclass
+class Reader:
+    """Folds a log as a service does, and forgets after some of its records, once their rows are written."""
+
+    forgets: Callable[[], bool]
+    streams: Streams = field(default_factory=lambda: Streams(AGGREGATES))
+    rows: Rows = field(default_factory=dict)
+    history: TunerHistory = field(default_factory=TunerHistory)
+    most_tasks: int = 0
+    _pending: PendingChanges = field(default_factory=lambda: PendingChanges(OF_STREAMS, (), 0, 0, OF_IGNORED))
+
+    def read(self, record: Record) -> Any:
+        """Folds a record and returns all that is said of it, and all that follows from the state then."""
+        stream, outcome = self.streams.fold(record)
+        if outcome is Outcome.APPLIED:
+            assert isinstance(record.message, Event)
+            self._pending.note(stream, record.message)
+        else:
+            self._pending.note_ignored(stream, record)
+        reason = None if outcome is Outcome.APPLIED else ignored_reason(stream, record)
+        found = (outcome, reason, self.decisions(stream, record.append_time_ms))
+        if self.forgets():
+            self.write()
+            shrink(stream)
+        self.most_tasks = max(self.most_tasks, len(stream.tasks))
+        return found
+
+    def decisions(self, stream: Stream, now_ms: int) -> Any:
+        """Returns what would be decided about a stream now, and what its tuner would be given."""
+        aggregate = AGGREGATES.of(stream)
+        if aggregate is None or stream.closed:
+            return react(stream, Capabilities(), AGGREGATES)
+        due = list(aggregate.due(stream, now_ms + 100))
+        asked: list[HistoryItem] = []
+        search = search_of(stream)
+        if search is not None and search.next_trial is not None:
+            asked = list(self.history.until(search, search.next_trial))
+        return react(stream, Capabilities(), AGGREGATES), aggregate.next_due_ms(stream), due, asked
+
+    def write(self) -> None:
+        """Computes the rows of what has changed, as the runner of read models does."""
+        for write in self._pending.writes():
+            width = write.table.key_width
+            self.rows.update({(write.table.name, row[:width]): row for row in write.rows})
+        self._pending = PendingChanges(OF_STREAMS, (), 0, 0, OF_IGNORED)
+
+    @property
+    def stream(self) -> Stream:
+        """Its stream."""
+        return self.streams.by_id[STREAM]
+
+
+def readers(random: Random) -> list[Reader]:
+    """Returns readers that forget never, always at once, and at random times."""
+    return [Reader(lambda: False), Reader(lambda: True), Reader(lambda: random.random() < 0.05)]
+
+
+def answers_to_stops(stream: Stream, names: list[str]) -> list[Any]:
+    """Returns what commands to stop a single task or trial would be answered."""
+    handlers = {kind: AGGREGATES.handler_of(kind) for kind in (StopTasks, StopTrial)}
+    of_tasks, of_trials = handlers[StopTasks], handlers[StopTrial]
+    assert of_tasks is not None and of_trials is not None
+    said = [of_tasks(stream, StopTasks(task=name), "c-9", Capabilities()) for name in names]
+    return [*said, *(of_trials(stream, StopTrial(trial=at), "c-9", Capabilities()) for at in range(9))]
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32))
+def test_readers_agree_whether_they_forget_early_late_or_never(seed: int) -> None:
+    agree(seed, 120)
+
+
+@pytest.mark.thorough
+def test_many_readers_agree_whether_they_forget_early_late_or_never() -> None:
+    found = [agree(seed, 300) for seed in range(100)]
+    assert max(never for never, _ in found) > 2 * max(early for _, early in found)
+
+
+def agree(seed: int, moves: int) -> tuple[int, int]:
+    """Compares readers of a random log; returns the most tasks that were kept: never forgotten, and early."""
+    random = Random(seed)
+    told = Chance(random).history(moves)
+    never, early, late = readers(random)
+    names = [*told.stream.tasks, "1", "2", "4", "none"]
+    for record in with_late_repeats(random, told.records):
+        expected = never.read(record)
+        assert early.read(record) == expected
+        assert late.read(record) == expected
+        if STREAM not in never.streams.by_id:
+            continue
+        if random.random() < 0.1:
+            stops = answers_to_stops(never.stream, names)
+            assert answers_to_stops(early.stream, names) == stops
+            assert answers_to_stops(late.stream, names) == stops
+        if not never.stream.closed:
+            gone = [task_id for task_id in never.stream.tasks if task_id not in early.stream.tasks]
+            assert gone == [] or sorted(gone) == sorted(never.stream.root.settled)
+            assert all(early.stream.is_settled(task_id) for task_id in gone)
+            assert not early.stream.is_settled("none")
+            assert early.stream.tasks.keys() <= open_tasks(early.stream)
+    most = (never.most_tasks, early.most_tasks)
+    for reader in (never, early, late):
+        reader.write()
+        shrink(reader.stream)
+        assert reader.rows == never.rows
+        assert dump(load(pack(reader.stream), AGGREGATES)) == dump(never.stream)
+    return most
+
+
+def with_late_repeats(random: Random, records: list[Record]) -> Iterator[Record]:
+    """Yields the records, and between them earlier ones again, some of them for another trial."""
+    parts = [record.message.part for record in records if isinstance(record.message, TaskSubmitted)]
+    for count, record in enumerate(records, 1):
+        yield record
+        if random.random() < 0.5:
+            again = random.choice(records[:count])
+            message = again.message
+            if isinstance(message, TaskSubmitted) and random.random() < 0.5:
+                message = message.model_copy(update={"part": random.choice(parts)})
+            offset, now_ms = len(records) + count, record.append_time_ms
+            yield replace(again, offset=offset, append_time_ms=now_ms, message=message)
+
+
+def open_tasks(stream: Stream) -> set[str]:
+    """Returns the tasks that are open, or whose trial is, and those that are not their trial's."""
+    search = search_of(stream)
+    if search is None:
+        return set() if stream.root is None else set(stream.root.open)
+    numbers = {name: number_of(task.part, TRIAL) or 0 for name, task in stream.tasks.items()}
+    others = [name for name, number in numbers.items() if search.task_of(number) != name]
+    return {*(search.task_of(number) for number in search.active), *search.idle, *others}
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32))
+def test_rows_of_settled_tasks_are_computed_once_and_are_those_of_the_whole_log(seed: int) -> None:
+    random = Random(seed)
+    told = Chance(random).history(120)
+    streams, rows = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues]()
+    for record in told.records:
+        stream, _ = streams.fold(record)
+        if random.random() < 0.1 and not stream.closed:
+            for projection in OF_STREAMS:
+                if isinstance(projection, SettlingProjection):
+                    for key in list(projection.settled_keys(stream)):
+                        assert (projection.table.name, key) not in rows
+                        rows[projection.table.name, key] = projection.row(stream, key)
+            forget_settled(stream)
+    remaining = all_rows(streams.by_id[STREAM])
+    assert not rows.keys() & remaining.keys()
+    assert rows | remaining == all_rows(told.stream)
+
+
+def all_rows(stream: Stream) -> Rows:
+    """Returns the rows of all that a stream has kept."""
+    return {
+        (projection.table.name, key): projection.row(stream, key)
+        for projection in OF_STREAMS
+        for key in projection.keys(stream)
+    }
