@@ -124,7 +124,7 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
         for publication in command["publications"]:
             publication["answered"] = publication["answered_at"] >= 0
     for task in state["tasks"].values():
-        part = task.pop("part")
+        part, _ = task.pop("part"), task.pop("continued")
         kind_of_part, number = ("", None) if part is None else (part["kind"], part["number"])
         task |= {each: number if each == kind_of_part else None for each in ("trial", "group")}
         task["name"] = "" if part is None else part["name"]

@@ -341,7 +341,8 @@ class Chance:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
         if random.random() < 0.12 or (root is not None and root.status is SearchStatus.STOPPING):
-            guesses += [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
+            stops = [SearchStopRequested(command_id="c-1", reason=""), SearchFailed(code="x", message="")]
+            guesses += stops * 2
         known_task = None if stream is None else stream.tasks.get(task_id(trial))
         guesses += plausible_requests.wrong(random, known_task, where) * 3
         guesses += plausible_changes.wrong(random, root, known_task, FIRST_MS + self._told) * 2

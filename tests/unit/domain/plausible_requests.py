@@ -6,10 +6,12 @@ from typing import Any, Literal
 from tests.unit.domain.given import over, suggested, token, trial_of
 from trackside.aggregates.search.state import Search, search_of
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     ParametersRequested,
     ParametersTaken,
     ParametersWithheld,
+    TaskContinued,
     TimeLimitReached,
 )
 from trackside.domain import task_reuse
@@ -31,7 +33,11 @@ def next_trial(random: Random, stream: Stream, number: int, seen: int) -> list[M
     if not free and (random.random() > 0.06 or not stream.tasks):
         return []
     within = random.choice(free or list(stream.tasks))
-    return [[suggested(number).model_copy(update={"seen": seen, "within": within})]] * 4
+    asked = suggested(number).model_copy(update={"seen": seen, "within": within})
+    part = Part(kind="trial", number=number)
+    continued = task_reuse.continued(stream.tasks[within], part, asked.parameters)
+    pair: Move = [asked, continued]
+    return [pair, pair, pair, [asked]]  # older releases wrote the suggestion alone
 
 
 def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
@@ -40,6 +46,9 @@ def of_task(random: Random, task: Task, where: dict[str, Any]) -> list[Move]:
     chance = random.random()
     if task.requested and chance < 0.2:
         return [[random.choice(wrong(random, task, where))]] * 4
+    if task.continued and task.part is not None and random.random() < 0.3:
+        again = {"request": task.continued, "part": task.part, "parameters": task.parameters}
+        return [[TaskContinued(task_id=task.task_id, **held, **again)]] * 4
     if chance > 0.97:
         odd = {**where, "incarnation": "i-9"}
         return [[random.choice(wrong(random, task, odd))]] * 4
@@ -63,11 +72,14 @@ def wrong(random: Random, task: Task | None, where: dict[str, Any]) -> list[Mess
     number = max(1, random.choice(known) + random.choice([-1, 0, 0, 1, 2]))
     held: dict[str, Any] = {name: where[name] for name in ("attempt", "placement")}
     task_id = "digits-1.0" if task is None else task.task_id
+    known_part = None if task is None else task.part
+    part = known_part or Part(kind="trial", number=number)
     named = {"task_id": task_id, **held, "incarnation": where["incarnation"]}
     return [
         ParametersRequested(**named, request=number),
         ParametersTaken(**named, request=number),
         ParametersWithheld(task_id=task_id, **held, request=number, reason="no_slot"),
+        TaskContinued(task_id=task_id, **held, request=number, part=part, parameters={}),
     ]
 
 

@@ -20,12 +20,14 @@ from tests.unit.domain.given import (
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import Assessor, SearchEnded, SearchStatus, TrialSuggested
 from trackside.contracts.message import Message
+from trackside.contracts.parts import Part
 from trackside.contracts.resources import Retry, RetryPolicy
 from trackside.contracts.tasks import (
     AttemptEnd,
     ParametersRequested,
     ParametersTaken,
     ParametersWithheld,
+    TaskContinued,
     TaskPreemptionRequested,
 )
 from trackside.domain.outcome import Outcome
@@ -49,6 +51,12 @@ def withheld(request: int = 1) -> ParametersWithheld:
 
 def within(number: int, task: int = 0) -> TrialSuggested:
     return suggested(number).model_copy(update={"within": task_id(task), "parameters": {"lr": number / 8}})
+
+
+def goes_on(number: int, parameters: dict[str, Any] | None = None, **changed: Any) -> TaskContinued:
+    part = Part(kind="trial", number=number)
+    fields: dict[str, Any] = {"task_id": task_id(0), "attempt": 1, "placement": 1, "request": 1, "part": part}
+    return TaskContinued(**{**fields, "parameters": parameters or {"lr": number / 8}, **changed})
 
 
 def one_running(**changed: Any) -> Told:
@@ -111,6 +119,56 @@ def test_repeats_and_what_is_out_of_order_change_nothing() -> None:
         assert dump(told.stream) == before
     assert told.tell(submitted(1)) == OVERTAKEN, "the trial has no task of its own"
     assert load(pack(told.stream), AGGREGATES) == told.stream
+
+
+def test_a_task_itself_says_that_it_goes_on_with_the_next_trial() -> None:
+    told = one_running()
+    told.tell(asked())
+    assert told.tell(goes_on(1)) == OVERTAKEN, "it has its trial still"
+    told.tell(over(0, 0.5))
+    assert told.tell(goes_on(1)) == OVERTAKEN, "no other trial is its own"
+    assert told.tell(within(1), goes_on(1)) == APPLIED * 2
+    assert told.task().changed_at == told.next_offset - 1
+    assert (told.task().answered, told.task().continued, told.task().taken) == (1, 1, 0)
+    assert told.tell(goes_on(1)) == DUPLICATE
+    assert told.tell(within(1), goes_on(1)) == DUPLICATE + OVERTAKEN, "a second dispatcher decided the same"
+    for event in (taken(), asked(2), over(1, 0.25)):
+        assert told.tell(event) == APPLIED
+    assert told.tell(within(2), goes_on(2, request=2)) == APPLIED * 2
+    assert trial_of(told.task()) == 2
+
+
+def test_it_has_no_effect_where_it_is_not_of_the_request_that_was_answered() -> None:
+    told = going_on()
+    other = Part(kind="trial", number=2)
+    for wrong in ({"request": 2}, {"attempt": 2}, {"placement": 2}, {"part": other}):
+        assert told.tell(goes_on(1, **wrong)) == OVERTAKEN
+    refused = one_running()
+    for event in (asked(), withheld()):
+        refused.tell(event)
+    assert refused.tell(goes_on(0)) == OVERTAKEN, "it was told that there is no other"
+
+
+def test_a_log_of_an_older_release_has_the_suggestion_alone_and_means_the_same() -> None:
+    older, newer = going_on(), one_running()
+    for events in ([asked()], [over(0, 0.5)], [within(1), goes_on(1)], [taken()]):
+        newer.tell(*events)
+    assert newer.task().continued == 1
+    newer.task().continued = 0
+    for told in (older, newer):
+        told.task().changed_at = told.search.trials[1].suggested_at = told.search.trials[0].ended_at
+    assert older.task() == newer.task()
+    assert older.search.trials == newer.search.trials
+
+
+def test_an_attempt_that_ends_between_the_suggestion_and_the_task_s_own_event_is_tried_again() -> None:
+    told = one_running()
+    for event in (asked(), over(0, 0.5), within(1)):
+        told.tell(event)
+    assert told.tell(ended(AttemptEnd.LOST), role="scheduler") == APPLIED
+    assert told.tell(goes_on(1)) == OVERTAKEN
+    task = told.task()
+    assert (task.state, task.attempt.number, trial_of(task), task.continued) == (TaskState.QUEUED, 2, 1, 0)
 
 
 def test_a_request_that_gets_nothing_leaves_the_trial_as_it_is() -> None:

@@ -2,15 +2,20 @@
 
 import json
 import math
+from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
 
+from tests.unit.domain.given import over
+from tests.unit.domain.plausible import Chance
+from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.projections.given import write_small_history
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.messages import SearchSpec
 from trackside.contracts.fleet import Device, WorkerJoined
-from trackside.contracts.message import Event
+from trackside.contracts.message import Event, Record
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.topics import Topics
 from trackside.domain.cells import BIGINT_MAX, bigints, json_text, without_nul
@@ -42,13 +47,32 @@ def all_rows(stream: Stream) -> dict[tuple[str, RowKey], RowValues]:
 async def test_an_event_changes_only_rows_that_it_touches() -> None:
     log = MemoryLog()
     await write_small_history(log, TOPICS)
-    streams, rows, checked = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues](), 0
     reader = log.reader({(TOPICS.events.name, partition): 0 for partition in range(3)})
-    for entry in await reader.read(1.0):
-        record = decode(entry)
-        assert record is not None and isinstance(record.message, Event)
+    records = [record for entry in await reader.read(1.0) if (record := decode(entry)) is not None]
+    assert changed_rows(records) > 200
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_event_of_a_random_log_changes_only_rows_that_it_touches(seed: int) -> None:
+    assert changed_rows(Chance(Random(seed)).history(150).records) > 20
+
+
+@pytest.mark.parametrize("answer", [[within(1), goes_on(1)], [within(1)]], ids=["now", "of an older release"])
+def test_an_event_that_gives_a_task_its_next_trial_touches_its_row(answer: list[Event]) -> None:
+    told = one_running()
+    for events in ([asked()], [over(0, 0.5)], answer, [taken()]):
+        told.tell(*events)
+    assert changed_rows(told.records) > 20
+
+
+def changed_rows(records: Iterable[Record]) -> int:
+    """Returns how many rows the records change, all of which they touch."""
+    streams, rows, count = Streams(AGGREGATES), dict[tuple[str, RowKey], RowValues](), 0
+    for record in records:
         stream, outcome = streams.fold(record)
-        assert outcome is Outcome.APPLIED
+        if outcome is not Outcome.APPLIED:
+            continue
+        assert isinstance(record.message, Event)
         now = all_rows(stream)
         changed = {at for at in now if rows.get(at) != now[at]}
         touched = {
@@ -59,8 +83,8 @@ async def test_an_event_changes_only_rows_that_it_touches() -> None:
         assert changed <= touched
         assert touched <= now.keys()
         rows.update(now)
-        checked += len(changed)
-    assert checked > 200
+        count += len(changed)
+    return count
 
 
 async def test_rows_have_a_cell_for_every_column() -> None:

@@ -1,18 +1,23 @@
 """Which commands devices must get, until events answer them."""
 
+import pytest
+
 from tests.unit.domain.given import (
     STREAM,
     Told,
     assigned,
     begun,
     ended,
+    over,
     task_active,
     task_id,
     task_queued,
     token,
 )
+from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, within
 from tests.unit.scheduler.given import cluster_of, fleet_of, worker
 from trackside.contracts.fleet import RunningPlacement, WorkerLeft
+from trackside.contracts.message import Message
 from trackside.contracts.tasks import (
     AttemptEnd,
     NextParameters,
@@ -47,6 +52,24 @@ def test_a_device_is_owed_its_task_until_the_worker_has_answered() -> None:
     assert command.build() == run
     told.tell(begun())
     assert messages_for(told, fleet_state) == []
+
+
+@pytest.mark.parametrize("answer", [[within(1), goes_on(1)], [within(1)]], ids=["now", "of an older release"])
+def test_a_task_that_asked_is_owed_its_parameters_until_it_has_taken_them(answer: list[Message]) -> None:
+    told, fleet_state = one_running(), fleet_of(worker())
+    told.tell(asked())
+    cluster = cluster_of(told)
+    assert list(pending_commands(cluster, fleet_state)) == []
+    told.tell(over(0, 0.5))
+    told.tell(*answer)
+    if len(answer) > 1:
+        cluster.update(STREAM, told.task())
+    (command,) = pending_commands(cluster, fleet_state)
+    assert command.build() == NextParameters(stream=STREAM, **token(), request=1, parameters={"lr": 0.125})
+    assert command.follows == told.task().changed_at == told.next_offset - 1
+    told.tell(taken())
+    cluster.update(STREAM, told.task())
+    assert list(pending_commands(cluster, fleet_state)) == []
 
 
 def test_a_device_is_owed_a_stop_until_the_attempt_has_ended() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.domain.given import Told, over, suggested, task_id
-from tests.unit.domain.test_task_reuse import asked, one_running, taken, withheld, within
+from tests.unit.domain.test_task_reuse import asked, goes_on, one_running, taken, withheld, within
 from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import BatchSpec
 from trackside.aggregates.batch.state import Batch
@@ -22,6 +22,7 @@ from trackside.aggregates.search.messages import (
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import ParametersWithheld, TaskStopRequested
 from trackside.domain.capabilities import Capabilities
+from trackside.domain.outcome import Outcome
 from trackside.domain.react import react
 
 
@@ -48,12 +49,13 @@ def test_its_trial_ends_with_what_was_reported_and_the_next_one_is_for_it() -> N
     assert (ends.trial, ends.status, ends.value) == (0, TrialStatus.SUCCEEDED, 0.5)
     told.tell(ends)
     assert said(told) == [], "the tuner is asked"
-    assert trial_reuse.next_task(told.stream) == task_id(0)
-    search = told.search
-    [event] = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], within=task_id(0))
+    task, search = trial_reuse.next_task(told.stream), told.search
+    assert task is not None and task.task_id == task_id(0)
+    [event, continued] = suggestions.suggestion(search, 1, {"lr": 0.5}, search.opened[1], task=task)
     assert isinstance(event, TrialSuggested) and event.within == task_id(0)
-    told.tell(event)
-    assert trial_reuse.next_task(told.stream) == ""
+    assert continued == goes_on(1, {"lr": 0.5})
+    assert told.tell(event, continued) == [Outcome.APPLIED, Outcome.APPLIED]
+    assert trial_reuse.next_task(told.stream) is None
     assert told.stream.tasks[task_id(0)].parameters == {"lr": 0.5}
 
 
@@ -61,8 +63,9 @@ def test_a_trial_that_a_user_added_may_be_the_next_one() -> None:
     told = asking()
     told.tell(TrialAdded(command_id="c", change=1, parameters={"lr": 9.0}))
     told.tell(over(0, 0.5))
-    [event] = said(told)
+    [event, continued] = said(told)
     assert isinstance(event, TrialSuggested)
+    assert continued == goes_on(1, {"lr": 9.0})
     assert (event.within, event.source, event.parameters) == (task_id(0), "customized", {"lr": 9.0})
 
 

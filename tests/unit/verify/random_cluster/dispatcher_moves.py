@@ -42,6 +42,7 @@ from trackside.contracts.tasks import (
     TaskStopRequested,
     TaskSubmitted,
 )
+from trackside.domain import task_reuse
 from trackside.domain.stream import Stream
 from trackside.domain.task import TaskState
 
@@ -201,7 +202,7 @@ def trial(stream: Stream, number: int) -> list[Message]:
     search = search_of(stream)
     assert search is not None
     task_id, needs = trial_task_id(stream.stream_id, number), search.spec.needs
-    by_user = search.next_added is not None
+    by_user, task = search.next_added is not None, handing_on.next_task(stream)
     parameters = search.added[0].parameters if by_user else {"lr": 0.5}
     policy = search.spec.tuner.on_failure
     by_chance = policy.then == "random" and search.failures > policy.retries
@@ -211,17 +212,18 @@ def trial(stream: Stream, number: int) -> list[Message]:
         parameters=parameters,
         seen=max(0, search.moved_at),
         source=source,
-        within=handing_on.next_task(stream),
+        within="" if task is None else task.task_id,
     )
-    if suggested.within:
-        return [suggested]
+    part = Part(kind="trial", number=number)
+    if task is not None:
+        return [suggested, task_reuse.continued(task, part, parameters)]
     return [
         suggested,
         TaskSubmitted(
             task_id=task_id,
             task_type="digits",
             parameters={},
-            part=Part(kind="trial", number=number),
+            part=part,
             needs=needs,
         ),
     ]

@@ -45,6 +45,7 @@ EVENTS: tuple[type[Event], ...] = (
     tasks.TaskStatusChanged,
     tasks.ParametersRequested,
     tasks.ParametersWithheld,
+    tasks.TaskContinued,
     tasks.ParametersTaken,
     tasks.MetricReported,
     tasks.AttemptEnded,

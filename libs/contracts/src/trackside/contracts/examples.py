@@ -134,6 +134,7 @@ TASK_EVENTS: list[Message] = [
     tasks.TaskRecallRequested(task_id="digits-1.7", attempt=2, placement=1, reason="another device is free"),
     tasks.TimeLimitReached(task_id="digits-1.7", attempt=2, limit="run", due_ms=1_767_225_600_000),
     tasks.ParametersRequested(**TOKEN, request=2),
+    tasks.TaskContinued(**COUNTED, request=2, part=PART, parameters=PARAMETERS),
     tasks.ParametersWithheld(
         task_id="digits-1.7", attempt=2, placement=1, request=2, reason="tuner_no_more_trial"
     ),

@@ -262,6 +262,21 @@ class ParametersWithheld(Event):
     reason: str
 
 
+class TaskContinued(Event):
+    """A task that asked continues with another part, such as the next trial, in the same process.
+
+    It follows the event that gave its aggregate that part, in the same decision.
+    """
+
+    written_by: ClassVar[frozenset[str]] = DISPATCHER
+    task_id: str
+    attempt: int
+    placement: int
+    request: int
+    part: Part
+    parameters: Json
+
+
 class ParametersTaken(Event):
     """A task's process has received the answer to a request, and continues."""
 

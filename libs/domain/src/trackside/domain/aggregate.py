@@ -22,6 +22,7 @@ from trackside.domain.spec_kind import SpecKind
 from trackside.domain.stream import Stream
 from trackside.domain.table import Projection
 from trackside.domain.task import Task
+from trackside.domain.task_events import KINDS, task_of
 
 
 class Root(Protocol):
@@ -131,6 +132,10 @@ class AggregateType(ABC, Generic[S]):
         """Returns what stops it, or with `task` that task of it; None if there is no such command."""
         return None
 
+    def changed_tasks(self, root: S, event: Event) -> Iterable[str]:
+        """Returns the ids of the tasks that one of its own events, the last that was applied, has changed."""
+        return ()
+
     @abstractmethod
     def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:
         """Yields what the stream lacks now, by its state alone: tasks, ends of parts, its own end."""
@@ -198,6 +203,13 @@ class Aggregates:
     def of(self, stream: Stream) -> AggregateType[Any] | None:
         """Returns the aggregate type of a stream, or None if it has not begun."""
         return self.by_kind.get(stream.kind)
+
+    def changed_tasks(self, stream: Stream, event: Event) -> Iterable[str]:
+        """Returns the ids of the tasks that an event, the last that was applied, has changed."""
+        if type(event) in KINDS:
+            return (task_of(event),)
+        aggregate = self.by_event.get(type(event))
+        return () if aggregate is None else aggregate.changed_tasks(stream.root, event)
 
     def handler_of(self, kind: type[Message]) -> Handler | None:
         """Returns what decides a type of command, or None if no aggregate knows it."""

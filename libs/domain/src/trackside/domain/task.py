@@ -187,6 +187,10 @@ class Task:
     """The newest request that was answered, with parameters or without; 0 for none in this placement."""
     taken: int = 0
     """The newest request whose answer its process has received; 0 for none in this placement."""
+    continued: int = 0
+    """The newest request that TaskContinued answered; 0 for none in this placement, and in logs of older
+    releases, which have no such event.
+    """
     withheld: bool = False
     """Whether its newest answer was that there is no other trial."""
     idle: bool = False

@@ -13,6 +13,7 @@ from trackside.contracts.tasks import (
     ParametersWithheld,
     TaskAccepted,
     TaskAssigned,
+    TaskContinued,
     TaskHeld,
     TaskInterrupted,
     TaskPreemptionRequested,
@@ -49,6 +50,7 @@ TaskEvent = (
     | TaskStatusChanged
     | ParametersRequested
     | ParametersWithheld
+    | TaskContinued
     | ParametersTaken
     | MetricReported
     | AttemptEnded
@@ -377,6 +379,7 @@ _FOLDS: Mapping[type[Message], Callable[[Task, Any, Record], Outcome]] = {
     TaskInterrupted: lambda task, event, record: _interrupted(task, event),
     ParametersRequested: lambda task, event, record: task_reuse.evolve(task, event),
     ParametersWithheld: lambda task, event, record: task_reuse.evolve(task, event),
+    TaskContinued: lambda task, event, record: task_reuse.evolve(task, event),
     ParametersTaken: lambda task, event, record: task_reuse.evolve(task, event),
     AttemptEnded: _attempt_ended,
 }

@@ -7,22 +7,24 @@ process. In between the task is idle: nothing is lost with its process then, so 
 from typing import Any
 
 from trackside.contracts.parts import Part
-from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld
+from trackside.contracts.tasks import ParametersRequested, ParametersTaken, ParametersWithheld, TaskContinued
 from trackside.domain import reports
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.task import Task, TaskState
 
-ReuseEvent = ParametersRequested | ParametersWithheld | ParametersTaken
+ReuseEvent = ParametersRequested | ParametersWithheld | TaskContinued | ParametersTaken
 
 
 def evolve(task: Task, event: ReuseEvent) -> Outcome:
-    """Folds a request, that there is nothing for it, or that the process has the answer."""
+    """Folds a request, its answer, or that the process has the answer."""
     said, now = (event.attempt, event.placement), (task.attempt.number, task.attempt.placement)
     if task.state is not TaskState.ACTIVE or task.place is None or said != now:
         return Outcome.OVERTAKEN
     if isinstance(event, ParametersWithheld):
         return _withheld(task, event)
+    if isinstance(event, TaskContinued):
+        return _continued(task, event)
     if event.incarnation != task.place.incarnation:
         return Outcome.OVERTAKEN
     return _requested(task, event) if isinstance(event, ParametersRequested) else _taken(task, event)
@@ -43,6 +45,16 @@ def _withheld(task: Task, event: ParametersWithheld) -> Outcome:
     if event.request != task.requested:
         return Outcome.OVERTAKEN
     task.answered, task.withheld = event.request, True
+    return Outcome.APPLIED
+
+
+def _continued(task: Task, event: TaskContinued) -> Outcome:
+    """Folds what `assign_part` has done to the task: in older logs only the aggregate's event says it."""
+    if event.request <= task.continued:
+        return Outcome.DUPLICATE
+    if task.withheld or event.request != task.answered or event.part != task.part:
+        return Outcome.OVERTAKEN
+    task.continued = event.request
     return Outcome.APPLIED
 
 
@@ -75,13 +87,25 @@ def assign_part(task: Task, part: Part, parameters: dict[str, Any]) -> None:
 
 def reset_requests(task: Task) -> None:
     """Forgets the requests of a placement that is over: the next one's count from 1."""
-    task.requested = task.answered = task.taken = 0
+    task.requested = task.answered = task.taken = task.continued = 0
     task.withheld = False
 
 
 def is_stopping(task: Task) -> bool:
     """Says whether the process of a task is being ended."""
     return bool(task.stop_reason) or task.attempt.stopping is not None
+
+
+def continued(task: Task, part: Part, parameters: dict[str, Any]) -> TaskContinued:
+    """Returns the event that a task which asks goes on with a part."""
+    return TaskContinued(
+        task_id=task.task_id,
+        attempt=task.attempt.number,
+        placement=task.attempt.placement,
+        request=task.requested,
+        part=part,
+        parameters=parameters,
+    )
 
 
 def withhold(task: Task, reason: str) -> Proposal:

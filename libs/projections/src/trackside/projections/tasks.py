@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
-from trackside.aggregates.search.state import search_of
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.resources import Needs
@@ -55,17 +54,8 @@ class TaskRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the task of any event about it, also of one that reuses it for another trial."""
-        if isinstance(event, TrialSuggested) and event.within:
-            return ((event.within, stream.stream_id),)
-        if isinstance(event, TrialEnded):
-            search = search_of(stream)
-            return (
-                ((search.task_of(event.trial), stream.stream_id),)
-                if search is not None and search.idle
-                else ()
-            )
-        return ((event.task_id, stream.stream_id),) if isinstance(event, TaskEvent) else ()
+        """Returns the task that an event is about, or those that an event of its aggregate has changed."""
+        return ((task_id, stream.stream_id) for task_id in AGGREGATES.changed_tasks(stream, event))
 
     def keys(self, stream: Stream) -> Iterable[RowKey]:
         """Returns all tasks of the stream."""

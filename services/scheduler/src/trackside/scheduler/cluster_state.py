@@ -43,10 +43,11 @@ class SchedulingPolicy:
 class ClusterState:
     """Tasks, where they wait or are placed, and the hosts.
 
-    `unanswered` are placed tasks whose worker has a command to answer, `tasks_on` the ids of placed tasks by
-    (worker id, incarnation), `given_up` tasks that were refused too often. `waiting` is the queue of tasks
-    without a place, `placed_behind` that of tasks placed after a running one. `running` counts placed tasks
-    by queue, `full_queues` are queues in which a limit held tasks back. `bookings` are (worker id, booking).
+    `unanswered` are placed tasks whose worker has a command to answer or waits for parameters, `tasks_on` the
+    ids of placed tasks by (worker id, incarnation), `given_up` tasks that were refused too often. `waiting`
+    is the queue of tasks without a place, `placed_behind` that of tasks placed after a running one. `running`
+    counts placed tasks by queue, `full_queues` are queues in which a limit held tasks back. `bookings` are
+    (worker id, booking).
     """
 
     def __init__(self, policy: SchedulingPolicy | None = None) -> None:
@@ -209,7 +210,9 @@ class ClusterState:
         self.placed[task_id] = task
         attempt = task.attempt
         is_ending = task.stop_reason or attempt.stopping or attempt.recalled
-        if task.state is TaskState.PLACED or is_ending or task.answered > task.taken:
+        # A task that asks is in the list before it has its answer: logs of older releases have no event of
+        # the task for that.
+        if task.state is TaskState.PLACED or is_ending or task.requested > task.taken:
             self.unanswered[task_id] = task
         else:
             self.unanswered.pop(task_id, None)

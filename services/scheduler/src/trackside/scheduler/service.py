@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from trackside.aggregates.search.messages import TrialSuggested
 from trackside.contracts.fleet import RunningPlacement, SchedulerHeartbeat, WorkerHeartbeat
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskAssigned, TaskRefused, TaskReturned
@@ -222,8 +221,7 @@ class Scheduler:
             return
         if type(message) is MetricReported:
             return
-        continues_trial = type(message) is TrialSuggested
-        task = stream.tasks.get(message.within if continues_trial else task_of(message))  # type: ignore[attr-defined]
+        task = stream.tasks.get(task_of(message))
         if type(message) is TaskRefused and task is not None:
             counter("trackside.scheduler.returned.tasks").labels("refused").inc()
             self._avoid_refusing_devices(message, task)

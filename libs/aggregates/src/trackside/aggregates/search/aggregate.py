@@ -21,12 +21,14 @@ from trackside.aggregates.search.messages import (
     SearchStopRequested,
     StartSearch,
     StopSearch,
+    TrialEnded,
+    TrialSuggested,
 )
 from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.aggregates.search.view import SearchView
-from trackside.contracts.message import Command, Message, Record
+from trackside.contracts.message import Command, Event, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -96,6 +98,14 @@ class SearchType(AggregateType[Search]):
     def stop_command(self, task: str, reason: str) -> Command | None:
         """Returns what stops the search; the tasks of a search are stopped as trials."""
         return None if task else stop_command(reason)
+
+    def changed_tasks(self, root: Search, event: Event) -> Iterable[str]:
+        """Returns the task that another trial was assigned to, or that runs on without the one that ended."""
+        if isinstance(event, TrialSuggested) and event.within:
+            return (event.within,)
+        if isinstance(event, TrialEnded) and root.idle and root.idle[-1] == root.task_of(event.trial):
+            return (root.idle[-1],)
+        return ()
 
     def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
         """Yields what the search lacks now."""

@@ -74,8 +74,8 @@ def _added_trial(stream: Stream, search: Search) -> Iterable[Proposal]:
     number = search.next_added
     if number is not None:
         parameters = search.added[0].parameters
-        within = next_task(stream)
-        events = suggestion(search, number, parameters, search.opened[number], "customized", within)
+        task = next_task(stream)
+        events = suggestion(search, number, parameters, search.opened[number], "customized", task)
         follows = max(search.opened[number], search.added[0].at)
         yield Proposal("add trial", events, follows, stream.traceparent)
 

@@ -17,6 +17,8 @@ from trackside.contracts.ids import trial_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
 from trackside.contracts.tasks import TaskStopRequested, TaskSubmitted
+from trackside.domain import task_reuse
+from trackside.domain.task import Task
 
 CHANCES = 3
 """How often a trial may fail to be drawn by chance, where that stands in for a tuner."""
@@ -28,30 +30,30 @@ def suggestion(
     parameters: dict[str, Any],
     seen: int,
     source: Suggester = "algorithm",
-    within: str = "",
+    task: Task | None = None,
 ) -> list[Event]:
     """Gives the events of a tuner's suggestion for trial `number`, asked at offset `seen`, or of a user's.
 
-    `within` is a task that goes on with it; else it has one of its own.
+    `task` is one that waits for a trial and goes on with it; else it has one of its own.
     """
-    spec = search.spec
+    spec, part = search.spec, Part(kind=TRIAL, number=number)
     suggested = TrialSuggested(
         trial=number,
         parameters=parameters,
         seen=seen,
         source=source,
         space_version=search.space_version,
-        within=within,
+        within="" if task is None else task.task_id,
     )
-    if within:
-        return [suggested]
+    if task is not None:
+        return [suggested, task_reuse.continued(task, part, parameters)]
     return [
         suggested,
         TaskSubmitted(
             task_id=trial_task_id(search.search_id, number),
             task_type=spec.task_type,
             parameters=parameters,
-            part=Part(kind=TRIAL, number=number),
+            part=part,
             needs=spec.needs,
         ),
     ]

@@ -39,9 +39,9 @@ def free_tasks(stream: Stream[Search]) -> list[str]:
     return [task_id for task_id in stream.root.idle if task_reuse.is_idle(stream.tasks[task_id])]
 
 
-def next_task(stream: Stream[Search]) -> str:
-    """Names the task that the next trial goes on in; empty where it has one of its own."""
-    return next(iter(free_tasks(stream)), "")
+def next_task(stream: Stream[Search]) -> Task | None:
+    """Returns the task that the next trial goes on in; None where it has one of its own."""
+    return next((stream.tasks[task_id] for task_id in free_tasks(stream)), None)
 
 
 def _reason(search: Search, task: Task, free: list[str]) -> str:

@@ -195,8 +195,8 @@ class AdviceLoop:
                 events = suggestions.exhausted(search, seen)
             else:
                 source: Suggester = "fallback" if is_random else "algorithm"
-                within = next_task(stream)
-                events = suggestions.suggestion(search, number, parameters, seen, source, within)
+                task = next_task(stream)
+                events = suggestions.suggestion(search, number, parameters, seen, source, task)
         self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))
 
     def _request(

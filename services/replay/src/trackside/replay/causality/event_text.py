@@ -9,6 +9,7 @@ from trackside.contracts.tasks import (
     AttemptEnded,
     MetricReported,
     TaskAssigned,
+    TaskContinued,
     TaskInterrupted,
     TaskRefused,
     TaskStatusChanged,
@@ -16,7 +17,7 @@ from trackside.contracts.tasks import (
     TaskSubmitted,
     TaskUnschedulable,
 )
-from trackside.domain.display.short_text import plain
+from trackside.domain.display.short_text import named_values, plain
 from trackside.domain.display.text import number
 
 _KNOWN = frozenset({"task_id", "incarnation", "command_id", "placement", "attempt", "seen", "trial"})
@@ -35,6 +36,8 @@ def brief(event: Event) -> str:
             return f"{event.code}: {event.message}"
         case TaskSubmitted():
             return event.task_type
+        case TaskContinued(part=part):
+            return f"{part.kind} {part.number}: {named_values(event.parameters)}"
         case TaskAssigned():
             behind = ", behind another task" if event.behind else ""
             return f"to {event.worker_id}/{','.join(event.device_ids)}{behind}{_placement(event)}"

@@ -28,8 +28,8 @@ class TaskHistory:
     `interrupts` are those of the attempt, by resource; `ends` counts the ends of its attempts by kind.
     `end_requested`: its worker must end the placement. `exhausted`: the retry policy allows no further
     attempt. `held`: it may not be placed, by hold number `hold_number`. `part` is what it is for, or was last
-    if it is `idle`; `requested`, `answered` and `taken` count the requests of its placement for
-    another trial.
+    if it is `idle`; `requested`, `answered`, `taken` and `continued` count the requests of its
+    placement for another trial.
     """
 
     task_id: str
@@ -61,6 +61,7 @@ class TaskHistory:
     requested: int = 0
     answered: int = 0
     taken: int = 0
+    continued: int = 0
 
     @property
     def has_ended(self) -> bool:

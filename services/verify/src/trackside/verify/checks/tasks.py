@@ -17,6 +17,7 @@ from trackside.contracts.tasks import (
     ParametersWithheld,
     TaskAccepted,
     TaskAssigned,
+    TaskContinued,
     TaskHeld,
     TaskInterrupted,
     TaskPreemptionRequested,
@@ -48,7 +49,7 @@ WorkerEvent = (
     | AttemptEnded
 )
 WORKER_EVENTS = frozenset(get_args(WorkerEvent))
-ParametersEvent = ParametersRequested | ParametersWithheld | ParametersTaken
+ParametersEvent = ParametersRequested | ParametersWithheld | TaskContinued | ParametersTaken
 
 
 PlacementEvent = (
@@ -60,6 +61,7 @@ PlacementEvent = (
     | TaskStatusChanged
     | ParametersRequested
     | ParametersWithheld
+    | TaskContinued
     | ParametersTaken
     | MetricReported
     | AttemptEnded
@@ -116,7 +118,7 @@ class TaskChecks:
                 self._stop_requested(task, record)
             case TaskHeld() | TaskReleased():
                 self._held(task, event, record)
-            case ParametersRequested() | ParametersWithheld() | ParametersTaken():
+            case ParametersRequested() | ParametersWithheld() | TaskContinued() | ParametersTaken():
                 self._request(task, event, record)
             case _:
                 self._scheduler_event(task, event, record)
@@ -166,7 +168,7 @@ class TaskChecks:
         task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
         task.recalled = task.end_requested = False
-        task.requested = task.answered = task.taken = 0
+        task.requested = task.answered = task.taken = task.continued = 0
         task.placement_use = PlacementUse(
             task_id=event.task_id,
             worker_id=event.worker_id,
@@ -255,6 +257,10 @@ class TaskChecks:
             case ParametersWithheld(request=number):
                 self._require(legal and task.answered < task.requested == number, task, event, record)
                 task.answered = number
+            case TaskContinued(request=number, part=part):
+                follows = task.continued < task.answered == number and part == task.part
+                self._require(legal and follows, task, event, record)
+                task.continued = number
             case ParametersTaken(request=number):
                 self._require(legal and task.taken < task.answered == number, task, event, record)
                 task.taken = number
