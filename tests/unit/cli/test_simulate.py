@@ -62,9 +62,9 @@ def test_seeds_are_simulated_each_on_its_own_and_add_up(capsys: pytest.CaptureFi
 def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swept(seeds: Iterable[int]) -> Iterator[SimulationResult]:
+    def swept(seeds: Iterable[int], config: SimulationConfig) -> Iterator[SimulationResult]:
         for seed in seeds:
-            again = simulation.Simulation(seed, SimulationConfig()).result.rerun_command
+            again = simulation.Simulation(seed, config).result.rerun_command
             yield SimulationResult(seed, ["trial 3 ended twice"] if seed == 12 else [], rerun_command=again)
 
     monkeypatch.setattr(simulation, "sweep", swept)
@@ -72,6 +72,22 @@ def test_a_seed_that_goes_wrong_is_told_with_the_command_that_repeats_it(
     written = capsys.readouterr()
     assert "1 wrong" in written.out
     assert "seed 12: trial 3 ended twice\nseed 12: again: trackside simulate --seed 12\n" in written.err
+
+
+def test_batches_are_simulated_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["simulate", "--seed", "4", "--kind", "batch"]) == 0
+    assert "1 batches, " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [(["--kind", "batch"], "a fleet runs a search"), (["--kind", "btch", "--seed", "1"], "search, batch")],
+)
+def test_a_kind_that_cannot_be_simulated_is_bad_usage(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["simulate", *asked]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["5", "0:1", "3:2", "a:b"])

@@ -15,7 +15,8 @@ from trackside.contracts.tasks import AttemptEnded, MetricReported, TaskHeld, Ta
 from trackside.eventlog.decode import decode
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig
-from trackside.simulation.run import STREAM, Simulation
+from trackside.simulation.run import Simulation
+from trackside.simulation.scenarios import STREAM
 
 SEEDS = range(1, 9, 2)  # with an assessor
 WORTH_SEEING = (SearchPaused, SearchResumed, TaskHeld, TaskReleased, MetricReported, TaskStopRequested)

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from trackside.aggregates.batch.messages import SubmitTasks
+from trackside.contracts.resources import RetryPolicy
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.run import simulate, sweep
+from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
 
 QUICK_SEEDS = 6
 DIGESTS = """
+from trackside.aggregates.batch.messages import SubmitTasks
+from trackside.contracts.resources import RetryPolicy
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import Simulation
 from trackside.telemetry.logs import configure_logs
@@ -58,8 +63,16 @@ def _description(result: SimulationResult) -> str:
 
 
 def test_searches_end_right_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, SearchScenario)
+
+
+def test_batches_with_retries_and_preemption_end_right_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, BatchScenario)
+
+
+def check_quick_seeds(seed: int, scenario: type[StreamScenario]) -> None:
     struck = 0
-    for result in sweep(range(seed, seed + QUICK_SEEDS)):
+    for result in sweep(range(seed, seed + QUICK_SEEDS), SimulationConfig(scenario=scenario)):
         assert not result.violations, _description(result)
         struck += result.faults.total()
     assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
@@ -76,3 +89,28 @@ def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int)
     # Of so many, not of a few: among six seeds there may be none that loses an attempt.
     assert attempts > 30 * 150, "no attempt was lost"
     assert overtaken > 150, "nothing was overtaken"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(0, 300, 150))
+def test_very_many_batches_end_right_whatever_goes_wrong(seed: int, first: int) -> None:
+    config = SimulationConfig(scenario=BatchScenario)
+    for result in sweep(range(seed + first, seed + first + 150), config):
+        assert not result.violations, _description(result)
+
+
+class WithoutRetries(BatchScenario):
+    """A batch whose tasks are not tried again, though that is expected of them."""
+
+    def command(self) -> SubmitTasks:
+        return super().command().model_copy(update={"retry": RetryPolicy()})
+
+
+def test_a_batch_that_ends_otherwise_than_it_should_is_noticed() -> None:
+    config = without_faults(SimulationConfig(trials=9, scenario=WithoutRetries))
+    assert any("failed 1 times" in violation for violation in simulate(0, config).violations)
+
+
+def test_a_violation_of_a_batch_is_repeated_with_its_kind() -> None:
+    result = simulate(3, without_faults(SimulationConfig(trials=2, scenario=BatchScenario)))
+    assert result.rerun_command == "trackside simulate --seed 3 --kind batch"

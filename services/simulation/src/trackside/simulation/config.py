@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from trackside.simulation.scenarios import DEFAULT_SCENARIO, StreamScenario
 from trackside.simulation.virtual.log import NO_FAULTS, NetworkFaults
 from trackside.simulation.worker_state import Workload
 
@@ -23,10 +24,11 @@ DEFAULT_FAULTS = NetworkFaults(
 
 @dataclass(frozen=True, slots=True)
 class SimulationConfig:
-    """The fleet and the search to simulate, and the faults to inject.
+    """The fleet and the stream to simulate, and the faults to inject.
 
-    `slots` are CPU devices of each worker. Each service has up to `max_replicas` replicas. A process is
-    killed, paused or given a wrong clock up to `max_process_faults` times.
+    `trials` is the number of its tasks, `concurrency` how many of them may run at once. `slots` are CPU
+    devices of each worker. Each service has up to `max_replicas` replicas. A process is killed, paused or
+    given a wrong clock up to `max_process_faults` times.
     """
 
     trials: int = 30
@@ -38,6 +40,7 @@ class SimulationConfig:
     max_process_faults: int = 3
     network_faults: NetworkFaults = DEFAULT_FAULTS
     workload: Workload = field(default_factory=Workload)
+    scenario: type[StreamScenario] = DEFAULT_SCENARIO
 
 
 @dataclass(slots=True)

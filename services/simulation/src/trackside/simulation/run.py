@@ -1,4 +1,4 @@
-"""Simulates a search with faults in virtual time, and verifies its log; one seed is one run.
+"""Simulates a search or batch with faults in virtual time, and verifies its log; one seed is one run.
 
 The shipped dispatcher, scheduler and reactor, up to two replicas of each, and a model of the worker run on a
 virtual log. All faults come from the seed: processes are killed and restarted, paused past their lease and
@@ -8,23 +8,14 @@ resumed, their clocks jump, appends and commands are lost, repeated and late, pa
 import gc
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search.messages import (
-    SearchEnded,
-    SearchStatus,
-    StartSearch,
-    TrialEnded,
-    TrialStatus,
-)
-from trackside.aggregates.search.state import search_of
 from trackside.contracts.fleet import Device
-from trackside.contracts.message import Message, Record
+from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnded
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
@@ -33,23 +24,22 @@ from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig, SimulationResult
-from trackside.simulation.services import dispatcher, random_parameters, scheduler, shipped_settings
+from trackside.simulation.scenarios import DEFAULT_SCENARIO, STREAM
+from trackside.simulation.services import dispatcher, scheduler, shipped_settings
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.worker import SimulatedWorker
 from trackside.verify.log import VerifyProgress, verify_topics
 
-STREAM = "s"
-ENDED = SearchEnded.wire_type().encode()
-TRIAL_ENDED = TrialEnded.wire_type().encode()
+ATTEMPT_ENDED = AttemptEnded.wire_type().encode()
 LIMIT_S = 600.0
-"""The virtual time after which a search that hasn't ended never will, s."""
+"""The virtual time after which a stream that hasn't ended never will, s."""
 STEPS_A_WORKER = 1_000
-STEPS_A_TRIAL = 2_000
-"""The limit of steps for each trial, beyond which services are stuck in a loop; a usual one takes 100."""
+STEPS_A_TASK = 2_000
+"""The limit of steps for each task, beyond which services are stuck in a loop; a usual one takes 100."""
 START_DELAY_S = 1.2
-"""The time from the first join of a worker to the start of the search, s: all workers have joined by then."""
+"""The time from the first join of a worker to the first command, s: all workers have joined by then."""
 SETTLE_S = 2.0
 """The time without faults after the end, s: late records arrive, and every service folds them."""
 DECODE_EVERY = 8
@@ -78,13 +68,15 @@ class _SupervisedProcess:
 class Simulation:
     """One simulated run; everything random comes from the seed.
 
-    With `compact` old entries of the log are packed. `on_trial_ended` is called with the number of trials
+    With `compact` old entries of the log are packed. `on_attempt_ended` is called with the number of attempts
     that have ended, `on_verify_progress` with the records verified and their total.
     """
 
     def __init__(self, seed: int, config: SimulationConfig, *, compact: bool = False) -> None:
         self.config = config
-        self.result = SimulationResult(seed, rerun_command=f"trackside simulate --seed {seed}")
+        self.scenario = config.scenario(seed, config.trials, config.concurrency)
+        self.result = SimulationResult(seed, rerun_command=_rerun_command(seed, config))
+        self._end_type = AGGREGATES.by_kind[self.scenario.kind].ends_with.wire_type().encode()
         self.rng = random.Random(seed)
         self.topics = CachedTopics(event_partitions=3)
         self.loop = VirtualLoop(self._inject_fault)  # type: ignore[abstract]  # asyncio needs no more of it
@@ -97,22 +89,21 @@ class Simulation:
         )
         self.log.create(self.topics.shared)
         self.log.on_append = self._on_append
-        self.ends: Counter[int] = Counter()
         self.supervised: list[_SupervisedProcess] = []
         self.workers: list[SimulatedWorker] = []
         self.faults_ended = False
         self._published = False
         self.ended = 0
-        self.on_trial_ended: Callable[[int], None] = lambda _: None
+        self.on_attempt_ended: Callable[[int], None] = lambda _: None
         self.on_verify_progress: VerifyProgress = lambda _read, _total: None
         self.times = TaskTimes()
         self._by_process: dict[str, _SupervisedProcess] = {}
         self._crashes: list[str] = []
 
     def run(self) -> SimulationResult:
-        """Runs the search to its end, and checks its log."""
+        """Runs the stream to its end, and checks its log."""
         with self.loop:
-            ended_in_time = self.search()
+            ended_in_time = self.run_to_end()
             if ended_in_time and not self._crashes:
                 self._end_faults()
                 self.loop.run_until(self.loop.time() + SETTLE_S)
@@ -126,12 +117,12 @@ class Simulation:
         self.workers.clear()
         self._by_process.clear()
 
-    def search(self) -> bool:
-        """Runs the search until it has ended in the log; returns False if it doesn't end."""
+    def run_to_end(self) -> bool:
+        """Runs the stream until it has ended in the log; returns False if it doesn't end."""
         config = self.config
         self._set_up()
         limit_s = LIMIT_S + 10 * config.workload.seconds[1] * config.trials / (config.workers * config.slots)
-        return self.loop.run_until(limit_s, STEPS_A_TRIAL * config.trials + STEPS_A_WORKER * config.workers)
+        return self.loop.run_until(limit_s, STEPS_A_TASK * config.trials + STEPS_A_WORKER * config.workers)
 
     def statistics(self) -> FleetStatistics:
         """Returns the statistics of the fleet, after `run`."""
@@ -168,23 +159,9 @@ class Simulation:
     def _publish(self) -> None:
         """Publishes the command twice, on two partitions."""
         writer = RecordWriter("publisher", "simulation")
-        record = writer.single(STREAM, self._command(), message_id="c")
+        record = writer.single(STREAM, self.scenario.command(), message_id="c")
         for partition in (2, 0):
             self.log._land((self.topics.commands.name, partition), [record], None)
-
-    def _command(self) -> Message:
-        assessor = {"name": "median", "options": {"n_startup_trials": 3}}
-        return StartSearch.model_validate(
-            {
-                "task_type": "noop",
-                "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
-                "tuner": {"name": "random"},
-                "assessor": assessor if self.result.seed % 2 else None,
-                "max_trials": self.config.trials,
-                "concurrency": self.config.concurrency,
-                "retry": {"lost": 100},
-            }
-        )
 
     def _supervise(self, name: str, make: Any) -> None:
         supervised = _SupervisedProcess(name, make)
@@ -245,10 +222,10 @@ class Simulation:
             self._after(START_DELAY_S, self._publish)
         elif topic == self.topics.events.name:
             self.result.events += 1
-            if ("ce_type", TRIAL_ENDED) in record.headers:
+            if ("ce_type", ATTEMPT_ENDED) in record.headers:
                 self.ended += 1
-                self.on_trial_ended(self.ended)
-            if not self.faults_ended and ("ce_type", ENDED) in record.headers:
+                self.on_attempt_ended(self.ended)
+            elif not self.faults_ended and ("ce_type", self._end_type) in record.headers:
                 self.loop.halt()
 
     def _end_faults(self) -> None:
@@ -280,7 +257,8 @@ class Simulation:
             self.log, self.topics, fold=fold, on_progress=self.on_verify_progress, decoded=decoded
         )
         violations += [str(finding) for finding in self.loop.run_until_complete(work).findings]
-        violations += self._check_trials(replayed)
+        violations += self._check_stream(replayed.by_id[STREAM])
+        violations += self._check_placements()
         violations += self._check_states(replayed)
 
     def _fold(self, replayed: Streams, record: Record) -> tuple[Stream, Outcome]:
@@ -288,34 +266,23 @@ class Simulation:
         if outcome is Outcome.APPLIED:
             self.result.applied += 1
             self.times.note(record)
-            message = record.message
-            if type(message) is TrialEnded:
-                self.ends[message.trial] += 1
-            elif type(message) is AttemptEnded:
+            self.scenario.take(record)
+            if type(record.message) is AttemptEnded:
                 self.result.attempts += 1
         return stream, outcome
 
-    def _check_trials(self, replayed: Streams) -> list[str]:
-        stream = replayed.by_id[STREAM]
-        search, trials = search_of(stream), range(self.config.trials)
-        if search is None or search.status is not SearchStatus.DONE:
-            return [f"the search is {search and search.status}"]
-        violations = [] if self.ends == Counter(trials) else [f"numbers of ends by trial: {dict(self.ends)}"]
-        space = search.spec.model_dump(mode="json")["space"]
-        for trial in search.trials:
-            if trial.parameters != random_parameters(space, search.seed, trial.number):
-                violations.append(f"trial {trial.number} has parameters that were not suggested")
-            if trial.status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
-                violations.append(
-                    f"trial {trial.number} is {trial.status}: no end of this kind was requested"
-                )
+    def _check_stream(self, stream: Stream) -> list[str]:
+        if stream.root is None or not stream.root.over:
+            return [f"the {self.scenario.kind} is not over"]
+        return self.scenario.violations(stream)
+
+    def _check_placements(self) -> list[str]:
         started_placements = [(worker.worker_id, worker.disk.begun.most_common(1)) for worker in self.workers]
-        violations += [
+        return [
             f"worker {name} began {most[0][0]} twice"
             for name, most in started_placements
             if most and most[0][1] > 1
         ]
-        return violations
 
     def _check_states(self, replayed: Streams) -> list[str]:
         """Compares the state that each service has folded with a fold of the log."""
@@ -325,6 +292,11 @@ class Simulation:
             for supervised in self.supervised
             if supervised.streams is not None and _states(supervised.streams) != expected
         ]
+
+
+def _rerun_command(seed: int, config: SimulationConfig) -> str:
+    kind = "" if config.scenario is DEFAULT_SCENARIO else f" --kind {config.scenario.kind}"
+    return f"trackside simulate --seed {seed}{kind}"
 
 
 def _states(streams: Streams) -> dict[str, Any]:
@@ -363,15 +335,15 @@ def sweep(seeds: Iterable[int], config: SimulationConfig | None = None) -> Itera
 def simulate_fleet(
     seed: int,
     config: SimulationConfig,
-    on_trial_ended: Callable[[int], None],
+    on_attempt_ended: Callable[[int], None],
     on_verify_progress: VerifyProgress,
 ) -> tuple[SimulationResult, FleetStatistics | None]:
-    """Simulates a fleet and verifies its log; the statistics are None if the search didn't end.
+    """Simulates a fleet and verifies its log; the statistics are None if it didn't end.
 
     The garbage collector is off meanwhile: a fleet is one long run that leaves little garbage.
     """
     simulation = Simulation(seed, config, compact=True)
-    simulation.on_trial_ended, simulation.on_verify_progress = on_trial_ended, on_verify_progress
+    simulation.on_attempt_ended, simulation.on_verify_progress = on_attempt_ended, on_verify_progress
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
 
@@ -12,7 +12,6 @@ from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdviceFailed, AdvisorOp, AdvisorProcess
 from trackside.dispatcher.advisor.advisor import Advisor
 from trackside.dispatcher.service import Dispatcher
-from trackside.dispatcher.tuners.tuner import suggestion_seed
 from trackside.domain.streams import Streams
 from trackside.eventlog.decode import decode
 from trackside.eventlog.log import Log
@@ -21,16 +20,11 @@ from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
+from trackside.simulation.scenarios import random_parameters
 from trackside.verify.log import EntryDecoder
 
 OnStreams = Callable[[Streams], None]
 """Called with the streams that a service folds into, each time that it starts."""
-
-
-def random_parameters(space: Mapping[str, Mapping[str, Any]], seed: int, number: int) -> dict[str, Any]:
-    """Returns random parameters of a trial, in a space of uniform ones; the same for a seed and a number."""
-    rng = Random(suggestion_seed(seed, number))
-    return {name: rng.uniform(space[name]["low"], space[name]["high"]) for name in sorted(space)}
 
 
 class SimulatedAdvisor(AdvisorProcess):

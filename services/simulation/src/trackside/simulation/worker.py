@@ -317,6 +317,10 @@ class _Incarnation:
         step = len(placement.values)
         placement.values.append(values[step])
         self._append_value(placement, "PERIODICAL", step, values[step])
+        if placement.fails:
+            placement.ending = AttemptEnd.FAILED
+            self._later(0.005, self._finish, placement, AttemptEnd.FAILED)
+            return
         if step + 1 < len(values):
             self._later(interval_s, self._report, placement, values, interval_s)
             return
@@ -351,7 +355,8 @@ class _Incarnation:
     def _append_values(self, placement: SimulatedPlacement) -> None:
         for step, value in enumerate(placement.values):
             self._append_value(placement, "PERIODICAL", step, value)
-        self._append_value(placement, "FINAL", len(placement.values), placement.values[-1])
+        if placement.ending is AttemptEnd.FINISHED:
+            self._append_value(placement, "FINAL", len(placement.values), placement.values[-1])
 
     def _append_value(self, placement: SimulatedPlacement, kind: Any, step: int, value: float) -> None:
         self._append_event(placement, MetricReported(**placement.token, kind=kind, step=step, value=value))

@@ -45,6 +45,12 @@ class SimulatedPlacement:
     reported: bool = False
 
     @property
+    def fails(self) -> bool:
+        """Says whether its attempt is to fail: one of the first so many, as its task's parameters say."""
+        failing: int = self.parameters.get("failing_attempts", 0)
+        return self.key[1] <= failing
+
+    @property
     def token(self) -> dict[str, Any]:
         """Returns the fields that identify it in events."""
         return {"task_id": self.key[0], "attempt": self.key[1], "placement": self.key[2]}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
+from itertools import repeat
 from multiprocessing import get_context
 from typing import Any
 
@@ -16,6 +17,7 @@ from trackside.domain.display.text import Column, duration
 from trackside.eventlog.clock import monotonic_s
 from trackside.simulation import run
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
+from trackside.simulation.scenarios import DEFAULT_SCENARIO, SCENARIOS, StreamScenario
 from trackside.simulation.statistics import FleetStatistics
 from trackside.simulation.worker_state import Workload
 from trackside.telemetry.logs import configure_logs
@@ -25,16 +27,27 @@ LEASE_S = 30.0
 SEEDS_PER_PROCESS = 25
 
 
-def simulate_fleet(config: SimulationConfig, as_json: bool) -> None:
-    """Simulates one search without faults and prints its figures; raises FailureReported if it is wrong."""
+def simulate_fleet(kind: str, config: SimulationConfig, as_json: bool) -> None:
+    """Simulates one search without faults and prints its figures.
+
+    Raises FailureReported if it is wrong, BadUsage for another kind of stream.
+    """
+    if kind != DEFAULT_SCENARIO.kind:
+        raise BadUsage(f"--kind is for --seeds and --seed; a fleet runs a {DEFAULT_SCENARIO.kind}")
     configure_logs(json_logs=False, level="critical")
     _show_fleet(without_faults(config), as_json)
 
 
-def simulate_faults(first: int, count: int, as_json: bool) -> None:
-    """Simulates a search with faults for each seed; raises FailureReported if one is wrong."""
+def simulate_faults(kind: str, first: int, count: int, as_json: bool) -> None:
+    """Simulates a search, or another kind of stream, with faults for each seed.
+
+    Raises FailureReported if one is wrong, BadUsage for a kind that there is no scenario of.
+    """
+    scenario = SCENARIOS.get(kind)
+    if scenario is None:
+        raise BadUsage(f"--kind {kind!r}: expected one of: {', '.join(SCENARIOS)}")
     configure_logs(json_logs=False, level="critical")
-    _show_sweep(_simulate_seeds(first, count), as_json)
+    _show_sweep(_simulate_seeds(scenario, first, count), scenario, as_json)
 
 
 def fleet_config(trials: int, concurrency: int, workers: int, devices: int, seconds: str) -> SimulationConfig:
@@ -150,46 +163,48 @@ class SweepResult:
             self.failed[result.seed] = [*result.violations, f"again: {result.rerun_command}"]
 
 
-def simulate_seeds(first: int, count: int) -> SweepResult:
+def simulate_seeds(first: int, count: int, scenario: type[StreamScenario] = DEFAULT_SCENARIO) -> SweepResult:
     """Simulates some seeds in this process."""
     configure_logs(json_logs=False, level="critical")
     found = SweepResult()
-    for result in run.sweep(range(first, first + count)):
+    for result in run.sweep(range(first, first + count), SimulationConfig(scenario=scenario)):
         found.note(result)
     return found
 
 
-def _simulate_seeds(first: int, count: int) -> SweepResult:
+def _simulate_seeds(scenario: type[StreamScenario], first: int, count: int) -> SweepResult:
     """Simulates seeds in as many processes as there are processors."""
     began_s, found = monotonic_s(), SweepResult()
-    with progress_of("simulating searches") as show_progress:
-        for part in _seed_ranges(first, count):
+    with progress_of(f"simulating {scenario.plural}") as show_progress:
+        for part in _seed_ranges(scenario, first, count):
             found.add(part)
             show_progress(found.seeds, count)
     found.took_s = monotonic_s() - began_s
     return found
 
 
-def _seed_ranges(first: int, count: int) -> Iterator[SweepResult]:
+def _seed_ranges(scenario: type[StreamScenario], first: int, count: int) -> Iterator[SweepResult]:
     if count <= SEEDS_PER_PROCESS:
-        yield simulate_seeds(first, count)
+        yield simulate_seeds(first, count, scenario)
         return
     firsts = range(first, first + count, SEEDS_PER_PROCESS)
     sizes = [min(SEEDS_PER_PROCESS, first + count - at) for at in firsts]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        yield from pool.map(simulate_seeds, firsts, sizes)
+        yield from pool.map(simulate_seeds, firsts, sizes, repeat(scenario))
 
 
-def _show_sweep(found: SweepResult, as_json: bool) -> None:
+def _show_sweep(found: SweepResult, scenario: type[StreamScenario], as_json: bool) -> None:
     rate = 60 * found.seeds / max(found.took_s, 1e-9)
     if as_json:
         screen.emit(found.as_json() | {"seeds_per_minute": rate})
     else:
         faults = ", ".join(f"{count:,} {what}" for what, count in found.faults.most_common())
-        screen.say(f"{found.seeds:,} searches, {duration(found.virtual_s)} of virtual time: {faults}")
+        screen.say(
+            f"{found.seeds:,} {scenario.plural}, {duration(found.virtual_s)} of virtual time: {faults}"
+        )
         vain = f"{found.overtaken:,} of them without effect"
         screen.say(f"{found.attempts:,} attempts, {found.events:,} events, {vain}")
-        screen.say(f"{len(found.failed) or 'nothing'} wrong; {rate:,.0f} searches a minute")
+        screen.say(f"{len(found.failed) or 'nothing'} wrong; {rate:,.0f} {scenario.plural} a minute")
     _report([f"seed {seed}: {line}" for seed, lines in found.failed.items() for line in lines])
 
 

@@ -76,6 +76,15 @@ def verify_log(
     verify.verify_log(stream, postgres=postgres, as_json=as_json)
 
 
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="SEED", help="Simulate the one search with faults of this seed."),
+]
+KindOption = Annotated[
+    str, typer.Option("--kind", metavar="KIND", help="With --seeds or --seed: search, or batch of 30 tasks.")
+]
+
+
 def simulate(
     workers: Annotated[
         int, typer.Option("--workers", min=1, max=10_000, metavar="N", help="Number of workers.")
@@ -103,12 +112,8 @@ def simulate(
         ),
     ] = 0,
     first: Annotated[int, typer.Option("--from", min=0, metavar="SEED", help="First seed of --seeds.")] = 0,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, metavar="SEED", help="Simulate the one search with faults of this seed."
-        ),
-    ] = None,
+    seed: SeedOption = None,
+    kind: KindOption = "search",
     as_json: JsonOption = False,
 ) -> None:
     """Simulate a search on a large fleet in virtual time: throughput, queue times, growth of the log.
@@ -125,14 +130,15 @@ def simulate(
       trackside simulate
       trackside simulate --workers 1000 --devices 8 --trials 100000
       trackside simulate --seeds 2000
-      trackside simulate --seed 1234
+      trackside simulate --seed 1234 --kind batch
     """
     from trackside.cli.commands import simulate
 
     if seed is not None:
-        simulate.simulate_faults(seed, 1, as_json)
+        simulate.simulate_faults(kind, seed, 1, as_json)
     elif seeds:
-        simulate.simulate_faults(first, seeds, as_json)
+        simulate.simulate_faults(kind, first, seeds, as_json)
     else:
         at_once = concurrency or min(workers * devices, simulate.MAX_CONCURRENCY, trials)
-        simulate.simulate_fleet(simulate.fleet_config(trials, at_once, workers, devices, seconds), as_json)
+        config = simulate.fleet_config(trials, at_once, workers, devices, seconds)
+        simulate.simulate_fleet(kind, config, as_json)

@@ -1,0 +1,186 @@
+"""What a simulation runs: the command that begins a stream, and what must be true at its end."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from trackside.aggregates.batch.messages import BatchStatus, SubmitTasks
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.search.messages import SearchStatus, StartSearch, TrialEnded, TrialStatus
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.ids import batch_task_id
+from trackside.contracts.message import Command, Record
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskSubmitted
+from trackside.dispatcher.tuners.tuner import suggestion_seed
+from trackside.domain.stream import Stream
+from trackside.simulation.worker_state import TASK_TYPE
+
+STREAM = "s"
+"""The stream that is simulated."""
+
+
+class StreamScenario(ABC):
+    """One stream to simulate, of so many tasks, at most `concurrency` at once; the seed may vary it."""
+
+    kind: str
+    """The kind of its aggregate."""
+    plural: str
+    """What people call several of them."""
+
+    def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
+        self.seed = seed
+        self.tasks = tasks
+        self.concurrency = concurrency
+
+    @abstractmethod
+    def command(self) -> Command:
+        """Returns the command that begins the stream."""
+
+    def take(self, record: Record) -> None:  # noqa: B027 - a scenario may look at the end alone
+        """Takes in an event that had an effect, in the order of the log, once the stream has ended."""
+
+    def violations(self, stream: Stream) -> list[str]:
+        """Returns what is wrong with the stream that has ended, as the log folds to it."""
+        return []
+
+
+class SearchScenario(StreamScenario):
+    """A search at random; every other seed has an assessor. All its trials must end well, once."""
+
+    kind = "search"
+    plural = "searches"
+
+    def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
+        super().__init__(seed, tasks, concurrency)
+        self._ends: Counter[int] = Counter()
+
+    def command(self) -> StartSearch:
+        """Returns the command that starts the search."""
+        assessor = {"name": "median", "options": {"n_startup_trials": 3}}
+        return StartSearch.model_validate(
+            {
+                "task_type": TASK_TYPE,
+                "space": {"x": {"type": "uniform", "low": 0.0, "high": 1.0}},
+                "tuner": {"name": "random"},
+                "assessor": assessor if self.seed % 2 else None,
+                "max_trials": self.tasks,
+                "concurrency": self.concurrency,
+                "retry": {"lost": 100},
+            }
+        )
+
+    def take(self, record: Record) -> None:
+        """Counts the ends of each trial."""
+        if type(record.message) is TrialEnded:
+            self._ends[record.message.trial] += 1
+
+    def violations(self, stream: Stream) -> list[str]:
+        """Returns which trials didn't end once and well, or have parameters that were not suggested."""
+        search = search_of(stream)
+        if search is None or search.status is not SearchStatus.DONE:
+            return [f"the search is {search and search.status}"]
+        once = self._ends == Counter(range(self.tasks))
+        violations = [] if once else [f"numbers of ends by trial: {dict(self._ends)}"]
+        space = search.spec.model_dump(mode="json")["space"]
+        for trial in search.trials:
+            if trial.parameters != random_parameters(space, search.seed, trial.number):
+                violations.append(f"trial {trial.number} has parameters that were not suggested")
+            if trial.status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
+                violations.append(
+                    f"trial {trial.number} is {trial.status}: no end of this kind was requested"
+                )
+        return violations
+
+
+class BatchScenario(StreamScenario):
+    """A batch of two groups. Some tasks fail once and are tried again, some fail each time, some are urgent.
+
+    Urgent tasks preempt others. How a task ends, and how often it fails, doesn't depend on faults.
+    """
+
+    kind = "batch"
+    plural = "batches"
+    retries = 2
+    """How often a failed task is tried again."""
+    always = 1_000
+    """The number of attempts that fail of a task that always fails."""
+
+    def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
+        super().__init__(seed, tasks, concurrency)
+        first = max(1, tasks // 3)
+        self._sizes = [first, max(1, tasks - first)]
+        self._failing = {
+            batch_task_id(STREAM, group, str(number + 1)): self._attempts_that_fail(number)
+            for group, size in enumerate(self._sizes)
+            for number in range(size)
+        }
+        self._submitted: list[str] = []
+        self._failures: Counter[str] = Counter()
+
+    def command(self) -> SubmitTasks:
+        """Returns the command that submits the batch."""
+        groups = [{"tasks": [self._task(number) for number in range(size)]} for size in self._sizes]
+        return SubmitTasks.model_validate(
+            {
+                "groups": groups,
+                "concurrency": self.concurrency,
+                "retry": {"lost": 100, "failed": {"times": self.retries, "backoff_s": 0.2}},
+            }
+        )
+
+    def _task(self, number: int) -> Mapping[str, Any]:
+        parameters = {"x": number / 10, "failing_attempts": self._attempts_that_fail(number)}
+        urgent = (number + self.seed) % 5 == 0
+        priority = {"priority": 9, "preempt": True} if urgent else {"priority": number % 3}
+        return {"task_type": TASK_TYPE, "parameters": parameters, **priority}
+
+    def _attempts_that_fail(self, number: int) -> int:
+        """Returns how many attempts fail of a task: of one in seven all, of another one the first."""
+        place = (number + self.seed) % 7
+        return self.always if place == 3 else 1 if place == 5 else 0
+
+    def take(self, record: Record) -> None:
+        """Notes which tasks were submitted, in their order, and how often each failed."""
+        event = record.message
+        if type(event) is TaskSubmitted:
+            self._submitted.append(event.task_id)
+        elif type(event) is AttemptEnded and event.end is AttemptEnd.FAILED:
+            self._failures[event.task_id] += 1
+
+    def violations(self, stream: Stream) -> list[str]:
+        """Returns which tasks were not submitted in order and once, or ended or failed otherwise."""
+        batch = batch_of(stream)
+        if batch is None or batch.status is not BatchStatus.DONE:
+            return [f"the batch is {batch and batch.status}"]
+        violations = []
+        if self._submitted != list(self._failing):
+            violations.append(f"tasks were submitted in another order, or not once: {self._submitted}")
+        for task_id, failing in self._failing.items():
+            failed = self._failures[task_id]
+            if failed > failing or (failing == self.always and failed != 1 + self.retries):
+                violations.append(f"task {task_id} failed {failed} times")
+        expected = [self._ends(group) for group in range(len(self._sizes))]
+        if batch.ended != expected:
+            violations.append(f"groups ended as {batch.ended}, not as {expected}")
+        return violations
+
+    def _ends(self, group: int) -> dict[str, int]:
+        numbers = range(self._sizes[group])
+        ends = [
+            AttemptEnd.FAILED if self._attempts_that_fail(number) == self.always else AttemptEnd.FINISHED
+            for number in numbers
+        ]
+        return dict(Counter(end.value for end in ends))
+
+
+SCENARIOS: Mapping[str, type[StreamScenario]] = {each.kind: each for each in (SearchScenario, BatchScenario)}
+"""The scenarios that there are, by the kind of their aggregate."""
+DEFAULT_SCENARIO: type[StreamScenario] = SearchScenario
+
+
+def random_parameters(space: Mapping[str, Mapping[str, Any]], seed: int, number: int) -> dict[str, Any]:
+    """Returns random parameters of a trial, in a space of uniform ones; the same for a seed and a number."""
+    rng = Random(suggestion_seed(seed, number))
+    return {name: rng.uniform(space[name]["low"], space[name]["high"]) for name in sorted(space)}
