@@ -19,6 +19,7 @@ from tests.aggregates.repeat.messages import (
 from tests.aggregates.repeat.rows import RepeatRows
 from tests.aggregates.repeat.spec import SPECS, stop_command
 from tests.aggregates.repeat.state import Repeat
+from tests.aggregates.repeat.view import RepeatView
 from trackside.contracts.message import Command, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -48,6 +49,7 @@ class RepeatType(AggregateType[Repeat]):
     invariants = RepeatInvariants
     specs = SPECS
     rows = (RepeatRows(),)
+    view = RepeatView()
 
     def begin(self, stream_id: str, event: RepeatStarted, record: Record) -> Repeat:
         """Makes the repeat of a RepeatStarted event."""

@@ -136,7 +136,7 @@ async def until_over(
     as_json: bool,
     fine: Collection[AttemptEnd] = follow.FINISHED_ONLY,
 ) -> None:
-    """Waits for the end of a search or a batch, and until the read models hold it."""
+    """Waits for the end of a stream, and until the read models hold it."""
     stream, last_offset = await follow.until_end(client, stream_id, as_json)
     try:
         follow.print_end(stream, as_json, fine)

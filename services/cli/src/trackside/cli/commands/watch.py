@@ -19,7 +19,7 @@ SHOWN_FIELDS = 6
 
 
 def watch(stream_id: str, as_json: bool) -> None:
-    """Shows a search or a batch until it ends; raises CommandFailed if it, or one of its tasks, failed."""
+    """Shows a stream until it ends; raises CommandFailed if it, or one of its tasks, failed."""
     run(_watch(stream_id, as_json))
 
 

@@ -1,0 +1,121 @@
+"""The example aggregate of the test tree on the command line: it is in the registry, and in no other list."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.aggregates.registered import repeats_registered
+from tests.aggregates.repeat.messages import StartRepeat
+from tests.integration.projections.harness import running_projections
+from tests.unit.dispatcher import harness
+from trackside.cli.app import call
+from trackside.cli.commands.replay.show import show_past
+from trackside.cli.render import follow
+from trackside.eventlog.memory import MemoryLog
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.recorded_stream import state_at
+from trackside.sdk.client import Client
+
+STREAM = "seeds-1"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    with repeats_registered():
+        yield
+
+
+async def _ended_repeat() -> MemoryLog:
+    """Gives a log with a repeat of three runs, of which all have finished."""
+    log = await harness.new_log()
+    async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
+        client = _client(log)
+        await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
+        await client.wait(STREAM, 60)
+    return log
+
+
+def _client(log: MemoryLog) -> Client:
+    client = Client("", log=log)
+    client._topics = harness.TOPICS
+    return client
+
+
+@pytest.fixture(scope="module")
+def filled(registered: None, module_database: str) -> str:
+    """Gives a database with the rows of a repeat."""
+
+    async def fill() -> None:
+        log, owners = await _ended_repeat(), ("dispatcher", "scheduler")
+        async with running_projections(log, module_database, *owners, topics=harness.TOPICS) as following:
+            await following.caught_up()
+
+    asyncio.run(fill())
+    return module_database
+
+
+@pytest.fixture
+def addresses(filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", filled)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert call(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(said(capsys, *arguments, "--json"))
+
+
+@pytest.mark.usefixtures("addresses")
+def test_it_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = answer(capsys, "ls")
+    assert (row["kind"], row["id"], row["status"]) == ("repeat", STREAM, "DONE")
+    assert row["spec"]["times"] == 3, "JSON columns of any view are read as JSON"
+    [line] = said(capsys, "ls").splitlines()[1:]
+    assert line.split()[:6] == [STREAM, "repeat", "DONE", "3/3", "-", "-"]
+
+
+@pytest.mark.usefixtures("addresses")
+def test_it_is_shown_with_its_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in said(capsys, "show", STREAM).splitlines()]
+    assert ["status", "DONE"] in lines
+    assert [line[:3] for line in lines if line[:1] and line[0].isdigit()] == [
+        [str(number), "noop", "ended"] for number in range(3)
+    ]
+    shown = answer(capsys, "show", STREAM)
+    assert [len(shown[name]) for name in ("tasks", "commands")] == [3, 1]
+
+
+@pytest.mark.usefixtures("addresses")
+def test_it_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "report", STREAM)
+    assert (found["kind"], found["name"], found["status"]) == ("repeat", "seeds", "DONE")
+    [section] = found["sections"]
+    assert [row["cells"]["value"] for row in section["finished"]] == [0.0, 1.0, 2.0]
+    assert f"repeat {STREAM} seeds: DONE" in said(capsys, "report", STREAM)
+
+
+async def test_it_is_watched_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    client = _client(await _ended_repeat())
+    stream, _ = await follow.until_end(client, STREAM, as_json=False)
+    assert "3/3 runs ended" in capsys.readouterr().err
+    follow.print_end(stream, as_json=False)
+    assert capsys.readouterr().out.startswith(f"{STREAM} DONE: 3/3 runs in ")
+    follow.print_end(stream, as_json=True)
+    assert json.loads(capsys.readouterr().out)["repeat_id"] == STREAM
+
+
+async def test_its_state_at_a_point_in_time_is_shown_with_its_tasks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded = await find_stream(await _ended_repeat(), harness.TOPICS, STREAM)
+    show_past(recorded, await state_at(recorded))
+    shown = capsys.readouterr().out
+    assert f"{STREAM}  repeat DONE, after offset" in shown
+    assert f"{STREAM}.2" in shown
