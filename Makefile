@@ -6,6 +6,9 @@ CHAOS_RUNS ?= 5
 WHEELS ?= dist
 .DEFAULT_GOAL := help
 
+# Tests start many processes: without bytecode on the disk, each would compile all modules that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 FAST_TESTS = $(wildcard tests/house tests/unit tests/histories)
 STACK_TESTS = $(wildcard tests/simulation tests/contract tests/integration)
 WHOLE_TESTS = $(wildcard tests/e2e tests/chaos tests/browser)
@@ -21,7 +24,8 @@ demo: env ## run a hyper-parameter search end to end: Kafka, Postgres, all servi
 
 test: env lint types layers unit thorough stack-tests whole-tests ## everything; what CI runs
 
-check: env-without-torch lint types layers unit ## lint, types, layers, house and unit tests; needs no torch
+check: env-without-torch ## lint, types, layers, house and unit tests; needs no torch
+	@$(MAKE) --no-print-directory --jobs=2 lint types layers unit
 
 bench: env ## measure the floors of docs/ and print one table
 	@PYTHONPATH=deploy $(RUN)/python -m bench $(ARGS)

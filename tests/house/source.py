@@ -44,17 +44,24 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), filename=str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Returns all nodes of the syntax tree of a file, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree(path)))
+
+
 def shown(path: Path) -> str:
     """Returns a path as people type it, from the root of the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Returns the dotted names of all modules that a file imports, in functions too."""
     found: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)

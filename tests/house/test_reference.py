@@ -69,7 +69,7 @@ def test_every_class_of_a_message_and_every_topic_of_the_code_is_declared() -> N
     made = {
         source.shown(path)
         for path in source.python_files("libs", "services")
-        for node in ast.walk(source.tree(path))
+        for node in source.nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Topic"
     }
     assert made == {"libs/contracts/src/trackside/contracts/topics.py"}
@@ -102,7 +102,7 @@ def test_every_code_of_a_refusal_is_in_the_reference() -> None:
     used = {
         (source.shown(path), keyword.value.value)
         for path in source.python_files("libs/contracts", "services/dispatcher")
-        for node in ast.walk(source.tree(path))
+        for node in source.nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Problem"
         for keyword in node.keywords
         if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)

@@ -73,7 +73,7 @@ def test_no_file_is_over_the_limit() -> None:
 def test_no_function_is_over_the_limit() -> None:
     long = {}
     for path in source.python_files():
-        for node in ast.walk(source.tree(path)):
+        for node in source.nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
                 lines = node.end_lineno - node.lineno + 1
                 if lines > FUNCTION_LIMIT_LINES:
@@ -86,7 +86,7 @@ def test_no_function_has_more_parameters_than_one_remembers() -> None:
     for path in source.python_files("libs", "services"):
         if path.is_relative_to(OPTIONS_OF_COMMANDS):
             continue
-        for name, function in _functions(source.tree(path)):
+        for name, function in _functions(path):
             arguments = function.args
             plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
             rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
@@ -96,12 +96,13 @@ def test_no_function_has_more_parameters_than_one_remembers() -> None:
     assert many == {}, "group what belongs together, or take the ServiceContext"
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def _functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yields all functions of a module, methods by the name of their class too."""
-    for node in ast.walk(tree):
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{node.name}.{inner.name}" if isinstance(node, ast.ClassDef) else inner.name, inner
+    classes = [node for node in source.nodes(path) if isinstance(node, ast.ClassDef)]
+    class_of = {inner: node.name for node in classes for inner in node.body}
+    for node in source.nodes(path):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{class_of[node]}.{node.name}" if node in class_of else node.name, node
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
@@ -126,7 +127,7 @@ def test_no_test_sleeps() -> None:
         f"{shown(path)}:{call.lineno}"
         for path in source.python_files("tests")
         if path.name not in ("test_virtual_loop.py", "polling.py")
-        for call in ast.walk(source.tree(path))
+        for call in source.nodes(path)
         if isinstance(call, ast.Call) and _sleeps(call)
     ]
     assert found == [], "wait on a signal or on the log"

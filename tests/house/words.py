@@ -177,7 +177,7 @@ def messages(package: str) -> Iterator[Text]:
     """Yields the texts of errors, refusals, log lines, screen lines and settings in a package's code."""
     for path in source.python_files(f"{package}/src"):
         seen: set[ast.AST] = set()
-        for node in ast.walk(source.tree(path)):
+        for node in source.nodes(path):
             for text in _shown_in(node):
                 if text not in seen:
                     seen.add(text)

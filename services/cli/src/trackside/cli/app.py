@@ -7,6 +7,7 @@ their bodies, so that `--help` and shell completion are fast.
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -143,6 +144,11 @@ def make_app() -> typer.Typer:
 app = make_app()
 
 
+@cache
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
 def call(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed on stderr."""
     return _flushed(_called(arguments))
@@ -164,7 +170,7 @@ def _flushed(code: int) -> int:
 
 def _called(arguments: Sequence[str]) -> int:
     try:
-        app(args=list(arguments), prog_name="trackside")
+        _command()(args=list(arguments), prog_name="trackside")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except KeyboardInterrupt:
