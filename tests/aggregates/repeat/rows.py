@@ -14,7 +14,7 @@ class RepeatRows:
 
     table = Table(
         "repeats",
-        ("repeat_id", "name", "status", "times", "submitted", "finished", "started_ms", "ended_ms", "spec"),
+        ("repeat_id", "name", "status", "times", "ended", "finished", "started_ms", "ended_ms", "spec"),
         key_width=1,
     )
 
@@ -35,7 +35,7 @@ class RepeatRows:
             without_nul(repeat.spec.name),
             repeat.status.value,
             repeat.times,
-            repeat.submitted,
+            repeat.ended,
             repeat.finished,
             repeat.started_ms,
             time_or_null(repeat.ended_ms),

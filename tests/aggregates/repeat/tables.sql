@@ -5,7 +5,7 @@ CREATE TABLE repeats (
     name text NOT NULL,
     status text NOT NULL,
     times integer NOT NULL,
-    submitted integer NOT NULL,
+    ended integer NOT NULL,
     finished integer NOT NULL,
     started_ms bigint NOT NULL,
     ended_ms bigint,

@@ -19,8 +19,8 @@ class RepeatView(View[Repeat]):
     }
 
     def listed(self, row: ViewRow) -> Listed:
-        """Returns how many runs have finished, and its name."""
-        return Listed(f"{row['finished']}/{row['times']}", runs=row["name"])
+        """Returns how many runs have ended, and its name."""
+        return Listed(f"{row['ended']}/{row['times']}", runs=row["name"])
 
     def progress(self, stream: Stream[Repeat]) -> Progress:
         """Returns how many runs have ended."""
