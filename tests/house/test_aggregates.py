@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from tests.house import source
-from tests.house.source import shown
+from tests.house.source import ROOT, shown
 from trackside.aggregates.registry import AGGREGATES
 from trackside.domain.aggregate import AggregateType
 
 FOLDERS = sorted(
     path for path in source.package("libs/aggregates").iterdir() if (path / "__init__.py").is_file()
 )
+EXAMPLE = ROOT / "tests/aggregates/repeat"
 CORE = {
     *("__init__.py", "aggregate.py", "causes.py", "evolve.py", "examples.py", "invariants.py", "messages.py"),
     *("rows.py", "spec.py", "state.py", "tables.sql", "view.py"),
@@ -38,7 +39,7 @@ ABOUT_ONE = {
 """Modules, or folders of them, that are about one aggregate by their purpose: they may import its folder."""
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [*FOLDERS, EXAMPLE], ids=lambda folder: folder.name)
 def test_an_aggregate_folder_has_the_files_that_every_one_has(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} >= CORE
 

@@ -111,7 +111,10 @@ class View(ABC, Generic[S]):
     shows_failed_tasks: ClassVar[bool] = True
     """Whether its board lists the tasks that did not finish: for a search, that is part of its work."""
     parts: ClassVar[Mapping[str, str]] = {}
-    """What its parts are called in the state of a stream, plural to singular: trials to trial."""
+    """What its parts are called in the state of a stream, plural to singular: trials to trial.
+
+    The singular is the `kind` in the part of a task that is for one of them.
+    """
     state_names: ClassVar[Sequence[str]] = ()
     """The fields of its state that the state at one point in time shows as a line."""
 
