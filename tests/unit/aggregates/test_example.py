@@ -11,16 +11,42 @@ from tests.aggregates.registered import repeats_registered
 from tests.aggregates.repeat.messages import (
     ExtendRepeat,
     RepeatArchived,
+    RepeatStatus,
     StartRepeat,
 )
+from tests.aggregates.repeat.state import repeat_of
 from tests.unit.dispatcher import harness
 from trackside.contracts.tasks import TaskSubmitted
+from trackside.domain.stream import Stream
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.publication import Accepted, Refused
+from trackside.simulation.config import SimulationConfig
+from trackside.simulation.run import sweep
+from trackside.simulation.scenarios import StreamScenario
+from trackside.simulation.worker_state import TASK_TYPE
 from trackside.verify.log import verify_topics
 
 STREAM = "seeds-1"
+SIMULATED_SEEDS = 6
+
+
+class RepeatScenario(StreamScenario):
+    """A repeat whose runs must all finish, and which is archived after two seconds."""
+
+    kind = "repeat"
+    plural = "repeats"
+
+    def command(self) -> StartRepeat:
+        """Returns the command that starts the repeat."""
+        asked = {"times": self.tasks, "at_once": self.concurrency, "keep_s": 2.0, "retry": {"lost": 100}}
+        return StartRepeat.model_validate({"task_type": TASK_TYPE, **asked})
+
+    def violations(self, stream: Stream) -> list[str]:
+        """Returns how it ended, if not as it should."""
+        repeat = repeat_of(stream)
+        done = repeat is not None and (repeat.status, repeat.finished) == (RepeatStatus.DONE, self.tasks)
+        return [] if done and stream.closed else [f"the repeat is {repeat}"]
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +94,9 @@ async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: Memo
     published = await client.publish(ExtendRepeat(more=1), STREAM)
     answer = await client.answer(published)
     assert isinstance(answer, Refused) and answer.code == "already_terminal"
+
+
+def test_it_ends_as_it_should_whatever_goes_wrong(seed: int) -> None:
+    config = SimulationConfig(trials=12, concurrency=3, scenario=RepeatScenario)
+    for result in sweep(range(seed, seed + SIMULATED_SEEDS), config):
+        assert result.violations == [], f"seed {result.seed}"
