@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
+from tests.aggregates.registered import repeats_registered
+from tests.aggregates.repeat.messages import StartRepeat, StopRepeat
 from trackside.aggregates.batch.aggregate import BATCH, BatchType
 from trackside.aggregates.batch.messages import BatchEnded, StopTasks
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import StopSearch
+from trackside.cli.commands.submit import new_stream_id
 from trackside.contracts.message import Command
 from trackside.domain.aggregate import Aggregates, AggregateType
+from trackside.sdk.errors import SpecError
+from trackside.sdk.specs import parse_spec
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES.types, ids=lambda aggregate: aggregate.kind)
@@ -44,3 +49,16 @@ def test_each_kind_of_spec_file_belongs_to_one_aggregate() -> None:
 
     with pytest.raises(ValueError, match="two kinds of spec files called tasks, task"):
         Aggregates((BATCH, Twin()))
+
+
+def test_an_aggregate_that_is_added_has_spec_files_and_is_stopped_by_its_command() -> None:
+    text = b"kind: repeat\ntask_type: digits\ntimes: 3\nkeep_s: 30m\n"
+    with pytest.raises(SpecError, match="expected one of: search, tasks, task"):
+        parse_spec(text, "spec.yaml")
+    with repeats_registered():
+        command = parse_spec(text, "spec.yaml")
+        assert command == StartRepeat(task_type="digits", times=3, keep_s=1_800)
+        assert new_stream_id(command).startswith("digits-")
+        assert AGGREGATES.stop_command("repeat", "", "enough") == StopRepeat(reason="enough")
+        with pytest.raises(SpecError, match=r"spec.yaml:3: .*did you mean 'times'"):
+            parse_spec(text.replace(b"times", b"tims"), "spec.yaml")
