@@ -94,6 +94,7 @@ def test_the_trial_of_a_task_that_asks_ends_and_the_next_goes_on_in_it() -> None
     task = told.stream.tasks[task_id(0)]
     assert (trial_of(task), task.parameters, task.idle, told.search.idle) == (1, {"lr": 0.125}, False, [])
     assert (told.search.task_of(1), told.search.active) == (task_id(0), {1})
+    assert told.tell(report(3, 0.5)) == OVERTAKEN, "a repeated report of the trial before"
     assert told.tell(taken()) == APPLIED
     assert told.tell(report(0, 0.1)) == OVERTAKEN, "a report of the trial before"
     assert told.tell(report(0, 0.75, requests=1)) == APPLIED

@@ -12,9 +12,9 @@ IgnoredReason = Literal["late", "stale", "repeat"]
 def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
     """Returns why a report has no effect on its task; None if it counts.
 
-    `late`: the task is over, or the trial that it had; `stale`: the report is of an attempt, a placement or
-    a training that is over, or the task doesn't run; `repeat`: a FINAL value after the first, or a step that
-    doesn't rise.
+    `late`: the task is over, or the trial that it had; `stale`: the report is of an attempt, a placement,
+    a trial or a training that is over, or the task doesn't run; `repeat`: a FINAL value after the first, or a
+    step that doesn't rise.
     """
     if task.state is not TaskState.ACTIVE or task.idle:
         if task.idle or task.state is TaskState.ENDED:
@@ -26,6 +26,8 @@ def why_ignored(task: Task, event: MetricReported) -> IgnoredReason | None:
         or event.placement != attempt.placement
         or event.interrupts != attempt.interrupted
         or event.requests != task.taken
+        # Its next trial is assigned, and its process doesn't have it yet: this is of the one before.
+        or (task.answered > task.taken and not task.withheld)
     ):
         return "stale"
     if event.kind == "FINAL":
