@@ -9,6 +9,7 @@ import structlog
 
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy
+from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.run import simulate, sweep
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
@@ -56,6 +57,14 @@ def test_without_faults_every_trial_runs_once() -> None:
     assert result.violations == []
     assert result.attempts == 8
     assert not result.faults
+
+
+def test_parameters_that_no_tuner_suggested_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "random_parameters", lambda space, seed, number: {"lr": float(number)})
+    result = simulate(1, without_faults(SimulationConfig(trials=3)))
+    assert sorted(result.violations) == [
+        f"trial {number} has parameters that were not suggested" for number in range(3)
+    ]
 
 
 def _description(result: SimulationResult) -> str:

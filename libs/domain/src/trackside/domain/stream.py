@@ -84,7 +84,8 @@ def forget_settled(stream: Stream) -> None:
     root = stream.root
     if root is None:
         return
-    for task_id in root.settled:
-        stream.tasks.pop(task_id, None)
-    root.settled.clear()
+    if root.settled:  # seldom, and a service calls this for each record
+        for task_id in root.settled:
+            stream.tasks.pop(task_id, None)
+        root.settled.clear()
     root.trim()

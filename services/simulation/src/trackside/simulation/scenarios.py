@@ -8,7 +8,14 @@ from typing import Any
 
 from trackside.aggregates.batch.messages import BatchStatus, SubmitTasks
 from trackside.aggregates.batch.state import batch_of
-from trackside.aggregates.search.messages import SearchStatus, StartSearch, TrialEnded, TrialStatus
+from trackside.aggregates.search.messages import (
+    SearchStarted,
+    SearchStatus,
+    StartSearch,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Command, Record
@@ -54,7 +61,9 @@ class SearchScenario(StreamScenario):
 
     def __init__(self, seed: int, tasks: int, concurrency: int) -> None:
         super().__init__(seed, tasks, concurrency)
+        self._started: SearchStarted | None = None
         self._ends: Counter[int] = Counter()
+        self._violations: list[str] = []
 
     def command(self) -> StartSearch:
         """Returns the command that starts the search."""
@@ -72,9 +81,24 @@ class SearchScenario(StreamScenario):
         )
 
     def take(self, record: Record) -> None:
-        """Counts the ends of each trial."""
-        if type(record.message) is TrialEnded:
-            self._ends[record.message.trial] += 1
+        """Checks the parameters of each trial, and how it ended, and counts its ends."""
+        event = record.message
+        if type(event) is SearchStarted:
+            self._started = event
+        elif type(event) is TrialSuggested and event.parameters != self._suggested(event.trial):
+            self._violations.append(f"trial {event.trial} has parameters that were not suggested")
+        elif type(event) is TrialEnded:
+            self._ends[event.trial] += 1
+            if event.status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
+                message = f"trial {event.trial} is {event.status}: no end of this kind was requested"
+                self._violations.append(message)
+
+    def _suggested(self, number: int) -> dict[str, Any] | None:
+        """Returns the parameters that the tuner suggests for a trial."""
+        if self._started is None:
+            return None
+        space = self._started.search.model_dump(mode="json", include={"space"})["space"]
+        return random_parameters(space, self._started.seed, number)
 
     def violations(self, stream: Stream) -> list[str]:
         """Returns which trials didn't end once and well, or have parameters that were not suggested."""
@@ -83,15 +107,7 @@ class SearchScenario(StreamScenario):
             return [f"the search is {search and search.status}"]
         once = self._ends == Counter(range(self.tasks))
         violations = [] if once else [f"numbers of ends by trial: {dict(self._ends)}"]
-        space = search.spec.model_dump(mode="json")["space"]
-        for trial in search.trials:
-            if trial.parameters != random_parameters(space, search.seed, trial.number):
-                violations.append(f"trial {trial.number} has parameters that were not suggested")
-            if trial.status not in (TrialStatus.SUCCEEDED, TrialStatus.EARLY_STOPPED):
-                violations.append(
-                    f"trial {trial.number} is {trial.status}: no end of this kind was requested"
-                )
-        return violations
+        return violations + self._violations
 
 
 class BatchScenario(StreamScenario):

@@ -262,10 +262,11 @@ class Search:
 
     def trim(self) -> None:
         """Leaves of ended trials what tuners need: parameters, values and the last report."""
-        for number in self.ends[self.trimmed :]:
-            trial = self.trials[number]
-            trial.reports, trial.others, trial.missing = [*trial.last_report()], {}, []
-        self.trimmed = len(self.ends)
+        if self.trimmed < len(self.ends):
+            for number in self.ends[self.trimmed :]:
+                trial = self.trials[number]
+                trial.reports, trial.others, trial.missing = [*trial.last_report()], {}, []
+            self.trimmed = len(self.ends)
 
     def release(self) -> None:
         """Drops its trials and all that is about them."""
