@@ -16,8 +16,10 @@ from tests.aggregates.repeat.messages import (
 )
 from tests.aggregates.repeat.state import repeat_of
 from tests.unit.dispatcher import harness
+from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain.stream import Stream
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import Streams
 from trackside.eventlog.memory import MemoryLog
 from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.publication import Accepted, Refused
@@ -83,6 +85,17 @@ async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_i
     own = [kind.__name__ for kind in followed if kind.__name__.startswith("Repeat")]
     assert own == ["RepeatStarted", "RepeatEnded", "RepeatExtended", "RepeatEnded"]
     assert (await verify_topics(log, harness.TOPICS)).findings == []
+
+
+async def test_its_runs_are_forgotten_although_it_is_not_closed(log: MemoryLog) -> None:
+    client, streams = client_of(log), Streams(AGGREGATES)
+    await client.publish(StartRepeat(task_type="noop", times=3), STREAM)
+    await client.wait(STREAM, 60)
+    async for record in client.events(STREAM):
+        shrink(streams.fold(record)[0])
+    found = streams.by_id[STREAM]
+    assert (found.root.finished, found.tasks, found.closed) == (3, {}, False)
+    assert [found.is_settled(f"{STREAM}.{number}") for number in range(4)] == [True, True, True, False]
 
 
 async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: MemoryLog) -> None:
