@@ -195,7 +195,7 @@ async def test_what_is_refused_is_said_in_one_line_and_exits_with_2(tried: Tried
     search = f"refused-{secrets.token_hex(3)}"
     await typed("submit", "waits.yaml", "--id", search)
     wrote("grid.json", '{"value": {"type": "uniform", "low": 2, "high": 1}}')
-    wrote("odd.json", '[{"parameters": {"lr": 1, "value": 2.5, "seconds": 3600}, "value": 1}]')
+    wrote("odd.json", '[{"parameters": {"lr": 1, "value": 0.5, "seconds": 3600}, "value": 1}]')
     for arguments, said in REFUSED:
         asked = [search if word == "SEARCH" else word for word in arguments]
         code, out, err = await tried(*asked)
