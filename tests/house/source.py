@@ -50,6 +50,12 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree(path)))
 
 
+def forget() -> None:
+    """Releases all syntax trees."""
+    tree.cache_clear()
+    nodes.cache_clear()
+
+
 def shown(path: Path) -> str:
     """Returns a path as people type it, from the root of the repository."""
     return path.relative_to(ROOT).as_posix()
