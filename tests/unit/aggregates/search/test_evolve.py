@@ -53,6 +53,13 @@ def cancel(told: Told, trial: int) -> None:
     told.tell(over(trial, how=TrialStatus.USER_CANCELED))
 
 
+def test_a_task_of_a_trial_counts_only_under_the_id_of_that_trial() -> None:
+    told = search_running()
+    told.tell(suggested(0))
+    assert told.tell(submitted(0, task_id=task_id(1))) == OVERTAKEN
+    assert told.tell(submitted(0)) == APPLIED
+
+
 def test_a_started_search_has_as_many_open_slots_as_it_may_run_at_once() -> None:
     told = search_running()
     search = told.search

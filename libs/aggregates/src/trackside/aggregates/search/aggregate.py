@@ -84,9 +84,9 @@ class SearchType(AggregateType[Search]):
     def admits(self, root: Search, event: TaskSubmitted) -> bool:
         """Says whether a task is that of the newest trial, which has no other, and has not settled."""
         newest = len(root.trials) - 1
-        if not number_of(event.part, TRIAL) == newest >= 0 or root.trials[newest].within:
+        if newest < 0 or root.trials[newest].within or number_of(event.part, TRIAL) != newest:
             return False
-        return not root.has_settled(event.task_id)
+        return event.task_id == root.task_of(newest) and not root.has_settled(event.task_id)
 
     def task_changed(self, root: Search, task: Task, record: Record, reports: int) -> None:
         """Keeps what the assessor reads, and which tasks have ended or ask for another trial."""
