@@ -118,6 +118,8 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
     """Returns a stream's state in the layout that it had when the digests were written."""
     kind, root = state.pop("kind"), state.pop("root") or {}
     del state["closed"]  # followed from the root
+    assert state.pop("children") == {}
+    assert [root.pop(name, None) or None for name in ("result", "begun", "open_children")] == [None] * 3
     for command in state["commands"].values():
         problems, refusal = command.pop("problems"), command.pop("refusal")
         command |= {"problem": next(iter(problems), None), "answer": next(iter(refusal), None)}

@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
-from trackside.aggregates.batch.messages import GroupSpec, TaskSpec, task_name
+from trackside.aggregates.batch.messages import ChildSpec, GroupSpec, TaskSpec, task_name
 from trackside.aggregates.search.space import (
     Branch,
     Choice,
@@ -124,7 +124,8 @@ def models(kind: type[BaseModel]) -> SearchStrategy[Any]:
     required: dict[str, SearchStrategy[Any]] = {}
     optional: dict[str, SearchStrategy[Any]] = {}
     for name, field in kind.model_fields.items():
-        (required if field.is_required() else optional)[name] = _field(kind, name, field)
+        always = field.is_required() or (kind is GroupSpec and name == "tasks")
+        (required if always else optional)[name] = _field(kind, name, field)
     return st.fixed_dictionaries(required, optional=optional).map(lambda fields: kind(**fields))
 
 
@@ -135,6 +136,8 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
         return IDENTIFIERS
     if name == "tasks" and kind is GroupSpec:
         return st.lists(models(TaskSpec), min_size=1, max_size=3).filter(_names_differ)
+    if name == "children" and kind is GroupSpec:
+        return st.lists(models(ChildSpec).map(_child), max_size=1)
     if name == "body" and kind is CommandReceived:
         return st.none() | JSON
     return _annotated(field.annotation, tuple(field.metadata))
@@ -142,6 +145,11 @@ def _field(kind: type[BaseModel], name: str, field: FieldInfo) -> SearchStrategy
 
 def _names_differ(tasks: list[TaskSpec]) -> bool:
     return len({task_name(task, number) for number, task in enumerate(tasks)}) == len(tasks)
+
+
+def _child(child: ChildSpec) -> ChildSpec:
+    """Gives a child whose name is none of a task."""
+    return child.model_copy(update={"name": "children-of-the-group"})
 
 
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:

@@ -55,6 +55,14 @@ def test_a_command_waits_until_it_is_in_its_stream() -> None:
     assert (intake.unrecorded(streams), len(intake)) == ([], 0)
 
 
+def test_a_command_of_a_parent_stream_is_no_publication_at_the_same_place() -> None:
+    intake, streams = took(entry(5)), Streams(AGGREGATES)
+    ((_, event, _),) = intake.unrecorded(streams)
+    of_parent = Source(topic=Topics().events.name, partition=1, offset=5)
+    intake.recorded(event.model_copy(update={"source": of_parent}))
+    assert len(intake) == 1
+
+
 def test_commands_wait_in_the_order_in_which_they_came() -> None:
     intake = took(*(entry(offset, ce_partitionkey=f"s-{offset}".encode(), key=None) for offset in (3, 4, 5)))
     assert [stream for stream, _, _ in intake.unrecorded(Streams(AGGREGATES))] == ["s-3", "s-4", "s-5"]

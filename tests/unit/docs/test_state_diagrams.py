@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,7 @@ from trackside.aggregates.search.messages import (
     SearchUpdated,
     TrialAdded,
 )
+from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
 from trackside.contracts.fleet import Device, WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Message, Record
@@ -117,6 +119,10 @@ def states(streams: Streams) -> dict[tuple[str, str], str]:
     if stream is None:
         return {}
     found = {("Task", task.task_id): task.state.value for task in stream.tasks.values()}
+    found |= {
+        ("Child", child.child_id): child.state if child.open else "ended"
+        for child in stream.children.values()
+    }
     if stream.root is not None:
         found[stream.kind.capitalize(), ""] = stream.root.status.value
     return found
@@ -228,10 +234,10 @@ def after(told: Told, *events: Message) -> Told:
     return told
 
 
-def batch_running() -> Told:
+def batch_running(**more: Any) -> Told:
     told = Told()
     told.tell(received())
-    groups = [{"tasks": [{"task_type": "digits"}]}]
+    groups = [{"tasks": [{"task_type": "digits"}], **more}]
     told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": groups})))
     return told
 
@@ -275,7 +281,22 @@ def tasks() -> Iterable[Told]:
     yield after(told, TimeLimitReached(task_id=task_id(0), attempt=1, limit="queue", due_ms=due_ms))
 
 
-DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {"Search": searches, "Batch": batches, "Task": tasks}
+def children() -> Iterable[Told]:
+    """Yields a log for each transition of a child."""
+    name = batch_task_id(STREAM, 0, "lr")
+    asked = ChildRequested(child_id=name, kind="search", body={})
+    end = ChildEnded(child_id=name, status="DONE", result={})
+    listed = [{"name": "lr", "kind": "search", "spec": {}}]
+    yield after(batch_running(children=listed), asked, end)
+    yield after(batch_running(children=listed), asked, ChildStopRequested(child_id=name, reason="user"), end)
+
+
+DIRECTED: dict[str, Callable[[], Iterable[Told]]] = {
+    "Search": searches,
+    "Batch": batches,
+    "Child": children,
+    "Task": tasks,
+}
 
 
 @pytest.mark.parametrize("subject", DIRECTED)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.unit.domain import plausible_changes, plausible_requests
+from tests.unit.domain import plausible_batches, plausible_changes, plausible_requests
 from tests.unit.domain.given import (
     FIRST_MS,
     STREAM,
@@ -30,18 +30,9 @@ from tests.unit.domain.given import (
     unschedulable,
 )
 from trackside.aggregates.batch.messages import (
-    GROUP,
-    BatchEnded,
-    BatchSpec,
-    BatchStarted,
-    BatchStatus,
-    BatchStopRequested,
     GroupEnded,
-    estimated_by,
-    needs_of,
-    task_name,
 )
-from trackside.aggregates.batch.state import Batch, batch_of
+from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchExhausted,
@@ -52,9 +43,7 @@ from trackside.aggregates.search.messages import (
 )
 from trackside.aggregates.search.state import GOES_ON, Search, search_of
 from trackside.contracts.commands import CommandRefused
-from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Envelope, Message, Record
-from trackside.contracts.parts import Part
 from trackside.contracts.tasks import (
     AttemptEnd,
     AttemptEnded,
@@ -62,7 +51,6 @@ from trackside.contracts.tasks import (
     TaskReturned,
     TaskStatus,
     TaskStopRequested,
-    TaskSubmitted,
     TimeLimitReached,
 )
 from trackside.domain.stream import Stream
@@ -119,7 +107,7 @@ class Chance:
                 if name in stream.tasks:
                     moves += self._of_task(stream.tasks[name], told.now_ms)
         if batch_of(stream) is not None and not stream.closed:
-            moves += self._of_batch(stream.root)
+            moves += plausible_batches.moves(self.random, stream)
             for name in sorted(stream.root.open):
                 moves += self._of_task(stream.tasks[name], told.now_ms)
         return self.random.choice(moves) if moves else [self._received()]
@@ -143,7 +131,7 @@ class Chance:
         )
         if search_of(stream) is None and batch_of(stream) is None and self.random.random() < 0.9:
             if self.random.random() < 0.4:
-                return [answer, self._batch()]
+                return [answer, plausible_batches.batch(self.random, self._needs())]
             return [answer, started(**plausible_changes.limits(self.random), **self._needs())]
         if self.random.random() < 0.5:
             return [answer]
@@ -158,24 +146,6 @@ class Chance:
         }
         limits = {name: random.uniform(0.02, 0.2) for name in LIMITS if random.random() < 0.5}
         return {"retry": rules, **limits}
-
-    def _batch(self) -> BatchStarted:
-        groups = [{"tasks": [{"task_type": "digits"}] * self.random.randint(1, 4)} for _ in range(3)]
-        asked = {"groups": groups, "concurrency": self.random.randint(1, 3), **self._needs()}
-        return BatchStarted(command_id="c-1", batch=BatchSpec.model_validate(asked))
-
-    def _of_batch(self, batch: Batch) -> list[Move]:
-        moves: list[Move] = []
-        if batch.next_task is not None:
-            moves += [[_next_of(batch, batch.next_task)]] * 3
-        if batch.group_is_over:
-            moves.append([GroupEnded(group=batch.group, ends=batch.ends)])
-        if batch.group == len(batch.spec.groups) or (batch.status is BatchStatus.STOPPING and not batch.open):
-            done = batch.group == len(batch.spec.groups)
-            moves.append([BatchEnded(status=BatchStatus.DONE if done else BatchStatus.STOPPED)])
-        if self.random.random() < 0.02:
-            moves.append([BatchStopRequested(command_id="c-1", reason="")])
-        return moves
 
     def _of_search(self, stream: Stream, search: Search) -> list[Move]:
         moves: list[Move] = []
@@ -336,7 +306,7 @@ class Chance:
         if stream is not None and batch_of(stream) is not None:
             known = random.choice([*stream.tasks, "none"])
             of_a_task = [about(known, event) for event in of_a_task]
-            guesses += self._guesses_of_a_batch(stream.root) * 6
+            guesses += plausible_batches.guesses(random, stream, self._needs()) * 6
         elif root is None:
             guesses += [GroupEnded(group=0, ends={}), SearchExhausted(trials=0)] * 20
         guesses += of_a_task * 3
@@ -349,15 +319,6 @@ class Chance:
         if random.random() < 0.3:
             guesses += [TaskStopRequested(task_id=task_id(trial), reason="user")] * 20
         return random.choice(guesses)
-
-    def _guesses_of_a_batch(self, batch: Batch) -> list[Message]:
-        return [
-            GroupEnded(group=max(0, batch.group - self.random.randrange(2)), ends={}),
-            BatchEnded(status=self.random.choice(list(BatchStatus))),
-            self._batch(),
-            BatchStopRequested(command_id="c-1", reason=""),
-            _next_of(batch, 0),
-        ]
 
     def _near(self, task: Task | None) -> dict[str, Any]:
         """Draws a placement: the one that a task has, or one that lies beside it."""
@@ -375,22 +336,6 @@ class Chance:
 def about(task_id: str, event: Message) -> Message:
     """Gives an event with another task's name."""
     return event.model_copy(update={"task_id": task_id}) if hasattr(event, "task_id") else event
-
-
-def _next_of(batch: Batch, number: int) -> TaskSubmitted:
-    group = min(batch.group, len(batch.spec.groups) - 1)
-    number = min(number, len(batch.spec.groups[group].tasks) - 1)
-    task = batch.spec.groups[group].tasks[number]
-    name = task_name(task, number)
-    needs = needs_of(batch.spec, batch.spec.groups[group], task)
-    return TaskSubmitted(
-        task_id=batch_task_id(batch.batch_id, group, name),
-        task_type=task.task_type,
-        parameters=task.parameters,
-        part=Part(kind=GROUP, number=group, name=name),
-        needs=needs,
-        estimated_by=estimated_by(needs, task),
-    )
 
 
 def _copied(record: Record) -> Record:

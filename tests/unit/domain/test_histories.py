@@ -23,7 +23,7 @@ from trackside.aggregates.search import changes as search_changes
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import SearchStatus
 from trackside.aggregates.search.state import OVER, search_of
-from trackside.domain import command, fold, reports, task_events, task_reuse
+from trackside.domain import child, command, fold, reports, task_events, task_reuse
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams, dump, load, pack
@@ -32,6 +32,7 @@ from trackside.domain.task import TaskState
 SEEDS = st.integers(0, 2**32)
 MODULES: tuple[ModuleType, ...] = (
     batch,
+    child,
     command,
     fold,
     reports,
@@ -205,11 +206,12 @@ def keeps_promises_of_tasks(found: Stream) -> None:
 
 
 def keeps_promises_of_a_batch(found: Batch) -> None:
-    assert len(found.open) <= found.spec.concurrency
+    assert len(found.open) + len(found.open_children) <= found.spec.concurrency
     assert len(found.ended) == found.group <= len(found.spec.groups)
     for ends, group in zip(found.ended, found.spec.groups, strict=False):
-        assert sum(ends.values()) == len(group.tasks)
-    assert sum(found.ends.values()) + len(found.open) == found.submitted
+        assert sum(ends.values()) == len(group.tasks) + len(group.children)
+    is_open = len(found.open) + len(found.open_children)
+    assert sum(found.ends.values()) + is_open == found.submitted + found.begun
 
 
 @pytest.mark.thorough

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trackside.contracts import commands, fleet, imports, summaries, tasks
+from trackside.contracts import children, commands, fleet, imports, summaries, tasks
 from trackside.contracts.message import Command, Envelope, Event, Json, Message
 from trackside.contracts.refusals import Problem, field_names, nearest, problems_of
 
@@ -49,6 +49,9 @@ EVENTS: tuple[type[Event], ...] = (
     tasks.ParametersTaken,
     tasks.MetricReported,
     tasks.AttemptEnded,
+    children.ChildRequested,
+    children.ChildStopRequested,
+    children.ChildEnded,
 )
 FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,

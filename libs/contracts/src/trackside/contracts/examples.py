@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackside.contracts import commands, fleet, imports, summaries, tasks
+from trackside.contracts import children, commands, fleet, imports, summaries, tasks
 from trackside.contracts.message import Message
 from trackside.contracts.parts import Part
 from trackside.contracts.refusals import Problem
@@ -158,6 +158,15 @@ TASK_EVENTS: list[Message] = [
         recovered=True,
     ),
 ]
+CHILD_EVENTS: list[Message] = [
+    children.ChildRequested(child_id="compare.1.lr", kind="search", body=BODY),
+    children.ChildStopRequested(child_id="compare.1.lr", reason="user"),
+    children.ChildEnded(
+        child_id="compare.1.lr",
+        status="DONE",
+        result={"trials": 20, "best": [{"trial": 7, "parameters": PARAMETERS, "value": 0.97}]},
+    ),
+]
 OTHERS: list[Message] = [
     fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
     fleet.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
@@ -215,5 +224,6 @@ OTHERS: list[Message] = [
     ),
 ]
 EXAMPLES: dict[str, Message] = {
-    message.wire_type(): message for message in (*COMMANDS, *COMMAND_EVENTS, *TASK_EVENTS, *OTHERS)
+    message.wire_type(): message
+    for message in (*COMMANDS, *COMMAND_EVENTS, *TASK_EVENTS, *CHILD_EVENTS, *OTHERS)
 }

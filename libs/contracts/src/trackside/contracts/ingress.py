@@ -75,7 +75,7 @@ def read_command(headers: Mapping[str, bytes], key: bytes | None, value: bytes |
     attributes.setdefault("traceparent", _text(headers.get("traceparent", b"")))
     problems = [*_bad_attributes(attributes), *problems]
     unfit = [unread] if unread else list(islice(_unfit(body), MAX_PROBLEMS))
-    digest = _digest(_attribute(attributes, "type"), value or b"" if unfit else body)
+    digest = digest_of(_attribute(attributes, "type"), value or b"" if unfit else body)
     # Without a readable value nothing is known of the attributes that may be in it.
     found = unfit if unread else [*problems, *_bad_envelope(attributes, key, problems), *unfit]
     return _arrival(attributes, key, body, digest, found)
@@ -159,7 +159,7 @@ def _bad_attributes(attributes: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(code=bad[0], path=f"${name}", message=f"the attribute {name}: {bad[1]}")
 
 
-def _digest(command_type: str, body: Json | bytes) -> str:
+def digest_of(command_type: str, body: Json | bytes) -> str:
     """Digests what a command says, however its JSON is written; bytes where it says nothing that fits."""
     if isinstance(body, bytes):
         return hashlib.sha256(f"{command_type}:".encode() + body).hexdigest()

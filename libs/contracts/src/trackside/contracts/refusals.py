@@ -77,6 +77,7 @@ REFUSAL_CODES = {
     "already_exists": "The stream has a search or a batch already.",
     "unknown_search": "There is no search on this stream.",
     "unknown_batch": "There is no batch on this stream.",
+    "unknown_kind": "No child can be of this kind; the message lists the known ones.",
     "unknown_task": "The batch has no such task.",
     "unknown_trial": "The search has no such trial.",
     "no_more_trials": "The search has all its trials, or its tuner has nothing left; the message says which.",

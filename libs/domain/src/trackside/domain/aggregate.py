@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from trackside.contracts import codec
-from trackside.contracts.message import Command, Event, Message, Record
+from trackside.contracts.children import ChildRequested, WantedChild
+from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.causality import Causality
+from trackside.domain.child import Child
 from trackside.domain.display.view import View
 from trackside.domain.invariants import AggregateInvariants
 from trackside.domain.outcome import Outcome
@@ -102,6 +104,9 @@ class AggregateType(ABC, Generic[S]):
     invariants: type[AggregateInvariants] = AggregateInvariants
     """What `trackside verify-log` checks of one stream of it."""
 
+    child_begins_by: type[Command] | None = None
+    """The command that begins one as the child of another stream; None: it is never a child."""
+
     rows: tuple[Projection[Stream], ...] = ()
     """The rows of its tables; `tables.sql` next to its module defines them, `views/` has views of them."""
     view: View[S]
@@ -135,6 +140,21 @@ class AggregateType(ABC, Generic[S]):
     def changed_tasks(self, root: S, event: Event) -> Iterable[str]:
         """Returns the ids of the tasks that one of its own events, the last that was applied, has changed."""
         return ()
+
+    def children_of(self, command: Command, stream_id: str) -> Iterable[WantedChild]:
+        """Yields the children that a command for a stream asks for: each is checked before it is accepted."""
+        return ()
+
+    def admits_child(self, root: S, event: ChildRequested) -> bool:
+        """Says whether a child that is new may be requested now."""
+        return False
+
+    def child_changed(self, root: S, child: Child, record: Record) -> None:
+        """Takes in that a child was requested, is to stop, or has ended."""
+
+    def outcome(self, root: S) -> tuple[str, Json]:
+        """Returns the status of one that is over, and what it has found; also of one that was released."""
+        return "OVER", {}
 
     @abstractmethod
     def lacking(self, stream: Stream[S]) -> Iterable[Proposal]:
@@ -214,6 +234,10 @@ class Aggregates:
     def handler_of(self, kind: type[Message]) -> Handler | None:
         """Returns what decides a type of command, or None if no aggregate knows it."""
         return self._handlers.get(kind)
+
+    def of_command(self, kind: type[Message]) -> AggregateType[Any] | None:
+        """Returns the aggregate type that a type of command is of, or None."""
+        return next((each for each in self.types if kind in each.commands), None)
 
     def begun_by(self, kind: type[Message]) -> AggregateType[Any] | None:
         """Returns the aggregate type that an event type begins, or None."""

@@ -8,9 +8,11 @@ from trackside.contracts.commands import CommandAccepted, CommandReceived, Comma
 from trackside.contracts.message import Record
 from trackside.contracts.refusals import Problem, limit_problems
 from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import parse_cause
 
 REMEMBERED = 1_000
-"""How many commands a stream remembers; the oldest answered ones are forgotten first."""
+"""How many commands a stream remembers; the oldest answered ones are forgotten first, never
+those of a parent stream, which looks for their answers."""
 
 
 @dataclass(slots=True)
@@ -130,6 +132,7 @@ def _make_room(commands: Commands) -> None:
     if len(commands) < REMEMBERED:
         return
     for command_id, command in commands.items():
-        if command.decided and all(publication.answered for publication in command.publications):
+        answered = command.decided and all(publication.answered for publication in command.publications)
+        if answered and parse_cause(command_id) is None:
             del commands[command_id]
             return

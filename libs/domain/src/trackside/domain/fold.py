@@ -6,10 +6,11 @@ state permits, written by a role that may write it, and with it the rest of its 
 
 from typing import Any, cast
 
+from trackside.contracts.children import ChildRequested
 from trackside.contracts.commands import RULES, CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskSubmitted
-from trackside.domain import command, task_events
+from trackside.domain import child, command, task_events
 from trackside.domain.aggregate import Aggregates, AggregateType
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
@@ -59,6 +60,8 @@ def _apply(stream: Stream, record: Record, aggregates: Aggregates) -> Outcome:
     if kind in task_events.KINDS:
         return _task_event(stream, aggregate, record)
     if aggregates.by_event.get(kind) is not aggregate:
+        if kind in child.KINDS:
+            return _child_event(stream, aggregate, record)
         return Outcome.OVERTAKEN
     outcome = aggregate.evolve(root, stream.tasks, record)
     stream.closed = root.closed
@@ -110,4 +113,19 @@ def _task_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -
         return Outcome.OVERTAKEN
     task = stream.tasks[event.task_id] = task_events.submitted(event, record)
     aggregate.task_submitted(stream.root, task, record)
+    return Outcome.APPLIED
+
+
+def _child_event(stream: Stream, aggregate: AggregateType[Any], record: Record) -> Outcome:
+    event = cast(child.ChildEvent, record.message)
+    known = stream.children.get(event.child_id)
+    if known is not None:
+        outcome = child.evolve(known, record)
+        if outcome is Outcome.APPLIED:
+            aggregate.child_changed(stream.root, known, record)
+        return outcome
+    if not isinstance(event, ChildRequested) or not aggregate.admits_child(stream.root, event):
+        return Outcome.OVERTAKEN
+    new = stream.children[event.child_id] = child.requested(event, record)
+    aggregate.child_changed(stream.root, new, record)
     return Outcome.APPLIED

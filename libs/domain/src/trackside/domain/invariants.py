@@ -60,5 +60,11 @@ class AggregateInvariants:
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
         """Checks that a task may be submitted now; the checks of tasks have found it new."""
 
+    def child_requested(self, child_id: str, record: Record) -> None:
+        """Checks that a child may be requested now; it is new."""
+
+    def child_ended(self, child_id: str) -> None:
+        """Takes in that a child has ended."""
+
     def task_ended(self, task_id: str) -> None:
         """Takes in that a task has ended."""

@@ -11,14 +11,15 @@ class Proposal:
     """Events that count together or not at all, and what they rest on.
 
     `span` names the decision, for its trace; `traceparent` is the parent of that span. `follows` is the
-    offset of the event that it rests on, in the log of the same stream: -1 if it rests on none. It is written
-    as `ce_causationid`, see `cause_of`.
+    offset of the event that it rests on, in the log of the same stream or of stream `follows_in`: -1 if it
+    rests on none. It is written as `ce_causationid`, see `cause_of`.
     """
 
     span: str
     events: Sequence[Event]
     follows: int = -1
     traceparent: str = ""
+    follows_in: str = ""
 
 
 def cause_of(stream: str, offset: int) -> str:

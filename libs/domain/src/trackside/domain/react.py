@@ -1,9 +1,16 @@
-"""What a stream lacks: an answer to its oldest open command, and what its aggregate lacks. Pure."""
+"""What a stream lacks: an answer to its oldest open command, and what its aggregate lacks. Pure.
+
+What its children lack is in `child_commands`.
+"""
+
+from collections.abc import Iterator
+from typing import cast
 
 from trackside.contracts.codec import validate_command
 from trackside.contracts.commands import CommandAccepted, Ping
-from trackside.contracts.message import Event
-from trackside.contracts.refusals import Problem
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.command import Publication, ReceivedCommand, id_conflict, refused
@@ -46,24 +53,56 @@ def _decide(
         if command.refusal:
             return [refused(command, publication.source, command.refusal)]
         return [accepted]
-    decided = tuple(command.problems) or _effect(stream, command, capabilities, aggregates)
-    if isinstance(decided, Problem):
-        decided = (decided,)
+    decided = tuple(command.problems) or _effect(
+        stream, command.command_id, command.command_type, command.body or {}, capabilities, aggregates
+    )
     if isinstance(decided, tuple):
         return [refused(command, publication.source, decided)]
     return [accepted, *decided]
 
 
 def _effect(
-    stream: Stream, command: ReceivedCommand, capabilities: Capabilities, aggregates: Aggregates
-) -> list[Event] | Problem | tuple[Problem, ...]:
-    read = validate_command(command.command_type, command.body or {}, aggregates.commands)
+    stream: Stream,
+    command_id: str,
+    command_type: str,
+    body: Json,
+    capabilities: Capabilities,
+    aggregates: Aggregates,
+) -> list[Event] | tuple[Problem, ...]:
+    read = validate_command(command_type, body, aggregates.commands)
     if isinstance(read, tuple):
         return read
     if isinstance(read, Ping):
         return []
     handler = aggregates.handler_of(type(read))
     if handler is None:
-        message = f"no service of this installation decides {command.command_type}"
-        return Problem(code="unknown_command", path="$type", message=message)
-    return handler(stream, read, command.command_id, capabilities)
+        message = f"no service of this installation decides {command_type}"
+        return (Problem(code="unknown_command", path="$type", message=message),)
+    decided = handler(stream, read, command_id, capabilities)
+    own = (decided,) if isinstance(decided, Problem) else decided if isinstance(decided, tuple) else ()
+    problems = (*own, *_child_problems(stream, read, capabilities, aggregates))
+    return problems or cast(list[Event], decided)
+
+
+def _child_problems(
+    stream: Stream, command: Command, capabilities: Capabilities, aggregates: Aggregates
+) -> Iterator[Problem]:
+    """Yields why the children that a command asks for would be refused if they began now."""
+    aggregate = aggregates.of_command(type(command))
+    wanted = () if aggregate is None else aggregate.children_of(command, stream.stream_id)
+    for path, child_id, kind, body in wanted:
+        child = aggregates.by_kind.get(kind)
+        begins_by = None if child is None else child.child_begins_by
+        if begins_by is None:
+            known = sorted(each.kind for each in aggregates.types if each.child_begins_by is not None)
+            message = f"no child can be of kind {kind!r}; known: {', '.join(known)}{nearest(kind, known)}"
+            yield Problem(code="unknown_kind", path=f"{path}.kind", message=message)
+            continue
+        if not is_identifier(child_id):
+            message = f"its stream would be {child_id!r}, which is not an identifier: {IDENTIFIER_RULE}"
+            yield Problem(code="bad_identifier", path=f"{path}.name", message=message)
+        begun = _effect(
+            Stream(child_id, stream.partition), "", begins_by.wire_type(), body, capabilities, aggregates
+        )
+        for problem in begun if isinstance(begun, tuple) else ():
+            yield problem.model_copy(update={"path": f"{path}.spec{problem.path.removeprefix('$')}"})

@@ -7,6 +7,7 @@ from typing_extensions import TypeVar
 
 from trackside.contracts.refusals import Problem
 from trackside.domain import command
+from trackside.domain.child import Child
 from trackside.domain.task import Task
 
 S = TypeVar("S", default=Any)
@@ -26,6 +27,7 @@ class Stream(Generic[S]):
     commands: command.Commands = field(default_factory=dict)
     root: S = cast(Any, None)  # noqa: RUF009  # until its aggregate has begun
     tasks: dict[str, Task] = field(default_factory=dict)
+    children: dict[str, Child] = field(default_factory=dict)
     ignored_decision: bytes = b""
     closed: bool = False
     """Whether the end of its aggregate is final: only commands are still answered. Read for each record."""
@@ -65,9 +67,10 @@ def no_aggregate(stream: Stream, kind: str) -> Problem:
 
 
 def shrink(stream: Stream) -> None:
-    """Forgets what nothing that comes later reads: settled tasks, and most of a stream that is closed."""
+    """Forgets what nothing later reads: settled tasks, and most of a stream that is closed."""
     if stream.closed:
         stream.tasks.clear()
+        stream.children.clear()
         stream.root.release()
     else:
         forget_settled(stream)

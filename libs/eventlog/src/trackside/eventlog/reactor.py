@@ -299,7 +299,7 @@ class Reactor:
 
     def _records(self, decision: Decision) -> list[Outgoing]:
         stream, proposal = decision.stream, decision.proposal
-        cause = cause_of(stream, proposal.follows)
+        cause = cause_of(proposal.follows_in or stream, proposal.follows)
         with context.start(proposal.span, proposal.traceparent or None, {"stream": stream}) as traceparent:
             return self._writer.decision(stream, proposal.events, cause=cause, traceparent=traceparent)
 

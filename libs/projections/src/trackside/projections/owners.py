@@ -8,6 +8,7 @@ from trackside.contracts.topics import Topic, Topics
 from trackside.domain.fleet import Fleet
 from trackside.domain.stream import Stream
 from trackside.domain.table import Projection, RecordProjection, Table
+from trackside.projections.children import ChildRows
 from trackside.projections.commands import CommandRows, StreamRows
 from trackside.projections.dead_letters import DEAD_LETTERS
 from trackside.projections.fleet import DeviceRows, WorkerRows
@@ -58,7 +59,7 @@ class Owner:
 OWNERS: Mapping[str, Owner] = {
     DISPATCHER: Owner(
         DISPATCHER,
-        of_all_streams=(StreamRows(),),
+        of_all_streams=(StreamRows(), ChildRows()),
         of_records=(CommandRows(),),
         of_ignored=(IgnoredReportRows(),),
         keeps_snapshots=True,

@@ -26,6 +26,7 @@ _QUERIES = {
     "ORDER BY tasks.queued_at DESC, tasks.task_id LIMIT $3",
     "last_attempts": "SELECT attempts.* FROM attempts JOIN tasks USING (task_id, stream_id) "
     "WHERE tasks.stream_id = $1 AND attempts.attempt = tasks.attempts",
+    "children": "SELECT * FROM children WHERE stream_id = $1 ORDER BY requested_at, child_id",
     "task": "SELECT * FROM tasks WHERE task_id = $1",
     "attempts": "SELECT * FROM attempts WHERE task_id = $1 ORDER BY attempt",
     "placements": "SELECT * FROM placements WHERE task_id = $1 ORDER BY attempt, placement",

@@ -12,14 +12,15 @@ from trackside.dispatcher.deadlines import Deadlines
 from trackside.dispatcher.intake.intake import Intake
 from trackside.dispatcher.intake.receipts import Receipts
 from trackside.dispatcher.intake.signatures import SIGNATURES_OFF, SignatureVerifier
+from trackside.dispatcher.parents import Parents
 from trackside.dispatcher.plugins.assessor_plugins import installed_assessors
 from trackside.dispatcher.plugins.tuner_plugins import installed_tuners
-from trackside.domain import fleet
+from trackside.domain import child_commands, fleet
 from trackside.domain.capabilities import Capabilities, capabilities_of
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.react import react
-from trackside.domain.stream import shrink
+from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.dead_letters import dead_letter, write_dead_letter
 from trackside.eventlog.log import Entry
@@ -56,6 +57,7 @@ class Dispatcher:
         self._deadlines = Deadlines()
         self._changed = set(streams.by_id)
         self._unasked = set(streams.by_id)
+        self._parents = Parents(streams)
 
     def fold(self, record: Record) -> None:
         """Folds a record of the events or the fleet topic."""
@@ -78,11 +80,16 @@ class Dispatcher:
                 counter("trackside.dispatcher.uncounted.metrics").labels(reason).inc()
         shrink(stream)
         self._look_at(stream.stream_id)
+        self._changed.update(self._parents.fold(stream, message))
 
     def reconsider(self, stream: str) -> None:
-        """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way."""
+        """Looks at a stream again, and asks again: a suggestion for it may have been lost on its way.
+
+        So may a command of its parent.
+        """
         self._advice.reconsider(stream)
         self._look_at(stream)
+        self._changed.update(self._parents.of(stream))
 
     def arrive(self, entry: Entry) -> None:
         """Takes in what somebody wrote to the commands topic, or a process to one of answers."""
@@ -120,6 +127,7 @@ class Dispatcher:
             self._deadlines.set(stream_id, None if aggregate is None else aggregate.next_due_ms(stream))
             for proposal in react(stream, self._capabilities, self._streams.aggregates):
                 yield self._decision(stream_id, proposal)
+            yield from self._children(stream, facts)
         yield from self._overdue(facts)
 
     def act(self, facts: Facts) -> None:
@@ -162,6 +170,16 @@ class Dispatcher:
             else:
                 yield self._decision(stream_id, proposal)
         self._advice.proposals[:] = kept
+
+    def _children(self, parent: Stream, facts: Facts) -> Iterable[Decision]:
+        """Gives what the children of a stream lack; looks again later where their partition is busy."""
+        events = self._topics.events.name
+        streams = self._streams
+        for stream_id, proposal in child_commands.pending(parent, streams.find, streams.aggregates, events):
+            if facts.busy(events, stream_id):
+                self._changed.add(parent.stream_id)
+            else:
+                yield self._decision(stream_id, proposal)
 
     def _overdue(self, facts: Facts) -> Iterable[Decision]:
         events, now_ms = self._topics.events.name, facts.now_ms

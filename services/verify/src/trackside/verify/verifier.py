@@ -12,6 +12,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
+from trackside.domain import child
 from trackside.domain.aggregate import AggregateType
 from trackside.domain.findings import Finding, Findings
 from trackside.domain.invariants import AggregateInvariants
@@ -20,6 +21,7 @@ from trackside.domain.stream import Stream, forget_settled, shrink
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS, task_of
 from trackside.verify.checks.causes import CauseChecks
+from trackside.verify.checks.children import ChildHistory, check_child_event, check_none_open
 from trackside.verify.checks.commands import CommandChecks, CommandEvent, CommandHistory
 from trackside.verify.checks.decisions import DecisionChecks
 from trackside.verify.checks.device_commands import DeviceCommandChecks
@@ -43,6 +45,7 @@ class StreamHistory:
     aggregate: AggregateType[Any] | None = None
     root: AggregateInvariants | None = None
     tasks: dict[str, TaskHistory] = field(default_factory=dict)
+    children: ChildHistory = field(default_factory=ChildHistory)
     over: bool = False
 
 
@@ -114,6 +117,10 @@ class Verifier:
     def _check_root_event(self, history: StreamHistory, stream: Stream, record: Record) -> None:
         event, kind = record.message, type(record.message)
         begun = AGGREGATES.begun_by(kind)
+        if kind in child.KINDS and history.root is not None:
+            known = cast(child.ChildEvent, event)
+            check_child_event(history.children, history.root, known, record, self.findings)
+            return
         if begun is not None and history.root is None:
             history.aggregate = begun
             history.root = begun.invariants(record, history.tasks, self.findings)
@@ -151,5 +158,6 @@ class Verifier:
             if task.phase is not TaskPhase.ENDED:
                 self.findings.add("INV-2", record, f"the stream is over, its task {name} has not ended")
                 self._tasks.forget(task, record)
-        history.tasks, history.root = {}, None
+        check_none_open(history.children, record, self.findings)
+        history.tasks, history.root, history.children = {}, None, ChildHistory()
         shrink(stream)

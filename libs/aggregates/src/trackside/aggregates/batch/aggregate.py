@@ -18,9 +18,11 @@ from trackside.aggregates.batch.rows import BatchRows, GroupRows
 from trackside.aggregates.batch.spec import SPECS, stop_command
 from trackside.aggregates.batch.state import Batch
 from trackside.aggregates.batch.view import BatchView
-from trackside.contracts.message import Command, Record
+from trackside.contracts.children import ChildRequested, WantedChild
+from trackside.contracts.message import Command, Json, Record
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
+from trackside.domain.child import Child
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -42,6 +44,7 @@ class BatchType(AggregateType[Batch]):
     causes = BatchCausality()
     specs = SPECS
     invariants = BatchInvariants
+    child_begins_by = SubmitTasks
     rows = (BatchRows(), GroupRows())
     view = BatchView()
 
@@ -68,6 +71,22 @@ class BatchType(AggregateType[Batch]):
     def stop_command(self, task: str, reason: str) -> Command:
         """Returns what stops the batch, or one task of it."""
         return stop_command(task, reason)
+
+    def children_of(self, command: Command, stream_id: str) -> Iterable[WantedChild]:
+        """Yields the children that a batch asks for."""
+        return decide.children_of(command, stream_id) if isinstance(command, SubmitTasks) else ()
+
+    def admits_child(self, root: Batch, event: ChildRequested) -> bool:
+        """Says whether a child is the next one of the group that runs now."""
+        return evolve.admits_child(root, event)
+
+    def child_changed(self, root: Batch, child: Child, record: Record) -> None:
+        """Counts a child that was requested, or has ended."""
+        evolve.note_child(root, child, record.offset)
+
+    def outcome(self, root: Batch) -> tuple[str, Json]:
+        """Returns its status and what it has found."""
+        return root.status.value, root.outcome
 
     def lacking(self, stream: Stream[Batch]) -> Iterable[Proposal]:
         """Yields what the batch lacks now."""

@@ -1,4 +1,4 @@
-"""What the dispatcher decides about batches: which tasks have their turn, and what is over. Pure."""
+"""What the dispatcher decides about batches: whose turn it is, and what is over. Pure."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -19,6 +19,7 @@ from trackside.aggregates.batch.messages import (
     task_name,
 )
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
+from trackside.contracts.children import ChildRequested, ChildStopRequested, WantedChild
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Event
 from trackside.contracts.parts import Part
@@ -27,6 +28,7 @@ from trackside.contracts.tasks import AttemptEnd, TaskStopRequested, TaskSubmitt
 from trackside.contracts.topics import MAX_BATCH_BYTES
 from trackside.domain import task_reuse
 from trackside.domain.capabilities import Capabilities, device_problem, type_problem
+from trackside.domain.child import Child
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream, check_not_begun, no_aggregate
 from trackside.domain.task import Task, TaskState
@@ -69,17 +71,27 @@ def stop(
         message = f"batch {stream.stream_id} is over: {batch.status.value}"
         return Problem(code="already_terminal", path="$partitionkey", message=message)
     if wanted.task is not None:
-        return _stop_task(batch, stream.tasks, wanted.task)
+        ids = (each for each in _ids(batch, wanted.task) if each in stream.children)
+        child = stream.children.get(next(ids, ""))
+        return _stop_task(batch, stream.tasks, wanted.task) if child is None else _stop_child(child, wanted)
     if batch.status is BatchStatus.STOPPING:
         return []
     return [BatchStopRequested(command_id=command_id, reason=wanted.reason)]
 
 
+def children_of(wanted: SubmitTasks, batch_id: str) -> Iterator[WantedChild]:
+    """Yields the children that a batch asks for."""
+    for number, group in enumerate(wanted.groups):
+        for at, child in enumerate(group.children):
+            child_id = batch_task_id(batch_id, number, child.name)
+            yield WantedChild(f"$.groups[{number}].children[{at}]", child_id, child.kind, child.spec)
+
+
 def lacking(stream: Stream[Batch]) -> Iterator[Proposal]:
-    """Yields what a batch lacks now: tasks, stops, the end of a group, its own end.
+    """Yields what a batch lacks now: children, tasks, stops, the end of a group, its own end.
 
     Takes as long as it gives events, whatever the size of the batch; only while it is being stopped it
-    looks at all its open tasks.
+    looks at all its open tasks and children.
     """
     batch, tasks, traceparent = stream.root, stream.tasks, stream.traceparent
     for task in (tasks[task_id] for task_id in sorted(batch.asking)):
@@ -89,12 +101,20 @@ def lacking(stream: Stream[Batch]) -> Iterator[Proposal]:
         ended = BatchEnded(status=BatchStatus.DONE)
         yield Proposal("end batch", [ended], batch.changed_at, traceparent)
     elif batch.status is BatchStatus.STOPPING:
-        yield from _stopping(batch, tasks, traceparent)
+        yield from _stopping(stream)
     elif batch.group_is_over:
         over = GroupEnded(group=batch.group, ends=dict(sorted(batch.ends.items())))
         yield Proposal("end group", [over], batch.changed_at, traceparent)
+    elif batch.next_child is not None:
+        yield Proposal("request child", [_next_child(batch, batch.next_child)], batch.changed_at, traceparent)
     elif events := list(_next_tasks(batch)):
         yield Proposal("submit tasks", events, batch.changed_at, traceparent)
+
+
+def _next_child(batch: Batch, number: int) -> ChildRequested:
+    child = batch.spec.groups[batch.group].children[number]
+    child_id = batch_task_id(batch.batch_id, batch.group, child.name)
+    return ChildRequested(child_id=child_id, kind=child.kind, body=child.spec)
 
 
 def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
@@ -102,7 +122,7 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
     if first is None:
         return
     group = batch.spec.groups[batch.group]
-    room = min(MOST_TASKS, batch.spec.concurrency - len(batch.open))
+    room = min(MOST_TASKS, batch.room)
     for number, task in enumerate(group.tasks[first : first + room], first):
         name = task_name(task, number)
         needs = needs_of(batch.spec, group, task)
@@ -116,8 +136,9 @@ def _next_tasks(batch: Batch) -> Iterator[TaskSubmitted]:
         )
 
 
-def _stopping(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iterator[Proposal]:
-    if not batch.open:
+def _stopping(stream: Stream[Batch]) -> Iterator[Proposal]:
+    batch, tasks, traceparent = stream.root, stream.tasks, stream.traceparent
+    if not batch.open and not batch.open_children:
         ended = BatchEnded(status=BatchStatus.STOPPED)
         yield Proposal("end batch", [ended], batch.changed_at, traceparent)
         return
@@ -125,6 +146,10 @@ def _stopping(batch: Batch, tasks: Mapping[str, Task], traceparent: str) -> Iter
     if untold:
         stops = [TaskStopRequested(task_id=task_id, reason="user") for task_id in untold]
         yield Proposal("stop tasks", stops, batch.stopped_at, traceparent)
+    running = [child_id for child_id in sorted(batch.open_children) if not stream.children[child_id].stopping]
+    if running:
+        ends = [ChildStopRequested(child_id=child_id, reason=batch.stop_reason) for child_id in running]
+        yield Proposal("stop children", ends, batch.stopped_at, traceparent)
 
 
 def _stop_task(batch: Batch, tasks: Mapping[str, Task], name: str) -> list[Event] | Problem:
@@ -143,17 +168,26 @@ def _stop_task(batch: Batch, tasks: Mapping[str, Task], name: str) -> list[Event
 
 
 def _ids(batch: Batch, name: str) -> Iterator[str]:
-    """Yields which task a name may mean: an id; the task of the group that runs now, then of those before."""
+    """Yields which id a name may mean: itself; one in the group that runs now, then in those before."""
     yield name
     for number in range(min(batch.group, len(batch.spec.groups) - 1), -1, -1):
         yield batch_task_id(batch.batch_id, number, name)
 
 
+def _stop_child(child: Child, wanted: StopTasks) -> list[Event] | Problem:
+    if not child.open:
+        message = f"{child.kind} {child.child_id} is over: {child.status}"
+        return Problem(code="already_terminal", path="$.task", message=message)
+    if child.stopping:
+        return []
+    return [ChildStopRequested(child_id=child.child_id, reason=wanted.reason or "user")]
+
+
 def _no_task(batch: Batch, name: str) -> Problem:
     names: set[str] = set()
     for number, group in enumerate(batch.spec.groups):
-        for at, task in enumerate(group.tasks):
-            own = task_name(task, at)
+        tasks = [task_name(task, at) for at, task in enumerate(group.tasks)]
+        for own in (*tasks, *(child.name for child in group.children)):
             if name in (own, batch_task_id(batch.batch_id, number, own)):
                 message = f"task {name!r} of {group_name(group, number)} has not had its turn; stop the batch"
                 return Problem(code="unknown_task", path="$.task", message=message)

@@ -10,10 +10,12 @@ from trackside.aggregates.batch.messages import (
     task_name,
 )
 from trackside.aggregates.batch.state import Batch
+from trackside.contracts.children import ChildRequested
 from trackside.contracts.ids import batch_task_id
 from trackside.contracts.message import Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd, TaskSubmitted
+from trackside.domain.child import Child
 from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 
@@ -30,6 +32,29 @@ def admits(batch: Batch, event: TaskSubmitted) -> bool:
         return False
     name = task_name(batch.spec.groups[batch.group].tasks[number], number)
     return event.task_id == batch_task_id(batch.batch_id, batch.group, name)
+
+
+def admits_child(batch: Batch, event: ChildRequested) -> bool:
+    """Says whether a child is the next one of the group that runs now."""
+    number = batch.next_child
+    if number is None:
+        return False
+    child = batch.spec.groups[batch.group].children[number]
+    wanted = batch_task_id(batch.batch_id, batch.group, child.name)
+    return (event.child_id, event.kind) == (wanted, child.kind)
+
+
+def note_child(batch: Batch, child: Child, offset: int) -> None:
+    """Counts a child that was requested, or has ended, by the event at an offset."""
+    if child.open:
+        if child.child_id not in batch.open_children:
+            batch.begun += 1
+            batch.open_children.add(child.child_id)
+        return
+    batch.changed_at = offset
+    batch.open_children.discard(child.child_id)
+    end = child.status.lower()
+    batch.ends[end] = batch.ends.get(end, 0) + 1
 
 
 def note_submitted(batch: Batch, task_id: str) -> None:
@@ -82,7 +107,7 @@ def _group_ended(batch: Batch, event: GroupEnded) -> Outcome:
     batch.ended.append(batch.ends)
     batch.ends = {}
     batch.group += 1
-    batch.submitted = 0
+    batch.submitted = batch.begun = 0
     return Outcome.APPLIED
 
 
@@ -97,7 +122,7 @@ def _stop_requested(batch: Batch, event: BatchStopRequested, record: Record) -> 
 
 def _batch_ended(batch: Batch, event: BatchEnded, record: Record) -> Outcome:
     done = batch.group == len(batch.spec.groups)
-    stopped = batch.status is BatchStatus.STOPPING and not batch.open
+    stopped = batch.status is BatchStatus.STOPPING and not batch.open and not batch.open_children
     if event.status is not (BatchStatus.STOPPED if stopped and not done else BatchStatus.DONE) or not (
         done or stopped
     ):

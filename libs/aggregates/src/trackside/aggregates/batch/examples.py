@@ -6,6 +6,7 @@ from trackside.aggregates.batch.messages import (
     BatchStarted,
     BatchStatus,
     BatchStopRequested,
+    ChildSpec,
     GroupEnded,
     GroupSpec,
     StopTasks,
@@ -24,6 +25,7 @@ BATCH = BatchSpec(
                 TaskSpec(name="small", task_type="digits", parameters={"epochs": 1}, priority=9),
                 TaskSpec(task_type="digits", resources=Resources(kind="gpu", devices=2)),
             ],
+            children=[ChildSpec(name="lr", kind="search", spec={"task_type": "digits", "max_trials": 20})],
             estimate_memory=2_000_000_000,
         )
     ],

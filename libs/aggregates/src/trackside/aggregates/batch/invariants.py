@@ -20,7 +20,7 @@ from trackside.domain.invariants import AggregateInvariants, CheckedTask
 
 
 class BatchInvariants(AggregateInvariants):
-    """Keeps which group runs, the tasks of it that were submitted, and those not ended."""
+    """Keeps which group runs, the tasks and children of it that were begun, and those not ended."""
 
     def __init__(self, record: Record, tasks: Mapping[str, CheckedTask], findings: Findings) -> None:
         """Begins with the record of BatchStarted."""
@@ -28,6 +28,7 @@ class BatchInvariants(AggregateInvariants):
         self.spec = cast(BatchStarted, record.message).batch
         self.group = 0
         self.submitted = 0
+        self.begun = 0
         self.open: set[str] = set()
         self.stopping = False
 
@@ -43,7 +44,7 @@ class BatchInvariants(AggregateInvariants):
             case BatchEnded():
                 if self.group < len(self.spec.groups) and (self.open or not self.stopping):
                     groups, running = len(self.spec.groups), len(self.open)
-                    message = f"group {self.group} of {groups} runs, {running} tasks go on"
+                    message = f"group {self.group} of {groups} runs, {running} tasks and children go on"
                     self.findings.illegal(record, message)
 
     def task_submitted(self, event: TaskSubmitted, record: Record) -> None:
@@ -62,7 +63,25 @@ class BatchInvariants(AggregateInvariants):
                 self.findings.add("INV-12", record, message)
         self.submitted += 1
         self.open.add(event.task_id)
-        self.findings.check_concurrency(len(self.open), self.spec.concurrency, "tasks", record)
+        self.findings.check_concurrency(len(self.open), self.spec.concurrency, "tasks and children", record)
+
+    def child_requested(self, child_id: str, record: Record) -> None:
+        """Checks that a child is the next one of the group that runs, and that there is room for it."""
+        self.findings.checked["INV-12"] += 1
+        if self.stopping:
+            self.findings.illegal(record, "the batch is being stopped")
+        children = [] if self.group == len(self.spec.groups) else self.spec.groups[self.group].children
+        names = [batch_task_id(self.stream_id, self.group, child.name) for child in children]
+        if child_id not in names[self.begun : self.begun + 1]:
+            message = f"child {child_id} is requested, which is not the next one of group {self.group}"
+            self.findings.add("INV-12", record, message)
+        self.begun += 1
+        self.open.add(child_id)
+        self.findings.check_concurrency(len(self.open), self.spec.concurrency, "tasks and children", record)
+
+    def child_ended(self, child_id: str) -> None:
+        """Takes in that a child has ended."""
+        self.open.discard(child_id)
 
     def task_ended(self, task_id: str) -> None:
         """Takes in that a task has ended."""
@@ -72,16 +91,22 @@ class BatchInvariants(AggregateInvariants):
         if event.group != self.group:
             message = f"group {event.group} ends while group {self.group} runs"
             self.findings.add("INV-12", record, message)
-        elif self.open or self.submitted < self._group_size:
+        elif self.open or self.submitted < self._group_size or self.begun < self._group_children:
+            waiting = self._group_size - self.submitted + self._group_children - self.begun
             message = (
-                f"group {event.group} ends with {len(self.open)} tasks that go on and "
-                f"{self._group_size - self.submitted} that were not submitted"
+                f"group {event.group} ends with {len(self.open)} tasks or children that go on and "
+                f"{waiting} that were not begun"
             )
             self.findings.add("INV-12", record, message)
-        self.group, self.submitted = event.group + 1, 0
+        self.group, self.submitted, self.begun = event.group + 1, 0, 0
         self.open.clear()
 
     @property
     def _group_size(self) -> int:
         """The number of tasks of the running group; 0 after the last one."""
         return len(self.spec.groups[self.group].tasks) if self.group < len(self.spec.groups) else 0
+
+    @property
+    def _group_children(self) -> int:
+        """The number of children of the running group; 0 after the last one."""
+        return len(self.spec.groups[self.group].children) if self.group < len(self.spec.groups) else 0

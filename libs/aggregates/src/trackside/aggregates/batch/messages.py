@@ -1,10 +1,10 @@
-"""Batches: tasks that are submitted on their own, in groups that run one after another."""
+"""Batches: tasks that are submitted on their own, and children, in groups that run one after another."""
 
 from collections import Counter
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from trackside.contracts.ids import Identifier
@@ -15,6 +15,8 @@ from trackside.contracts.resources import Needs, Priority, Resources, RetryPolic
 GROUP = "group"
 """The kind of part that the tasks of a batch are for; its number counts from 0."""
 MAX_TASKS = 10_000
+MAX_CHILDREN = 100
+"""How many children a group may have."""
 
 
 class BatchStatus(StrEnum):
@@ -31,7 +33,7 @@ class _Spec(BaseModel):
 
 
 def _nothing(value: object) -> bool:
-    return value is None or value == "" or value == {}
+    return value is None or value == "" or value == {} or value == []
 
 
 # Left out where there is nothing to say: thousands of tasks have to fit one record.
@@ -56,14 +58,27 @@ class TaskSpec(_Spec):
     run_timeout_s: Timeout | None = _Absent
 
 
+class ChildSpec(_Spec):
+    """A stream of its own that a group begins and waits for, such as a search.
+
+    `name` differs from those of the other children and the tasks of its group; `spec` is the body of the
+    command that begins it. It stands alone: nothing of the batch counts for it.
+    """
+
+    name: Identifier
+    kind: str = Field(min_length=1, max_length=200)
+    spec: Json
+
+
 class GroupSpec(_Spec):
-    """Tasks that may run at once; a group begins when the one before it is over.
+    """Tasks and children that may run at once; a group begins when the one before it is over.
 
     Device and estimates count for tasks that don't give their own. Without a name it is `group-N`, from 1.
     """
 
     name: Identifier | None = _Absent
-    tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MAX_TASKS)]
+    children: Annotated[list[ChildSpec], Field(max_length=MAX_CHILDREN, exclude_if=_nothing)] = []
+    tasks: Annotated[list[TaskSpec], Field(max_length=MAX_TASKS, validate_default=True)] = []
     device: str = Field(default="", max_length=260, exclude_if=_nothing)
     estimate_memory: Memory | None = _Absent
     estimate_cuda_memory: Memory | None = _Absent
@@ -71,15 +86,29 @@ class GroupSpec(_Spec):
     @model_validator(mode="after")
     def _names_differ(self) -> "GroupSpec":
         names = Counter(task_name(task, number) for number, task in enumerate(self.tasks))
+        names.update(child.name for child in self.children)
         shared = [name for name, count in names.items() if count > 1]
         if shared:
             listed = " and two ".join(shared)
-            raise PydanticCustomError("duplicate_task", "two tasks are called {names}", {"names": listed})
+            what = "tasks or children" if self.children else "tasks"
+            raise PydanticCustomError(
+                "duplicate_task", "two {what} are called {names}", {"what": what, "names": listed}
+            )
         return self
+
+    @field_validator("tasks")
+    @classmethod
+    def _is_not_empty(cls, tasks: list[TaskSpec], known: ValidationInfo) -> list[TaskSpec]:
+        if not tasks and known.data.get("children") == []:
+            raise PydanticCustomError("bad_length", "a group has at least one task or child")
+        return tasks
 
 
 class BatchSpec(Needs):
-    """Everything that defines a batch; its id is the stream's. At most `concurrency` tasks are open."""
+    """Everything that defines a batch; its id is the stream's.
+
+    At most `concurrency` tasks and children are open.
+    """
 
     name: str = Field(default="", max_length=200)
     groups: Annotated[list[GroupSpec], Field(min_length=1, max_length=1_000)]
@@ -106,7 +135,10 @@ class BatchStarted(Event):
 
 
 class GroupEnded(Event):
-    """All tasks of a group are over; `ends` counts them by the way they ended."""
+    """All tasks and children of a group are over; `ends` counts them by the way they ended.
+
+    A child counts by its status, in lower case: `done`, `stopped`, `error`, `refused`.
+    """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     group: int

@@ -12,6 +12,7 @@ from trackside.aggregates.batch.messages import (
     group_name,
 )
 from trackside.aggregates.batch.state import OVER, Batch, batch_of
+from trackside.contracts.children import ChildEnded
 from trackside.contracts.message import Event
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import AttemptEnd
@@ -74,7 +75,7 @@ class BatchRows:
 
 
 class GroupRows:
-    """One row per group of a batch, numbered from 1, with its tasks counted by how they ended."""
+    """One row per group of a batch, numbered from 1, with tasks and children counted by their ends."""
 
     table = Table(
         "groups",
@@ -85,6 +86,7 @@ class GroupRows:
             "status",
             "device",
             "tasks",
+            "children",
             "submitted",
             "open",
             "finished",
@@ -94,7 +96,7 @@ class GroupRows:
     )
 
     def touched(self, stream: Stream, event: Event) -> Iterable[RowKey]:
-        """Returns the group of a task, a group that ended and the next one, or all groups of a batch."""
+        """Returns the group of a task or child, one that ended and the next one, or all groups of a batch."""
         batch = batch_of(stream)
         if batch is None:
             return ()
@@ -103,6 +105,8 @@ class GroupRows:
         if isinstance(event, TaskEvent):
             group = number_of(stream.tasks[event.task_id].part, GROUP)
             return () if group is None else ((stream.stream_id, group + 1),)
+        if isinstance(event, ChildEnded):
+            return ((stream.stream_id, batch.group + 1),)
         if isinstance(event, GroupEnded):
             last = min(event.group + 2, len(batch.spec.groups))
             return ((stream.stream_id, number) for number in range(event.group + 1, last + 1))
@@ -127,6 +131,7 @@ class GroupRows:
             _status(batch, at),
             without_nul(group.device) or None,
             len(group.tasks),
+            len(group.children),
             len(group.tasks) if at < batch.group else batch.submitted if now else 0,
             len(batch.open) if now else 0,
             ends.get(AttemptEnd.FINISHED.value, 0),

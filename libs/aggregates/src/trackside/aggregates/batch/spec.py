@@ -14,7 +14,8 @@ def stop_command(task: str, reason: str) -> Command:
 
 
 def _title(command: SubmitTasks) -> str:
-    return command.name or command.groups[0].tasks[0].task_type
+    first = command.groups[0]
+    return command.name or (first.tasks[0].task_type if first.tasks else first.children[0].name)
 
 
 def _batch_of_one_task(body: Json) -> Json:

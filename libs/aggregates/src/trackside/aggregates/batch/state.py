@@ -1,7 +1,8 @@
 """The state of a batch: its groups, one after another, and when it is over. Drawn in ARCHITECTURE.md."""
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import PlainSerializer
 
@@ -19,7 +20,7 @@ class Batch:
     batch_id: str
     """Its id, which is also the id of its stream."""
     spec: BatchSpec
-    """What the user submitted: its groups and their tasks."""
+    """What the user submitted: its groups, their tasks and children."""
     started_ms: int
     """When it started: append time of BatchStarted, in ms since 1970."""
     status: BatchStatus = BatchStatus.RUNNING
@@ -28,10 +29,16 @@ class Batch:
     """The number of the group that runs now, from 0; the number of groups once all are over."""
     submitted: int = 0
     """How many tasks of that group were submitted, in their order."""
+    begun: int = 0
+    """How many children of that group were requested, in their order."""
     open: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(default_factory=set)
-    """The ids of those of them that have not ended."""
+    """The ids of those of the tasks that have not ended."""
+    open_children: Annotated[set[str], PlainSerializer(sorted, return_type=list[str])] = field(
+        default_factory=set
+    )
+    """The ids of those of the children that have not ended."""
     ends: dict[str, int] = field(default_factory=dict)
-    """How many of them have ended, by their end."""
+    """How many of both have ended, by their end; that of a child is its status in lower case."""
     ended: list[dict[str, int]] = field(default_factory=list)
     """The same counts for each group that is over, by number."""
     unfinished: dict[str, AttemptEnd] = field(default_factory=dict)
@@ -83,17 +90,40 @@ class Batch:
 
     @property
     def group_is_over(self) -> bool:
-        """Says whether every task of the group that runs now has ended."""
-        running = self.group < len(self.spec.groups)
-        return running and not self.open and self.submitted == len(self.spec.groups[self.group].tasks)
+        """Says whether every task and child of the group that runs now has ended."""
+        if self.group == len(self.spec.groups) or self.open or self.open_children:
+            return False
+        group = self.spec.groups[self.group]
+        return self.submitted == len(group.tasks) and self.begun == len(group.children)
 
     @property
     def next_task(self) -> int | None:
-        """The number of the task to submit now, if there is one and its turn has come."""
-        waits = self.status is BatchStatus.RUNNING and self.group < len(self.spec.groups)
-        if not waits or len(self.open) >= self.spec.concurrency:
+        """The number of the task to submit now, if there is one and its turn has come: after the children."""
+        if not self.room or self.next_child is not None:
             return None
         return self.submitted if self.submitted < len(self.spec.groups[self.group].tasks) else None
+
+    @property
+    def next_child(self) -> int | None:
+        """The number of the child to request now, if there is one and its turn has come."""
+        if not self.room:
+            return None
+        return self.begun if self.begun < len(self.spec.groups[self.group].children) else None
+
+    @property
+    def room(self) -> int:
+        """How many tasks and children of the group that runs now may begin, if it has so many."""
+        if self.status is not BatchStatus.RUNNING or self.group == len(self.spec.groups):
+            return 0
+        return max(0, self.spec.concurrency - len(self.open) - len(self.open_children))
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """How its tasks and children have ended, for a parent stream: counted by their end."""
+        counted: Counter[str] = Counter()
+        for ends in (*self.ended, self.ends):
+            counted.update(ends)
+        return {"ends": dict(sorted(counted.items()))}
 
 
 def batch_of(stream: Stream) -> Batch | None:

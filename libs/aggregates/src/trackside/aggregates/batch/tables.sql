@@ -21,6 +21,7 @@ CREATE TABLE groups (
     status text NOT NULL,
     device text,
     tasks integer NOT NULL,
+    children integer NOT NULL,
     submitted integer NOT NULL,
     open integer NOT NULL,
     finished integer NOT NULL,

@@ -1,4 +1,4 @@
-"""What people see of a batch: its groups, how its tasks ended, and which did not finish."""
+"""What people see of a batch: its groups, how its tasks and children ended, and which did not finish."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 from trackside.aggregates.batch.messages import GROUP, BatchStatus, group_name
 from trackside.aggregates.batch.state import OVER, Batch
 from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.child import Child
 from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.task_state import Fields, ends_text
 from trackside.domain.display.text import Column, TextTable, duration
 from trackside.domain.display.view import (
+    CHILDREN,
     LAST_ATTEMPTS,
     TASKS,
     Listed,
@@ -43,7 +45,7 @@ class BatchView(View[Batch]):
         "one": "SELECT * FROM batches WHERE batch_id = $1",
         GROUPS: "SELECT * FROM groups WHERE batch_id = $1 ORDER BY group_number",
     }
-    page_queries = (GROUPS, TASKS, LAST_ATTEMPTS)
+    page_queries = (GROUPS, TASKS, LAST_ATTEMPTS, CHILDREN)
     report_queries = (GROUPS, TASKS, LAST_ATTEMPTS)
     parts: ClassVar[Mapping[str, str]] = {GROUPS: GROUP}
     state_names = ("groups", "running_group", "concurrency", "open_tasks")
@@ -54,15 +56,18 @@ class BatchView(View[Batch]):
         return Listed(f"{ended}/{row['tasks']}", runs=row["name"] or f"{row['groups']} groups")
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
-        """Returns its groups, and each task with its device, its end, and what failed."""
+        """Returns its groups, each task with its device, its end, and what failed, and its children."""
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
         tasks = task_rows.task_table(_in_order(row, rows[TASKS]), attempts, row["batch_id"])
-        return Page(_facts(row), [_group_table(rows[GROUPS]), tasks])
+        tables = [_group_table(rows[GROUPS]), tasks]
+        if rows[CHILDREN]:
+            tables.append(_child_table(row["batch_id"], rows[CHILDREN]))
+        return Page(_facts(row), tables)
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
-        """Returns its groups and its tasks."""
+        """Returns its groups, its tasks and its children."""
         tasks = super().lists(row, {**rows, TASKS: _in_order(row, rows[TASKS])})
-        return {GROUPS: rows[GROUPS], **tasks}
+        return {GROUPS: rows[GROUPS], **tasks, CHILDREN: rows[CHILDREN]}
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns a section for each group."""
@@ -91,7 +96,7 @@ class BatchView(View[Batch]):
             ended_ms=batch.ended_ms,
             ended=ends.total(),
             total=_total(batch),
-            unit="tasks",
+            unit=_unit(batch),
             detail=f": {ends_text(ends.items())}; at {where}",
             rows=_shown_groups(batch),
             more=f"and {hidden} more groups" if hidden > 0 else "",
@@ -100,10 +105,10 @@ class BatchView(View[Batch]):
     def end(self, stream: Stream[Batch], accepted: Collection[AttemptEnd]) -> StreamEnd:
         """Returns how its tasks ended; it is a failure if one ended in a way that is not accepted."""
         batch, bad = stream.root, task_state.unfinished(stream, accepted)
+        children = _unfinished_children(stream, accepted)
         took, ends = self.progress(stream).duration_s, ends_text(_counts(batch).items())
-        lines = [
-            f"{stream.stream_id} {batch.status.value}: {_total(batch)} tasks in {duration(took)}: {ends}"
-        ]
+        total = f"{_total(batch)} {_unit(batch)}"
+        lines = [f"{stream.stream_id} {batch.status.value}: {total} in {duration(took)}: {ends}"]
         lines += [
             f"  {task_state.short_name(task, stream.stream_id)} {task_state.why(task)}"
             for task in bad[:LISTED_TASKS]
@@ -111,17 +116,20 @@ class BatchView(View[Batch]):
         if len(bad) > LISTED_TASKS:
             more = len(bad) - LISTED_TASKS
             lines.append(f"  and {more} more; `trackside show {stream.stream_id}` has all")
+        lines += [f"  {_short(child.child_id, batch.batch_id)} {child.status}" for child in children]
         left_out = 0 if AttemptEnd.CANCELLED in accepted else _left_out(batch)
         never = f", {left_out} never had their turn" if left_out else ""
-        failure = f"{stream.stream_id}: {len(bad)} of its tasks did not finish{never}"
+        count = len(bad) + len(children)
+        failure = f"{stream.stream_id}: {count} of its {_unit(batch)} did not finish{never}"
         summary = _summary(stream, accepted, took)
-        return StreamEnd(summary, lines, failure=failure if bad or left_out else "")
+        return StreamEnd(summary, lines, failure=failure if count or left_out else "")
 
     def state(self, stream: Stream[Batch]) -> Fields:
         """Returns its state without its groups."""
         batch = stream.root
         groups = batch.spec.groups
         running = batch.group < len(groups)
+        children = {_short(child.child_id, batch.batch_id): child.state for child in stream.children.values()}
         return {
             "name": batch.spec.name,
             "status": batch.status.value,
@@ -129,6 +137,7 @@ class BatchView(View[Batch]):
             "running_group": group_name(groups[batch.group], batch.group) if running else None,
             "concurrency": batch.spec.concurrency,
             "open_tasks": len(batch.open),
+            **({"children": children} if children else {}),
             "stop_reason": batch.stop_reason,
             "started_ms": batch.started_ms,
             "ended_ms": batch.ended_ms or None,
@@ -142,6 +151,7 @@ class BatchView(View[Batch]):
             found[group_name(group, number)] = {
                 "state": "ended" if over else "running" if runs else "waiting",
                 "tasks": len(group.tasks),
+                "children": len(group.children),
                 "submitted": len(group.tasks) if over else batch.submitted if runs else 0,
                 "ends": dict(sorted(_ends_of(batch, number).items())),
             }
@@ -154,6 +164,45 @@ class BatchView(View[Batch]):
         columns = [Column("group"), Column("state"), Column("tasks", right=True), Column("ends")]
         rows = [[name, f["state"], f["tasks"], f["ends"]] for name, f in parts[GROUPS].items()]
         return [TextTable(columns, rows), *super().state_tables(parts, tasks)]
+
+
+def _short(child_id: str, batch_id: str) -> str:
+    """Returns a child's id without the batch's in front of it."""
+    return child_id.removeprefix(f"{batch_id}.")
+
+
+def _unit(batch: Batch) -> str:
+    """Returns what a batch consists of."""
+    return "tasks and children" if any(group.children for group in batch.spec.groups) else "tasks"
+
+
+def _unfinished_children(stream: Stream[Batch], accepted: Collection[AttemptEnd]) -> list[Child]:
+    """Returns the children that were not done; one that was stopped counts as a task that was cancelled."""
+    good = {"DONE", "STOPPED"} if AttemptEnd.CANCELLED in accepted else {"DONE"}
+    return [child for child in stream.children.values() if not child.open and child.status not in good]
+
+
+def _child_table(batch_id: str, children: Iterable[ViewRow]) -> TextTable:
+    columns = [
+        Column("child", keep=True),
+        Column("kind"),
+        Column("status"),
+        Column("ended", optional=True),
+        Column("took", right=True),
+    ]
+    return TextTable(
+        columns,
+        [
+            [
+                _short(row["child_id"], batch_id),
+                row["kind"],
+                row["status"],
+                row["ended_at"],
+                duration(row["duration_s"]),
+            ]
+            for row in children
+        ],
+    )
 
 
 def _in_order(batch: ViewRow, tasks: Iterable[ViewRow]) -> list[ViewRow]:
@@ -206,19 +255,19 @@ def _group_cells(row: ViewRow) -> list[object]:
         row["name"],
         row["status"],
         row["device"],
-        f"{sum(ends.values())}/{row['tasks']}",
+        f"{sum(ends.values())}/{row['tasks'] + row['children']}",
         ends_text(ends.items()) if ends else None,
         duration(took),
     ]
 
 
 def _total(batch: Batch) -> int:
-    """Counts the tasks of all groups."""
-    return sum(len(group.tasks) for group in batch.spec.groups)
+    """Counts the tasks and children of all groups."""
+    return sum(len(group.tasks) + len(group.children) for group in batch.spec.groups)
 
 
 def _counts(batch: Batch) -> Counter[str]:
-    """Counts the tasks that have ended, by their end."""
+    """Counts the tasks and children that have ended, by their end."""
     found = Counter(batch.ends)
     for ends in batch.ended:
         found.update(ends)
@@ -226,7 +275,7 @@ def _counts(batch: Batch) -> Counter[str]:
 
 
 def _left_out(batch: Batch) -> int:
-    """Counts the tasks that were never submitted, because the batch was stopped."""
+    """Counts the tasks and children that never began, because the batch was stopped."""
     if batch.status is not BatchStatus.STOPPED:
         return 0
     return _total(batch) - _counts(batch).total()
@@ -248,7 +297,7 @@ def _shown_groups(batch: Batch) -> list[list[str]]:
             [
                 group_name(group, at),
                 _group_status(batch, at),
-                f"{sum(ends.values())}/{len(group.tasks)}",
+                f"{sum(ends.values())}/{len(group.tasks) + len(group.children)}",
                 ends_text(ends.items()) if ends else "",
             ]
         )
@@ -269,7 +318,7 @@ def _summary(stream: Stream[Batch], accepted: Collection[AttemptEnd], duration_s
     return {
         "batch_id": stream.stream_id,
         "status": batch.status.value,
-        "tasks": _total(batch),
+        "tasks": sum(len(group.tasks) for group in batch.spec.groups),
         "ends": dict(sorted(_counts(batch).items())),
         "left_out": _left_out(batch),
         "groups": [
@@ -277,5 +326,9 @@ def _summary(stream: Stream[Batch], accepted: Collection[AttemptEnd], duration_s
             for at, group in enumerate(batch.spec.groups)
         ],
         "unfinished": [task_state.ended_task(task) for task in task_state.unfinished(stream, accepted)],
+        "children": [
+            {"child_id": child.child_id, "kind": child.kind, "status": child.status, "result": child.result}
+            for child in stream.children.values()
+        ],
         "duration_s": duration_s,
     }

@@ -28,7 +28,7 @@ from trackside.aggregates.search.rows import SearchRows, TrialRows
 from trackside.aggregates.search.spec import SPECS, stop_command
 from trackside.aggregates.search.state import Change, Search, SearchEvent
 from trackside.aggregates.search.view import SearchView
-from trackside.contracts.message import Command, Event, Message, Record
+from trackside.contracts.message import Command, Event, Json, Message, Record
 from trackside.contracts.parts import number_of
 from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.aggregate import AggregateType, Handler
@@ -65,6 +65,7 @@ class SearchType(AggregateType[Search]):
     causes = SearchCausality()
     specs = SPECS
     invariants = SearchInvariants
+    child_begins_by = StartSearch
     rows = (SearchRows(), TrialRows())
     view = SearchView()
 
@@ -106,6 +107,10 @@ class SearchType(AggregateType[Search]):
         if isinstance(event, TrialEnded) and root.idle and root.idle[-1] == root.task_of(event.trial):
             return (root.idle[-1],)
         return ()
+
+    def outcome(self, root: Search) -> tuple[str, Json]:
+        """Returns its status and what it has found."""
+        return root.status.value, root.outcome
 
     def lacking(self, stream: Stream[Search]) -> Iterable[Proposal]:
         """Yields what the search lacks now."""

@@ -57,6 +57,8 @@ FeedRow = tuple[int, int | str | None, float | str | None]
 (trial, status, value) an end. A value that isn't a finite number is a name: nan, inf, -inf.
 """
 OVER = frozenset({SearchStatus.DONE, SearchStatus.STOPPED, SearchStatus.ERROR})
+MAX_FRONT = 100
+"""How many trials of a front are in the outcome of a search."""
 GOES_ON = frozenset({SearchStatus.RUNNING, SearchStatus.PAUSED})  # a search doesn't end in these
 
 
@@ -239,6 +241,8 @@ class Search:
     """Offset of the last event that asked running trials to stop, wait or go on; a cause of later
     decisions. -1: none.
     """
+    result: dict[str, Any] = field(default_factory=dict)
+    """Its `outcome`, once it is over and shrunk; empty before that."""
     failed_at: int = -1
     """Offset of the last failure of its tuner or assessor; a cause of later decisions. -1: none."""
 
@@ -269,7 +273,8 @@ class Search:
             self.trimmed = len(self.ends)
 
     def release(self) -> None:
-        """Drops its trials and all that is about them."""
+        """Drops its trials and all that is about them, but for its outcome."""
+        self.result = self.outcome
         for bulk in (self.trials, self.opened, self.ends, self.front, self.added, self.imported):
             bulk.clear()
         self.assessor_feed.clear()
@@ -281,6 +286,23 @@ class Search:
         """Gives the id of the task that carries a trial out, also of one that isn't suggested yet."""
         known = number < len(self.trials)
         return self.trials[number].task_of(self.search_id) if known else trial_task_id(self.search_id, number)
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """What it has found, for a parent stream: how many trials have ended, and the best of them.
+
+        With several objectives, the trials that no other one beats in all of them, at most 100.
+        """
+        if self.result:
+            return self.result
+        best = self.front[:MAX_FRONT] if self.best is None else [self.best]
+        found = [
+            {"trial": trial.number, "parameters": trial.parameters}
+            | ({"values": trial.values} if trial.values else {"value": trial.value})
+            for trial in (self.trials[number] for number in best)
+        ]
+        result: dict[str, Any] = {"trials": len(self.ends), "best": found}
+        return result | ({"failure": self.failure} if self.failure else {})
 
     @property
     def open_slots(self) -> int:

@@ -16,8 +16,8 @@ from trackside.domain.table import ViewRow
 S = TypeVar("S")
 QueriedRows = Mapping[str, Sequence[ViewRow]]
 """The rows of several queries, by the name of the query."""
-TASKS, LAST_ATTEMPTS = "tasks", "last_attempts"
-"""Queries over any stream: its tasks, and the newest attempt of each."""
+TASKS, LAST_ATTEMPTS, CHILDREN = "tasks", "last_attempts", "children"
+"""Queries over any stream: its tasks, the newest attempt of each, and its children."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
--- Rows of streams, commands and ignored reports, and snapshots: all a function of the log. The tables of aggregates
+-- Rows of streams, their children and commands, of ignored reports, and snapshots: all a function of the log. The tables of aggregates
 -- are defined in their folders.
 -- Times are ms since 1970 by the log's own clock; ids sort by their bytes.
 
@@ -24,6 +24,18 @@ CREATE TABLE streams (
     first_offset bigint NOT NULL,
     last_offset bigint NOT NULL,
     closed boolean NOT NULL
+);
+
+CREATE TABLE children (
+    stream_id text COLLATE "C" NOT NULL,
+    child_id text COLLATE "C" NOT NULL,
+    kind text NOT NULL,
+    status text NOT NULL,
+    requested_ms bigint NOT NULL,
+    ended_ms bigint,
+    stop_reason text NOT NULL,
+    result jsonb,
+    PRIMARY KEY (stream_id, child_id)
 );
 
 CREATE TABLE commands (

@@ -51,8 +51,11 @@ class Intake:
         self._arrivals[position] = (stream, _received(arrival, source, signature.key_id), arrival.traceparent)
 
     def recorded(self, event: CommandReceived) -> None:
-        """Drops an arrival that is in its stream."""
-        self._arrivals.pop((event.source.partition, event.source.offset), None)
+        """Drops an arrival that is in its stream; a command of a parent stream was none."""
+        position = (event.source.partition, event.source.offset)
+        known = self._arrivals.get(position)
+        if known is not None and known[1].source == event.source:
+            del self._arrivals[position]
 
     def unrecorded(self, streams: Streams) -> list[tuple[str, CommandReceived, str]]:
         """Returns stream, event and traceparent of each arrival that is in no stream yet, oldest first.

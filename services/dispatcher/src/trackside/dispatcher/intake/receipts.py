@@ -98,7 +98,7 @@ class Receipts:
         """Sends an answer that was folded at an offset, if its command asked for a receipt."""
         position = (event.source.partition, event.source.offset)
         request = self._open.get(position)
-        if request is not None and position not in self._unanswered:
+        if request is not None and request.source == event.source and position not in self._unanswered:
             self._send(request, event, offset)
 
     def send_answered(self, streams: Streams) -> None:

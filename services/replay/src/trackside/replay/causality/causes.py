@@ -9,6 +9,7 @@ from typing import Any
 from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandReceived
 from trackside.contracts.message import Event, Record
+from trackside.domain import child
 from trackside.domain.fold import fold
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import parse_cause
@@ -109,10 +110,12 @@ class Causes:
         return step
 
     def _about(self, event: Event) -> tuple[str, int]:
-        """Returns the task that an event is about, and its attempt; a trial is its task."""
+        """Returns the task or child that an event is about, and its attempt; a trial is its task."""
         aggregate = AGGREGATES.by_event.get(type(event))
         if aggregate is not None:
             return aggregate.causes.task_of(self.stream.stream_id, event), 0
+        if type(event) in child.KINDS:
+            return event.child_id, 0  # type: ignore[attr-defined]  # which KINDS says
         if not isinstance(event, TaskEvent):
             return "", 0
         known = self.stream.tasks.get(event.task_id)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.children import ChildEnded, ChildRequested
 from trackside.contracts.commands import CommandReceived, CommandRefused
 from trackside.contracts.message import Event
 from trackside.contracts.tasks import (
@@ -20,7 +21,9 @@ from trackside.contracts.tasks import (
 from trackside.domain.display.short_text import named_values, plain
 from trackside.domain.display.text import number
 
-_KNOWN = frozenset({"task_id", "incarnation", "command_id", "placement", "attempt", "seen", "trial"})
+_KNOWN = frozenset(
+    {"task_id", "child_id", "incarnation", "command_id", "placement", "attempt", "seen", "trial"}
+)
 
 
 def brief(event: Event) -> str:
@@ -32,6 +35,10 @@ def brief(event: Event) -> str:
     match event:
         case CommandReceived():
             return event.command_type
+        case ChildRequested():
+            return event.kind
+        case ChildEnded():
+            return event.status
         case CommandRefused():
             return f"{event.code}: {event.message}"
         case TaskSubmitted():

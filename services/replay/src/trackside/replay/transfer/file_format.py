@@ -258,7 +258,7 @@ def trailer_of(stream: Stream, records: int) -> ExportTrailer:
 
 @dataclass(slots=True)
 class StreamRenaming:
-    """Renames a stream and its tasks, in headers and bodies; tasks of other streams keep their names."""
+    """Renames a stream, its tasks and children, in headers and bodies; tasks of other streams keep theirs."""
 
     old: str
     new: str
@@ -287,6 +287,9 @@ class StreamRenaming:
         if isinstance(task_id, str):
             self._tasks.add(task_id)
             body["task_id"] = self._named(task_id)
+        child_id = body.get("child_id")
+        if isinstance(child_id, str):
+            body["child_id"] = self._named(child_id)
         for name in ("by", "within"):
             if body.get(name) in self._tasks:
                 body[name] = self._named(body[name])

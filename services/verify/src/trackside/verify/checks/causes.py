@@ -16,7 +16,7 @@ class CauseChecks:
 
     findings: Findings
     _applied: dict[str, "array[int]"] = field(default_factory=dict)
-    _elsewhere: list[tuple[str, RecordPosition]] = field(default_factory=list)
+    _elsewhere: list[tuple[str, int, RecordPosition]] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
         """Checks the cause of one applied event."""
@@ -30,10 +30,15 @@ class CauseChecks:
         applied.append(record.offset)
 
     def finish(self, others: Container[str] = ()) -> None:
-        """Reports causes in streams that neither this topic has nor `others`."""
-        for stream, place in self._elsewhere:
-            if stream not in self._applied and stream not in others:
+        """Reports causes in streams that neither this topic has nor `others`, and those not applied there."""
+        for stream, offset, place in self._elsewhere:
+            if stream in others:
+                continue
+            if stream not in self._applied:
                 message = f"its cause is an event of stream {stream}, which is not there"
+                self.findings.add("INV-18", place, message)
+            elif not _has(self._applied[stream], offset):
+                message = f"its cause, offset {offset} of stream {stream}, is not an applied event"
                 self.findings.add("INV-18", place, message)
 
     def _check(self, stream: str, cause: str, applied: "array[int]", record: Record) -> None:
@@ -41,11 +46,14 @@ class CauseChecks:
         if found is None:
             self.findings.add("INV-18", record, f"its cause {cause!r} names no event")
         elif found[0] != stream:
-            self._elsewhere.append((found[0], position_of(record)))
+            self._elsewhere.append((*found, position_of(record)))
         elif found[1] >= record.offset:
             self.findings.add("INV-18", record, f"its cause, offset {found[1]}, is not before it")
-        else:
-            at = bisect_left(applied, found[1])
-            if at == len(applied) or applied[at] != found[1]:
-                message = f"its cause, offset {found[1]}, is not an applied event of its stream"
-                self.findings.add("INV-18", record, message)
+        elif not _has(applied, found[1]):
+            message = f"its cause, offset {found[1]}, is not an applied event of its stream"
+            self.findings.add("INV-18", record, message)
+
+
+def _has(applied: "array[int]", offset: int) -> bool:
+    at = bisect_left(applied, offset)
+    return at < len(applied) and applied[at] == offset

@@ -44,8 +44,10 @@ class ResourceUse:
         return self.until_ms is not None and self.until_ms <= other.since_ms
 
     def ended_before_by_worker_clock(self, other: "ResourceUse") -> bool:
-        """Returns whether it had ended when another one began, by the worker's clock."""
-        return bool(self.worker_until) and bool(other.worker_since) and self.worker_until < other.worker_since
+        """Returns whether it had ended when another one began, by the ms of the worker's clock."""
+        return (
+            bool(self.worker_until) and bool(other.worker_since) and self.worker_until <= other.worker_since
+        )
 
 
 @dataclass(slots=True)

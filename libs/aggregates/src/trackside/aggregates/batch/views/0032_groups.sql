@@ -1,6 +1,6 @@
 -- The groups of batches, in order; the start and end of a group are those of its tasks.
 SELECT
-    groups.batch_id, groups.group_number, groups.name, groups.status, groups.device, groups.tasks,
+    groups.batch_id, groups.group_number, groups.name, groups.status, groups.device, groups.tasks, groups.children,
     groups.submitted, groups.open, groups.finished,
     groups.submitted - groups.open - groups.finished AS unfinished, groups.ends,
     to_timestamp(span.began_ms / 1000.0) AS started_at,

@@ -1,0 +1,389 @@
+"""A search as the child of a batch: begun, stopped and awaited by what the log says, whoever writes it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.given import CAPABILITIES, SPEC, answered, problems, published
+from tests.unit.domain.given import STREAM, Told, record_of, submitted
+from trackside.aggregates.batch.aggregate import BATCH
+from trackside.aggregates.batch.messages import BatchEnded, BatchStatus, GroupEnded, StopTasks, SubmitTasks
+from trackside.aggregates.batch.state import batch_of
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.messages import (
+    SearchEnded,
+    SearchStatus,
+    SearchStopRequested,
+    StartSearch,
+    StopSearch,
+    TrialEnded,
+    TrialStatus,
+    TrialSuggested,
+)
+from trackside.aggregates.search.state import search_of
+from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused, Source
+from trackside.contracts.message import Event, Json
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskAccepted, TaskAssigned
+from trackside.domain import child_commands
+from trackside.domain.child import REFUSED
+from trackside.domain.command import REMEMBERED
+from trackside.domain.outcome import Outcome
+from trackside.domain.proposal import Proposal
+from trackside.domain.react import react as react_to
+from trackside.domain.stream import Stream, shrink
+from trackside.domain.streams import dump, load
+
+SUBMIT, STOP = SubmitTasks.wire_type(), StopTasks.wire_type()
+CHILD = f"{STREAM}.1.lr"
+EVENTS = "trackside.events"
+TASK: Json = {"name": "prepare", "task_type": "digits"}
+
+
+def search_child(name: str = "lr", **changed: Any) -> Json:
+    return {"name": name, "kind": "search", "spec": {**SPEC, **changed}}
+
+
+def body(**more: Any) -> Json:
+    """Returns a batch whose first group has a task and a search, and whose second one has a task."""
+    first = {"tasks": [TASK], "children": [search_child()]}
+    return {"groups": [first, {"tasks": [{"name": "report", "task_type": "digits"}]}], **more}
+
+
+def begun(**more: Any) -> Told:
+    """Tells the log up to the start of a batch with a child, which has not been requested yet."""
+    told = Told()
+    accepted, _ = answered(told, published(1, SUBMIT, body(**more)))
+    assert isinstance(accepted, CommandAccepted)
+    return told
+
+
+def pending(told: Told) -> list[tuple[str, Proposal]]:
+    """Returns what the children of the batch lack, each with the stream that it goes into."""
+    return list(child_commands.pending(told.stream, told.streams.find, AGGREGATES, EVENTS))
+
+
+def settle(told: Told) -> list[Event]:
+    """Lets dispatchers write whatever any stream lacks, until none lacks anything; returns the events."""
+    written: list[Event] = []
+    while proposals := list(_proposals(told)):
+        stream, proposal = proposals[0]
+        assert set(told.tell(*proposal.events, role="dispatcher", stream=stream)) == {Outcome.APPLIED}
+        written += proposal.events
+    return written
+
+
+def _proposals(told: Told) -> Iterable[tuple[str, Proposal]]:
+    for stream in list(told.streams.by_id.values()):
+        for proposal in react_to(stream, CAPABILITIES, AGGREGATES):
+            yield stream.stream_id, proposal
+        yield from child_commands.pending(stream, told.streams.find, AGGREGATES, EVENTS)
+
+
+def child_stream(told: Told) -> Stream:
+    return told.streams.by_id[CHILD]
+
+
+def finish_task(told: Told, task_id: str) -> None:
+    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    told.tell(TaskAssigned.model_validate({**token, **placed}))
+    told.tell(TaskAccepted.model_validate(token))
+    told.tell(AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED}), role="worker")
+
+
+def end_search(told: Told) -> None:
+    """Ends the search of the child as a user does who stops it."""
+    search = search_of(child_stream(told))
+    assert search is not None
+    told.tell(SearchStopRequested(command_id="c-9", reason=""), stream=CHILD)
+    told.tell(SearchEnded(status=SearchStatus.STOPPED, trials=0), stream=CHILD)
+    assert search.over
+
+
+def ended(events: Iterable[Event]) -> list[tuple[str, str]]:
+    return [(event.child_id, event.status) for event in events if isinstance(event, ChildEnded)]
+
+
+def test_a_child_is_requested_before_the_tasks_of_its_group_and_begun_by_a_command() -> None:
+    told = begun()
+    requested, *others = settle(told)
+    assert requested == ChildRequested(child_id=CHILD, kind="search", body=SPEC)
+    commands = [event for event in others if isinstance(event, CommandReceived)]
+    assert [(event.command_type, event.body) for event in commands] == [(StartSearch.wire_type(), SPEC)]
+    child = told.stream.children[CHILD]
+    assert commands[0].source == Source(
+        topic=EVENTS, partition=told.stream.partition, offset=child.requested_at
+    )
+    search = search_of(child_stream(told))
+    assert search is not None
+    assert search.spec.task_type == "digits"
+    assert list(told.stream.tasks) == [f"{STREAM}.1.prepare"]
+
+
+def test_the_group_goes_on_until_its_child_has_ended() -> None:
+    told = begun()
+    settle(told)
+    finish_task(told, f"{STREAM}.1.prepare")
+    assert settle(told) == []
+    end_search(told)
+    first, over, *_ = settle(told)
+    assert first == ChildEnded(child_id=CHILD, status="STOPPED", result={"trials": 0, "best": []})
+    assert over == GroupEnded(group=0, ends={"finished": 1, "stopped": 1})
+    finish_task(told, f"{STREAM}.2.report")
+    assert settle(told)[-1] == BatchEnded(status=BatchStatus.DONE)
+
+
+def test_the_result_of_a_child_is_its_best_trial_also_once_it_is_shrunk() -> None:
+    told = begun()
+    settle(told)
+    search = search_of(child_stream(told))
+    assert search is not None
+    seen = search.opened[0]
+    suggested = TrialSuggested(trial=0, parameters={"lr": 0.5}, seen=seen, space_version=1)
+    told.tell(suggested, submitted(0).model_copy(update={"task_id": f"{CHILD}.0"}), stream=CHILD)
+    for event in _played(f"{CHILD}.0"):
+        told.tell(event, stream=CHILD)
+    told.tell(TrialEnded(trial=0, status=TrialStatus.SUCCEEDED, value=0.75), stream=CHILD)
+    end_search(told)
+    expected = {"trials": 1, "best": [{"trial": 0, "parameters": {"lr": 0.5}, "value": 0.75}]}
+    before = [proposal.events for _, proposal in pending(told)]
+    shrink(child_stream(told))
+    told.streams.by_id[CHILD] = load(dump(child_stream(told)), AGGREGATES)
+    shrink(child_stream(told))
+    assert before == [proposal.events for _, proposal in pending(told)]
+    assert before == [[ChildEnded(child_id=CHILD, status="STOPPED", result=expected)]]
+
+
+def _played(task_id: str) -> list[Event]:
+    token: Json = {"task_id": task_id, "attempt": 1, "placement": 1, "incarnation": "i-1"}
+    placed = {"worker_id": "w1", "device_ids": ["cpu-0"], "seen": 0}
+    return [
+        TaskAssigned.model_validate({**token, **placed}),
+        TaskAccepted.model_validate(token),
+        AttemptEnded.model_validate({**token, "end": AttemptEnd.FINISHED}),
+    ]
+
+
+def test_what_two_dispatchers_write_about_a_child_counts_once() -> None:
+    told = begun()
+    while proposals := list(_proposals(told)):
+        stream, proposal = proposals[0]
+        outcomes = told.tell(*proposal.events, role="dispatcher", stream=stream)
+        assert set(outcomes) == {Outcome.APPLIED}
+        repeated = told.tell(*proposal.events, role="dispatcher", stream=stream)
+        assert Outcome.APPLIED not in repeated
+    end_search(told)
+    (_, proposal), *rest = pending(told)
+    assert rest == []
+    assert told.tell(*proposal.events) == [Outcome.APPLIED]
+    assert told.tell(*proposal.events) == [Outcome.DUPLICATE]
+    assert told.stream.children[CHILD].status == "STOPPED"
+
+
+def test_a_child_is_not_looked_for_again_while_its_command_waits_for_its_answer() -> None:
+    told = begun()
+    told.tell(ChildRequested(child_id=CHILD, kind="search", body=SPEC))
+    [(stream, proposal)] = pending(told)
+    assert stream == CHILD
+    told.tell(*proposal.events, role="dispatcher", stream=CHILD)
+    assert pending(told) == []
+
+
+def test_decisions_about_children_name_their_cause_in_the_other_stream() -> None:
+    told = begun()
+    told.tell(ChildRequested(child_id=CHILD, kind="search", body=SPEC))
+    [(_, begins)] = pending(told)
+    assert (begins.follows_in, begins.follows) == (STREAM, told.stream.children[CHILD].requested_at)
+    settle(told)
+    end_search(told)
+    [(stream, ends)] = pending(told)
+    assert stream == STREAM
+    assert (ends.follows_in, ends.follows) == (CHILD, told.next_offset - 1)
+
+
+@pytest.mark.parametrize("taken_by", ["search", "batch"])
+def test_a_child_whose_stream_is_taken_has_ended_refused_and_is_never_stopped(taken_by: str) -> None:
+    told = begun()
+    kind, spec = (
+        (StartSearch.wire_type(), SPEC) if taken_by == "search" else (SUBMIT, {"groups": [{"tasks": [TASK]}]})
+    )
+    told.tell(published(5, kind, spec), stream=CHILD)
+    events = settle(told)
+    assert ended(events) == [(CHILD, REFUSED)]
+    refused = told.stream.children[CHILD]
+    assert [problem["code"] for problem in refused.result["problems"]] == ["already_exists"]
+    told.tell(published(6, STOP, {}))
+    assert not any(isinstance(event, ChildStopRequested) for event in settle(told))
+    assert not child_stream(told).root.over
+
+
+def test_a_batch_that_is_stopped_stops_its_children_and_waits_for_their_ends() -> None:
+    told = begun()
+    settle(told)
+    told.tell(published(6, STOP, {"reason": "too dear"}))
+    events = settle(told)
+    stops = [event for event in events if isinstance(event, CommandReceived)]
+    assert [(event.command_type, event.body) for event in stops] == [
+        (StopSearch.wire_type(), {"reason": "too dear"})
+    ]
+    assert ChildStopRequested(child_id=CHILD, reason="too dear") in events
+    assert ended(events) == [(CHILD, "STOPPED")]
+    assert events[-1] == BatchEnded(status=BatchStatus.STOPPED)
+
+
+def test_a_child_is_not_stopped_before_the_command_that_begins_it_is_accepted() -> None:
+    told = begun()
+    told.tell(ChildRequested(child_id=CHILD, kind="search", body=SPEC))
+    told.tell(ChildStopRequested(child_id=CHILD, reason="user"))
+    [(_, begins)] = pending(told)
+    assert [event.command_type for event in begins.events if isinstance(event, CommandReceived)] == [
+        StartSearch.wire_type()
+    ]
+    told.tell(*begins.events, role="dispatcher", stream=CHILD)
+    assert pending(told) == []
+    assert ended(settle(told)) == [(CHILD, "STOPPED")]
+
+
+@pytest.mark.parametrize("name", ["lr", CHILD])
+def test_one_child_is_stopped_by_its_name_in_the_batch_and_the_batch_goes_on(name: str) -> None:
+    told = begun()
+    settle(told)
+    told.tell(published(6, STOP, {"task": name}))
+    assert ended(settle(told)) == [(CHILD, "STOPPED")]
+    batch = batch_of(told.stream)
+    assert batch is not None
+    assert batch.status is BatchStatus.RUNNING
+    told.tell(published(7, STOP, {"task": name}))
+    refusals = [event for event in settle(told) if isinstance(event, CommandRefused)]
+    assert [event.code for event in refusals] == ["already_terminal"]
+
+
+def test_children_take_part_in_the_limit_of_what_is_open_at_once() -> None:
+    told = begun(concurrency=1)
+    settle(told)
+    assert list(told.stream.children) == [CHILD]
+    assert told.stream.tasks == {}
+    end_search(told)
+    settle(told)
+    assert list(told.stream.tasks) == [f"{STREAM}.1.prepare"]
+
+
+def test_a_group_may_have_children_only_and_must_have_something() -> None:
+    told = Told()
+    answered(told, published(1, SUBMIT, {"groups": [{"children": [search_child()]}]}))
+    settle(told)
+    end_search(told)
+    assert settle(told)[-1] == BatchEnded(status=BatchStatus.DONE)
+    events = answered(Told(), published(1, SUBMIT, {"groups": [{"name": "empty"}]}))
+    assert problems(events) == [("bad_length", "$.groups[0]")]
+
+
+def test_all_that_is_wrong_with_children_is_said_when_the_batch_is_submitted() -> None:
+    unlike = {"name": "b", "kind": "serach", "spec": {}}
+    wrong = search_child("a", task_type="nothing", tuner={"name": "tpee"}, max_trials=0)
+    unknown = search_child("c", task_type="nothing", tuner={"name": "tpee"})
+    inner = {"name": "d", "kind": "batch", "spec": {"groups": [{"children": [unlike]}]}}
+    events = answered(
+        Told(), published(1, SUBMIT, {"groups": [{"children": [unlike, wrong, unknown, inner]}]})
+    )
+    assert problems(events) == [
+        ("unknown_kind", "$.groups[0].children[0].kind"),
+        ("max_trials_range", "$.groups[0].children[1].spec.max_trials"),
+        ("unknown_task_type", "$.groups[0].children[2].spec.task_type"),
+        ("unknown_tuner", "$.groups[0].children[2].spec.tuner.name"),
+        ("unknown_kind", "$.groups[0].children[3].spec.groups[0].children[0].kind"),
+    ]
+    assert isinstance(events[0], CommandRefused)
+    assert "known: batch, search; did you mean 'search'?" in events[0].message
+
+
+def test_a_child_is_called_like_no_task_of_its_group_and_its_stream_has_a_name_that_is_one() -> None:
+    clash = {"groups": [{"tasks": [TASK], "children": [search_child("prepare")]}]}
+    assert problems(answered(Told(), published(1, SUBMIT, clash))) == [("duplicate_task", "$.groups[0]")]
+    long = {"groups": [{"children": [search_child("x" * 128)]}]}
+    assert problems(answered(Told(), published(1, SUBMIT, long))) == [
+        ("bad_identifier", "$.groups[0].children[0].name")
+    ]
+
+
+def test_the_fold_admits_no_child_but_the_next_one_and_no_end_that_nobody_waits_for() -> None:
+    told = begun()
+    done: Json = {}
+    assert told.tell(ChildEnded(child_id=CHILD, status="DONE", result=done)) == [Outcome.OVERTAKEN]
+    assert told.tell(ChildStopRequested(child_id=CHILD, reason="")) == [Outcome.OVERTAKEN]
+    other = ChildRequested(child_id=f"{STREAM}.1.other", kind="search", body=SPEC)
+    assert told.tell(other) == [Outcome.OVERTAKEN]
+    wanted = ChildRequested(child_id=CHILD, kind="search", body=SPEC)
+    assert told.tell(wanted, role="scheduler") == [Outcome.OVERTAKEN]
+    assert told.tell(wanted.model_copy(update={"kind": "batch"})) == [Outcome.OVERTAKEN]
+    assert told.tell(wanted) == [Outcome.APPLIED]
+    assert told.tell(wanted) == [Outcome.DUPLICATE]
+    assert told.tell(GroupEnded(group=0, ends={})) == [Outcome.OVERTAKEN]
+    assert told.tell(ChildStopRequested(child_id=CHILD, reason="")) == [Outcome.APPLIED]
+    assert told.tell(ChildStopRequested(child_id=CHILD, reason="")) == [Outcome.DUPLICATE]
+    assert told.tell(ChildEnded(child_id=CHILD, status="DONE", result=done)) == [Outcome.APPLIED]
+    assert told.tell(ChildStopRequested(child_id=CHILD, reason="")) == [Outcome.OVERTAKEN]
+    assert told.tell(ChildEnded(child_id=CHILD, status="ERROR", result=done)) == [Outcome.DUPLICATE]
+
+
+def test_no_batch_ends_before_its_children() -> None:
+    told = begun()
+    settle(told)
+    told.tell(published(6, STOP, {}))
+    finish_task(told, f"{STREAM}.1.prepare")
+    told.fold(record_of(BatchEnded(status=BatchStatus.STOPPED), 0, "dispatcher"))
+    assert told.outcomes[-1] is Outcome.OVERTAKEN
+
+
+def test_a_search_has_no_children() -> None:
+    told = Told()
+    answered(told, published(1))
+    assert told.tell(ChildRequested(child_id=f"{STREAM}.a", kind="search", body=SPEC)) == [Outcome.OVERTAKEN]
+
+
+def test_the_command_of_a_parent_is_remembered_however_many_commands_follow() -> None:
+    told = begun()
+    settle(told)
+    first = next(iter(child_stream(told).commands))
+    for number in range(REMEMBERED + 5):
+        command = published(number + 10, "trackside.ping.v1", {})
+        told.tell(command, stream=CHILD)
+        told.tell(CommandAccepted(command_id=command.command_id, source=command.source), stream=CHILD)
+    assert first in child_stream(told).commands
+    assert len(child_stream(told).commands) == REMEMBERED
+    assert pending(told) == []
+
+
+def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_done() -> None:
+    told = begun()
+    settle(told)
+    finish_task(told, f"{STREAM}.1.prepare")
+    assert BATCH.view.progress(told.stream).count == "1/3 tasks and children"
+    assert BATCH.view.state(told.stream)["children"] == {"1.lr": "RUNNING"}
+    end_search(told)
+    settle(told)
+    finish_task(told, f"{STREAM}.2.report")
+    settle(told)
+    accepted = [AttemptEnd.FINISHED]
+    end = BATCH.view.end(told.stream, accepted)
+    assert "3 tasks and children in" in end.lines[0]
+    assert end.lines[1:] == ["  1.lr STOPPED"]
+    assert end.failure == f"{STREAM}: 1 of its tasks and children did not finish"
+    assert BATCH.view.end(told.stream, [*accepted, AttemptEnd.CANCELLED]).failure == ""
+
+
+def test_the_page_of_a_batch_has_a_table_of_its_children() -> None:
+    told = begun()
+    settle(told)
+    row: Json = dict.fromkeys(("name", "queue", "started_at", "ended_at", "stop_reason"))
+    row |= {"batch_id": STREAM, "status": "RUNNING", "groups": 2, "tasks": 2, "concurrency": 10}
+    row |= dict.fromkeys(("finished_tasks", "unfinished_tasks", "open_tasks", "groups_over"), 0)
+    row["spec"] = told.stream.root.spec.model_dump(mode="json")
+    child = {"child_id": CHILD, "kind": "search", "status": "RUNNING", "ended_at": None, "duration_s": None}
+    queried: dict[str, list[Json]] = {"groups": [], "tasks": [], "last_attempts": [], "children": [child]}
+    *_, table = BATCH.view.page(row, queried).tables
+    [cells] = table.rows
+    assert list(cells)[:3] == ["1.lr", "search", "RUNNING"]
+    assert len(BATCH.view.page(row, {**queried, "children": []}).tables) == 2

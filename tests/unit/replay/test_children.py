@@ -1,0 +1,56 @@
+"""The children of a recorded stream: why they began and ended, and under another name."""
+
+from pathlib import Path
+
+from tests.unit.domain.given import STREAM, Told, accepted, received
+from tests.unit.replay.given import TOPICS, empty, tell
+from tests.unit.replay.test_transfer import ELSEWHERE, imported, written
+from trackside.aggregates.batch.messages import BatchSpec, BatchStarted
+from trackside.contracts.children import ChildEnded, ChildRequested
+from trackside.eventlog.memory import MemoryLog
+from trackside.replay.causality.why import why
+from trackside.replay.find_stream import find_stream
+from trackside.replay.history.recorded_stream import state_at
+from trackside.replay.history.state_view import state_view
+
+GROUPS = [{"children": [{"name": "lr", "kind": "search", "spec": {}}]}]
+
+
+def batch_with_child() -> Told:
+    """Tells a batch whose child has ended; each event names its cause."""
+    told = Told()
+    told.tell(received())
+    told.tell(accepted(), BatchStarted(command_id="c-1", batch=BatchSpec.model_validate({"groups": GROUPS})))
+    told.tell(ChildRequested(child_id=f"{STREAM}.1.lr", kind="search", body={}))
+    told.tell(ChildEnded(child_id=f"{STREAM}.1.lr", status="DONE", result={"trials": 3}))
+    causes = (f"{STREAM}@0", f"{STREAM}@0", f"{STREAM}@2", f"{STREAM}.1.lr@70")
+    for record, cause in zip(told.records[1:], causes, strict=True):
+        record.envelope.headers = {**record.envelope.headers, "ce_causationid": cause.encode()}
+    return told
+
+
+async def log_with_child() -> MemoryLog:
+    log = await empty()
+    await tell(log, STREAM, batch_with_child())
+    return log
+
+
+async def test_why_shows_the_request_for_a_child_and_the_event_of_its_stream_that_ended_it() -> None:
+    found = await why(await find_stream(await log_with_child(), TOPICS, STREAM), "1.lr")
+    assert [step.what for step in found.causes] == ["CommandReceived", "CommandAccepted", "BatchStarted"]
+    assert [(step.what, step.said, step.follows) for step in found.own] == [
+        ("ChildRequested", "search", 2),
+        ("ChildEnded", "DONE", -1),
+    ]
+    assert found.own[1].outside == f"event {STREAM}.1.lr@70"
+
+
+async def test_a_batch_keeps_its_children_under_another_name(tmp_path: Path) -> None:
+    log, elsewhere = await log_with_child(), await empty()
+    await elsewhere.ensure(ELSEWHERE.shared)
+    await written(log, TOPICS, STREAM, tmp_path / "f")
+    assert (await imported(elsewhere, tmp_path / "f", "last-year")).compared
+    after = (await state_at(await find_stream(elsewhere, ELSEWHERE, "last-year"))).stream
+    assert after.children["last-year.1.lr"].result == {"trials": 3}
+    assert after.root.ends == {"done": 1}
+    assert state_view(after).root["children"] == {"1.lr": "DONE"}

@@ -1,0 +1,76 @@
+"""INV-19 and INV-12 of children, in logs of which a broken fold applies everything."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.domain.given import STREAM, received, record_of
+from trackside.aggregates.batch.messages import BatchEnded, BatchSpec, BatchStarted, BatchStatus, GroupEnded
+from trackside.aggregates.registry import AGGREGATES
+from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
+from trackside.contracts.message import Event, Record
+from trackside.domain.outcome import Outcome
+from trackside.domain.stream import Stream
+from trackside.domain.streams import Streams
+from trackside.verify.verifier import Verifier
+
+CHILDREN: list[dict[str, Any]] = [{"name": name, "kind": "search", "spec": {}} for name in ("a", "b")]
+BEGUN = BatchStarted(
+    command_id="c-1", batch=BatchSpec.model_validate({"groups": [{"children": CHILDREN}], "concurrency": 1})
+)
+DONE = BatchEnded(status=BatchStatus.DONE)
+
+
+def requested(name: str) -> ChildRequested:
+    return ChildRequested(child_id=f"{STREAM}.1.{name}", kind="search", body={})
+
+
+def ended(name: str) -> ChildEnded:
+    return ChildEnded(child_id=f"{STREAM}.1.{name}", status="DONE", result={})
+
+
+VALID: tuple[Event, ...] = (
+    requested("a"),
+    ended("a"),
+    requested("b"),
+    ended("b"),
+    GroupEnded(group=0, ends={"done": 2}),
+    DONE,
+)
+
+
+def found(*events: Event) -> list[tuple[str, str]]:
+    """Returns invariants and messages for a batch with these events, all of which a broken fold applies."""
+    streams = Streams(AGGREGATES)
+
+    def fold(record: Record) -> tuple[Stream, Outcome]:
+        return streams.fold(record)[0], Outcome.APPLIED
+
+    verifier = Verifier(fold)
+    for offset, event in enumerate((received(), BEGUN, *events)):
+        verifier.take(record_of(event, offset))
+    findings = verifier.finish(0)
+    return [(finding.invariant, finding.message) for finding in findings]
+
+
+def test_children_that_begin_and_end_in_their_order_are_no_finding() -> None:
+    assert found(*VALID) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "invariant", "message"),
+    [
+        ((ended("a"),), "INV-19", "which was never requested"),
+        ((*VALID[:2], ended("a")), "INV-19", "which has ended"),
+        ((*VALID[:2], ChildStopRequested(child_id=f"{STREAM}.1.a", reason="")), "INV-19", "which has ended"),
+        ((*VALID[:2], requested("a")), "INV-19", "is requested twice"),
+        ((requested("b"),), "INV-12", "which is not the next one of group 0"),
+        ((requested("a"), requested("b")), "INV-12", "concurrency"),
+        ((*VALID[:3], VALID[4]), "INV-12", "1 tasks or children that go on"),
+        ((*VALID[:2], VALID[4]), "INV-12", "1 that were not begun"),
+        ((requested("a"), DONE), "INV-19", f"its child {STREAM}.1.a has not ended"),
+    ],
+)
+def test_what_goes_against_the_order_of_children_is_found(events: Any, invariant: str, message: str) -> None:
+    findings = found(*events)
+    assert [name for name, text in findings if message in text] == [invariant], findings
