@@ -147,8 +147,9 @@ async def test_t18_a_gpu_is_shared_by_what_fits_as_heartbeats_tell(harness: Proc
     await harness.publish("worker", accepted(first))
     reading = DeviceReading(device_id="gpu-0", foreign_bytes=10 * 1024**3)
     stray = running("a").model_copy(update={"placement": 0, "device_ids": ["gpu-0"]})
-    await harness.publish_heartbeat("w1", incarnation, stray, devices=(reading,))
-    await harness.until(StopTask)  # so the heartbeat was read
+    for _ in range(2):  # a single heartbeat that lists it may be older than its end
+        await harness.publish_heartbeat("w1", incarnation, stray, devices=(reading,))
+    await harness.until(StopTask)  # so the heartbeats were read
     await harness.submit("b", "c", needs=Needs(resources=resources))
     second = await harness.until(RunTask, lambda run: run.task_id == "b")
     assert (second.wait, second.device_ids) == (False, ["gpu-0"])
