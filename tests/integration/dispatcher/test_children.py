@@ -40,13 +40,18 @@ def submitted(task_id: str) -> Callable[..., bool]:
     return lambda record: isinstance(record.message, TaskSubmitted) and record.message.task_id == task_id
 
 
-async def child_row(dsn: str, stream: str) -> tuple[str, str] | None:
+async def child_row(dsn: str, stream: str) -> tuple[str, str, bool] | None:
+    """Returns the kind and status of a child, and whether its group has its start and end."""
     connection = await asyncpg.connect(dsn)
     try:
         row = await connection.fetchrow(
-            "SELECT kind, status FROM dashboards.children WHERE stream_id = $1", stream
+            "SELECT children.kind, children.status, groups.started_at = children.requested_at "
+            "AND groups.ended_at = children.ended_at AS spans FROM dashboards.children "
+            "JOIN dashboards.groups ON groups.batch_id = children.stream_id AND groups.group_number = 1 "
+            "WHERE children.stream_id = $1",
+            stream,
         )
-        return None if row is None else (row["kind"], row["status"])
+        return None if row is None else (row["kind"], row["status"], row["spans"])
     finally:
         await connection.close()
 
@@ -94,7 +99,7 @@ async def test_a_batch_goes_on_with_its_child_when_the_dispatcher_is_killed_in_b
     _check_log(publisher, stream, child)
 
     async def has_row() -> bool:
-        return await child_row(dispatcher.settings.postgres_dsn, stream) == ("search", "DONE")
+        return await child_row(dispatcher.settings.postgres_dsn, stream) == ("search", "DONE", True)
 
     await poll_until(has_row)
 

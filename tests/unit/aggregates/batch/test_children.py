@@ -361,7 +361,9 @@ def test_a_view_of_a_batch_counts_its_children_and_names_those_that_were_not_don
     settle(told)
     finish_task(told, f"{STREAM}.1.prepare")
     assert BATCH.view.progress(told.stream).count == "1/3 tasks and children"
-    assert BATCH.view.state(told.stream)["children"] == {"1.lr": "RUNNING"}
+    state = BATCH.view.state(told.stream)
+    assert state["children"] == {"1.lr": "RUNNING"}
+    assert BATCH.view.state_lines(state)[-1] == "children: 1.lr=RUNNING"
     end_search(told)
     settle(told)
     finish_task(told, f"{STREAM}.2.report")

@@ -18,7 +18,10 @@ class BatchCausality(Causality[Batch]):
         """Returns what starts, or how the tasks of a group ended; other events are their fields."""
         match event:
             case BatchStarted(batch=spec):
-                return f"{len(spec.groups)} groups, {sum(len(group.tasks) for group in spec.groups)} tasks"
+                tasks = sum(len(group.tasks) for group in spec.groups)
+                children = sum(len(group.children) for group in spec.groups)
+                more = f", {children} children" if children else ""
+                return f"{len(spec.groups)} groups, {tasks} tasks{more}"
             case GroupEnded():
                 return f"group {event.group + 1}: {named_values(event.ends)}"
             case _:

@@ -10,6 +10,7 @@ from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.child import Child
 from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.report import ReportSection
+from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields, ends_text
 from trackside.domain.display.text import Column, TextTable, duration
 from trackside.domain.display.view import (
@@ -142,6 +143,11 @@ class BatchView(View[Batch]):
             "started_ms": batch.started_ms,
             "ended_ms": batch.ended_ms or None,
         }
+
+    def state_lines(self, state: Fields) -> list[str]:
+        """Returns its fields as a line, and another one of its children."""
+        children = state.get(CHILDREN)
+        return [*super().state_lines(state), *([f"children: {named_values(children)}"] if children else [])]
 
     def state_of_parts(self, stream: Stream[Batch]) -> dict[str, dict[Any, Fields]]:
         """Returns its groups by their names."""
