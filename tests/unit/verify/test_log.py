@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import count, islice
 from random import Random
 from typing import Any
 
@@ -46,6 +46,7 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
 from trackside.domain.streams import Streams
 from trackside.domain.task_events import KINDS
+from trackside.eventlog import record_writer
 from trackside.eventlog.log import Outgoing
 from trackside.eventlog.memory import MemoryLog
 from trackside.verify.checks.commands import ANSWER_GRACE_MS
@@ -233,7 +234,11 @@ async def test_attempts_that_are_not_in_line_are_found(
     assert lost in found.message
 
 
-async def test_two_attempts_on_one_device_at_once_are_found(log: MemoryLog) -> None:
+async def test_two_attempts_on_one_device_at_once_are_found(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A ms for each record: by the clock of the worker, an end and a start in the same ms don't overlap.
+    monkeypatch.setattr(record_writer, "now_ms", count(1_700_000_000_000).__next__)
     one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
     await plant(log, "one", islice(one, 6))
     await plant(log, "two", two)
