@@ -21,7 +21,7 @@ from tests.unit.projections.given import (
 )
 from tests.unit.verify.given import findings_of
 from tests.unit.verify.random_cluster.history import random_cluster
-from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.registry import AGGREGATES, CODEC
 from trackside.aggregates.search.messages import (
     SearchEnded,
     SearchStatus,
@@ -232,6 +232,25 @@ async def test_attempts_that_are_not_in_line_are_found(
     (found,) = await verify(log, TOPICS, lax(type(event)))
     assert found.invariant == "INV-3"
     assert lost in found.message
+
+
+async def test_an_end_that_a_worker_recovered_may_have_been_before_the_next_attempt_on_its_device(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_writer, "now_ms", count(1_700_000_000_000).__next__)
+    one, two = search_decisions("one", trials=1), search_decisions("two", trials=1)
+    await plant(log, "one", islice(one, 6))
+    await plant(log, "two", two)
+    await plant(log, "one", (with_recovered_end("one", decision) for decision in one))
+    assert await verify(log, TOPICS) == []
+
+
+def with_recovered_end(stream: str, decision: Decision) -> Decision:
+    """Returns a decision; an end of an attempt in it as a worker tells it after its restart."""
+    [message, *others] = [CODEC.decode(CODEC.envelope(made.headers), made.value) for made in decision]
+    if others or not isinstance(message, AttemptEnded):
+        return decision
+    return [WORKER.single(stream, message.model_copy(update={"recovered": True}))]
 
 
 async def test_two_attempts_on_one_device_at_once_are_found(

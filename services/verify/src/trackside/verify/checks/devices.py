@@ -2,7 +2,8 @@
 
 Placements on one device belong to streams of different partitions, so they are ordered by the log's clock.
 Where two overlap a little, the worker's own clock decides: its events of two partitions may be written in
-another order than it sent them. Memory is what was reserved; what a task used is not in the log.
+another order than it sent them. If a worker recovered an end from its journal after a restart, it isn't known
+when that was. Memory is what was reserved; what a task used is not in the log.
 """
 
 import heapq
@@ -20,6 +21,7 @@ class ResourceUse:
     """The use of a resource by a task, in ms of the log's clock; `until_ms` is None while it lasts.
 
     `worker_since` and `worker_until` are the same times by the worker's clock, RFC 3339, empty if unknown.
+    `may_be_recovered`: its worker has restarted, and may still tell when it ended.
     `capacity_bytes` is the memory of the resource (0: unknown), `max_uses` the limit of uses (0: none).
     """
 
@@ -33,11 +35,18 @@ class ResourceUse:
     max_uses: int = 0
     until_ms: int | None = None
     worker_until: str = ""
+    may_be_recovered: bool = False
 
     def end(self, time_ms: int, worker_time: str) -> None:
         """Sets when it ended, or an earlier end."""
+        self.may_be_recovered = False
         if self.until_ms is None or time_ms < self.until_ms:
             self.until_ms, self.worker_until = time_ms, worker_time
+
+    def end_recovered(self, time_ms: int) -> None:
+        """Sets the latest time at which it may have ended: it may have been soon after it began."""
+        self.end(time_ms, "")
+        self.worker_until = self.worker_since
 
     def ended_before(self, other: "ResourceUse") -> bool:
         """Returns whether it had ended when another one began."""
@@ -57,6 +66,7 @@ class SharedResource:
     name: str
     _pending: list[tuple[int, int, ResourceUse]] = field(default_factory=list)
     _active: list[ResourceUse] = field(default_factory=list)
+    _undecided: list[tuple[ResourceUse, list[ResourceUse]]] = field(default_factory=list)
 
     def add(self, use: ResourceUse, number: int) -> None:
         """Adds a use; `number` orders those that begin at the same time."""
@@ -69,13 +79,23 @@ class SharedResource:
             if use.ended_before(use):
                 continue
             self._active = [other for other in self._active if not other.ended_before(use)]
-            others = [other for other in self._active if not other.ended_before_by_worker_clock(use)]
+            self._undecided.append((use, self._active.copy()))
             self._active.append(use)
             findings.checked["INV-4"] += 1
-            if message := self._violation(use, others):
-                findings.add("INV-4", use.position, message)
+        self._decide(before_ms, findings)
         self._active = [use for use in self._active if use.until_ms is None or use.until_ms > before_ms]
-        return not self._pending and not self._active
+        return not self._pending and not self._active and not self._undecided
+
+    def _decide(self, before_ms: float, findings: Findings) -> None:
+        """Adds what is wrong for certain; an end that is recovered may tell that two did not overlap."""
+        undecided, self._undecided = self._undecided, []
+        for use, active in undecided:
+            others = [other for other in active if not other.ended_before_by_worker_clock(use)]
+            message = self._violation(use, others)
+            if message and before_ms < float("inf") and any(other.may_be_recovered for other in others):
+                self._undecided.append((use, active))
+            elif message:
+                findings.add("INV-4", use.position, message)
 
     def _violation(self, use: ResourceUse, others: list[ResourceUse]) -> str:
         whole = next((other for other in others if other.whole or use.whole), None)
@@ -164,6 +184,12 @@ class ResourceChecks:
             placement_use.host.end(time_ms, worker_time)
             placement_use.host = None
 
+    def recover_end(self, placement_use: PlacementUse, time_ms: int) -> None:
+        """Ends all uses of a placement at a time that isn't known, this one at the latest."""
+        for use in (*placement_use.devices, *([] if placement_use.host is None else [placement_use.host])):
+            use.end_recovered(time_ms)
+        placement_use.devices, placement_use.host = [], None
+
     def check_until(self, before_ms: float) -> None:
         """Checks uses that began before a time up to which all partitions were read."""
         for name, resource in list(self._resources.items()):
@@ -172,7 +198,7 @@ class ResourceChecks:
 
     def _add(self, placement_use: PlacementUse, name: str, use: ResourceUse) -> None:
         if placement_use.incarnation is not None and placement_use.incarnation.end_ms is not None:
-            use.until_ms = placement_use.incarnation.end_ms
+            use.until_ms, use.may_be_recovered = placement_use.incarnation.end_ms, True
         resource = self._resources.get(name)
         if resource is None:
             resource = self._resources[name] = SharedResource(name)

@@ -348,8 +348,11 @@ class TaskChecks:
     def _release_resources(self, task: TaskHistory, record: Record) -> None:
         """Ends the resource use of a placement; by the worker's clock too, if the worker wrote the record."""
         if task.placement_use is not None:
-            worker_time = record.envelope.time if record.envelope.role == "worker" else ""
-            self.resources.end_placement(task.placement_use, record.append_time_ms, worker_time)
+            if type(record.message) is AttemptEnded and record.message.recovered:
+                self.resources.recover_end(task.placement_use, record.append_time_ms)
+            else:
+                worker_time = record.envelope.time if record.envelope.role == "worker" else ""
+                self.resources.end_placement(task.placement_use, record.append_time_ms, worker_time)
             task.placement_use = None
         task.status, task.last_step, task.has_final = TaskStatus.INIT, None, False
 
