@@ -1,6 +1,7 @@
 """Fixtures of all tests: servers, a topic prefix, an empty database, a leash, the run's seed."""
 
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.nvml.standin import FakeNvml, build
 from tests.stack import (
@@ -120,3 +122,12 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fake_nvml(nvml_library: Path, tmp_path: Path) -> FakeNvml:
     """Returns four fake GPUs that a test may change while a process uses them."""
     return FakeNvml(nvml_library, tmp_path)
+
+
+@pytest.fixture
+def quiet_services() -> Iterator[None]:
+    """Keeps what simulated services log of their faults out of the output."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)

@@ -1,11 +1,9 @@
 """The simulator bites: with one rule of the design removed, something must be wrong within so many seeds."""
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
-import structlog
 
 from trackside.aggregates.search import evolve as search
 from trackside.aggregates.search.messages import TrialEnded, TrialSuggested
@@ -24,17 +22,11 @@ from trackside.simulation import worker as simulated_worker
 from trackside.simulation.run import simulate
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
+pytestmark = pytest.mark.usefixtures("quiet_services")
+
 SEEDS = 40
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def _hushed() -> Iterator[None]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 def any_suggestion_counts(patch: pytest.MonkeyPatch) -> None:

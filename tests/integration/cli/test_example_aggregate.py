@@ -17,7 +17,6 @@ from trackside.cli.render import follow
 from trackside.eventlog.memory import MemoryLog
 from trackside.replay.find_stream import find_stream
 from trackside.replay.history.recorded_stream import state_at
-from trackside.sdk.client import Client
 
 STREAM = "seeds-1"
 
@@ -32,16 +31,10 @@ async def _ended_repeat() -> MemoryLog:
     """Gives a log with a repeat of three runs, of which all have finished."""
     log = await harness.new_log()
     async with harness.dispatcher(log), harness.fleet(log, lambda parameters: float(parameters["run"])):
-        client = _client(log)
+        client = harness.client_of(log)
         await client.publish(StartRepeat(name="seeds", task_type="noop", times=3), STREAM)
         await client.wait(STREAM, 60)
     return log
-
-
-def _client(log: MemoryLog) -> Client:
-    client = Client("", log=log)
-    client._topics = harness.TOPICS
-    return client
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +95,7 @@ def test_it_has_a_report(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_it_is_watched_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    client = _client(await _ended_repeat())
+    client = harness.client_of(await _ended_repeat())
     stream, _ = await follow.until_end(client, STREAM, as_json=False)
     assert "3/3 runs ended" in capsys.readouterr().err
     follow.print_end(stream, as_json=False)

@@ -21,7 +21,6 @@ from trackside.contracts.tasks import TaskSubmitted
 from trackside.domain.stream import Stream, shrink
 from trackside.domain.streams import Streams
 from trackside.eventlog.memory import MemoryLog
-from trackside.sdk.async_client import AsyncClient
 from trackside.sdk.publication import Accepted, Refused
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import sweep
@@ -65,16 +64,10 @@ async def log() -> AsyncIterator[MemoryLog]:
         yield made
 
 
-def client_of(log: MemoryLog) -> AsyncClient:
-    client = AsyncClient("", log=log)
-    client._topics = harness.TOPICS
-    return client
-
-
 async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_its_newest_end(
     log: MemoryLog,
 ) -> None:
-    client = client_of(log)
+    client = harness.client_of(log)
     await client.publish(StartRepeat(task_type="noop", times=2), STREAM)
     first = await client.wait(STREAM, 60)
     assert (first.over, first.closed, first.root.finished) == (True, False, 2)
@@ -88,7 +81,7 @@ async def test_one_that_is_over_goes_on_when_it_is_extended_and_is_followed_to_i
 
 
 async def test_its_runs_are_forgotten_although_it_is_not_closed(log: MemoryLog) -> None:
-    client, streams = client_of(log), Streams(AGGREGATES)
+    client, streams = harness.client_of(log), Streams(AGGREGATES)
     await client.publish(StartRepeat(task_type="noop", times=3), STREAM)
     await client.wait(STREAM, 60)
     async for record in client.events(STREAM):
@@ -99,7 +92,7 @@ async def test_its_runs_are_forgotten_although_it_is_not_closed(log: MemoryLog) 
 
 
 async def test_its_time_limit_closes_it_and_then_it_cannot_be_extended(log: MemoryLog) -> None:
-    client = client_of(log)
+    client = harness.client_of(log)
     await client.publish(StartRepeat(task_type="noop", times=1, keep_s=0.0), STREAM)
     archived = await harness.until(log, lambda record: isinstance(record.message, RepeatArchived))
     stream = await client.state(STREAM)

@@ -34,6 +34,7 @@ from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_start
+from trackside.sdk.client import Client
 
 TOPICS = Topics(event_partitions=1)
 EVENTS = (TOPICS.events.name, 0)
@@ -81,6 +82,13 @@ async def new_log() -> MemoryLog:
     )
     await log.append(TOPICS.fleet.name, 0, [WORKER.single("w1", joined)])
     return log
+
+
+def client_of(log: MemoryLog) -> Client:
+    """Returns a client of the installation that has this log."""
+    client = Client("", log=log)
+    client._topics = TOPICS
+    return client
 
 
 async def start_search(log: MemoryLog, search: str, **fields: Any) -> None:

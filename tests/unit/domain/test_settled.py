@@ -20,8 +20,8 @@ from tests.unit.domain.given import (
     task_id,
 )
 from tests.unit.domain.test_task_reuse import asked, going_on, taken, within
+from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import GroupEnded, StopTasks
-from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.message import Message
 from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd
@@ -142,8 +142,7 @@ def test_a_stop_of_one_task_of_a_batch_is_answered_the_same_if_that_is_forgotten
         assert told.tell(GroupEnded(group=0, ends={"finished": 1, "failed": 1})) == APPLIED
     shrink(small.stream)
     assert small.stream.tasks == {}
-    stop = AGGREGATES.handler_of(StopTasks)
-    assert stop is not None
+    stop = BATCH.commands[StopTasks]
     for wanted in ("1", "2", "3", name(0, 1), name(0, 2), name(0, 3), name(1, 1), "another", f"{STREAM}.9.1"):
         found = [stop(told.stream, StopTasks(task=wanted), "c-2", Capabilities()) for told in (whole, small)]
         assert found[0] == found[1]

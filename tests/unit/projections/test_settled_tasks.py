@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.domain.given import STREAM
 from tests.unit.domain.plausible import Chance
+from trackside.aggregates.batch.aggregate import BATCH
 from trackside.aggregates.batch.messages import StopTasks
 from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.aggregate import SEARCH
 from trackside.aggregates.search.messages import TRIAL, StopTrial
 from trackside.aggregates.search.state import search_of
 from trackside.contracts.message import Event, Record
@@ -93,9 +95,7 @@ def readers(random: Random) -> list[Reader]:
 
 def answers_to_stops(stream: Stream, names: list[str]) -> list[Any]:
     """Returns what commands to stop a single task or trial would be answered."""
-    handlers = {kind: AGGREGATES.handler_of(kind) for kind in (StopTasks, StopTrial)}
-    of_tasks, of_trials = handlers[StopTasks], handlers[StopTrial]
-    assert of_tasks is not None and of_trials is not None
+    of_tasks, of_trials = BATCH.commands[StopTasks], SEARCH.commands[StopTrial]
     said = [of_tasks(stream, StopTasks(task=name), "c-9", Capabilities()) for name in names]
     return [*said, *(of_trials(stream, StopTrial(trial=at), "c-9", Capabilities()) for at in range(9))]
 

@@ -1,28 +1,24 @@
 """A batch with searches as children, while dispatchers, schedulers and workers are killed and paused."""
 
-import logging
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import pytest
-import structlog
 
-from tests.causes import check_causes
+from tests.unit.simulation.applied import applied_events
 from trackside.aggregates.batch.messages import BatchEnded, BatchStatus, StopTasks, SubmitTasks
 from trackside.aggregates.batch.state import batch_of
 from trackside.aggregates.search.messages import SearchEnded
 from trackside.contracts.children import ChildEnded, ChildRequested, ChildStopRequested
-from trackside.contracts.message import Event, Record
+from trackside.contracts.message import Record
 from trackside.domain.stream import Stream
-from trackside.eventlog.decode import decode
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import Simulation
 from trackside.simulation.scenarios import STREAM, StreamScenario
 from trackside.simulation.worker_state import TASK_TYPE
+
+pytestmark = pytest.mark.usefixtures("quiet_services")
 
 TASK = {"task_type": TASK_TYPE, "retry": {"lost": {"times": 100}}}
 SEARCH: dict[str, Any] = {
@@ -32,14 +28,6 @@ SEARCH: dict[str, Any] = {
     "concurrency": 2,
     "retry": {"lost": {"times": 100}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _hushed() -> Iterator[None]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 class BatchOfSearches(StreamScenario):
@@ -102,18 +90,6 @@ class StoppedBatch(Simulation):
 
 
 CONFIG = SimulationConfig(trials=8, concurrency=3, scenario=BatchOfSearches)
-
-
-def applied_events(simulation: Simulation) -> Counter[type[Event]]:
-    try:
-        result = simulation.run()
-        assert result.violations == [], result.seed
-        events = simulation.topics.events
-        places = [(events.name, partition) for partition in range(events.partitions)]
-        entries = chain.from_iterable(simulation.log.entries[place] for place in places)
-        return check_causes(record for entry in entries if (record := decode(entry)) is not None)
-    finally:
-        simulation.forget()
 
 
 @pytest.mark.parametrize("seed", range(1, 13))

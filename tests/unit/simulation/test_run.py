@@ -1,11 +1,8 @@
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from trackside.aggregates.batch.messages import SubmitTasks
 from trackside.contracts.resources import RetryPolicy
@@ -13,6 +10,8 @@ from trackside.simulation import scenarios
 from trackside.simulation.config import SimulationConfig, SimulationResult, without_faults
 from trackside.simulation.run import simulate, sweep
 from trackside.simulation.scenarios import BatchScenario, SearchScenario, StreamScenario
+
+pytestmark = pytest.mark.usefixtures("quiet_services")
 
 QUICK_SEEDS = 6
 DIGESTS = """
@@ -28,14 +27,6 @@ for seed in (3, 4):
     simulation.run()
     print(seed, simulation.log.digest())
 """
-
-
-@pytest.fixture(autouse=True)
-def _hushed() -> Iterator[None]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 def _digests(hash_seed: str) -> str:

@@ -179,15 +179,14 @@ class Aggregates:
         self.types: list[AggregateType[Any]] = []
         self.by_kind: dict[str, AggregateType[Any]] = {}  # no properties: the fold reads them for each record
         self.by_event: dict[type[Message], AggregateType[Any]] = {}
-        self._by_first_event: dict[type[Message], AggregateType[Any]] = {}
-        self._handlers: dict[type[Message], Handler] = {}
+        self._by_command: dict[type[Message], AggregateType[Any]] = {}
         self.codec = codec.Codec()
         for each in types:
             self.add(each)
 
     def add(self, added: AggregateType[Any]) -> None:
         """Adds a type. Raises ValueError if its kind, first event, a message or a kind of spec is taken."""
-        if added.kind in self.by_kind or added.begins_with in self._by_first_event:
+        if added.kind in self.by_kind or self.begun_by(added.begins_with) is not None:
             raise ValueError(f"there is an aggregate of kind {added.kind!r}, or one that begins as it does")
         if taken := [spec.name for spec in added.specs if spec.name in self.specs]:
             raise ValueError(f"there are two kinds of spec files called {', '.join(taken)}")
@@ -197,9 +196,8 @@ class Aggregates:
             self.codec.add(others)
         self.types.append(added)
         self.by_kind[added.kind] = added
-        self._by_first_event[added.begins_with] = added
         self.by_event.update(dict.fromkeys(added.events, added))
-        self._handlers.update(added.commands.items())
+        self._by_command.update(dict.fromkeys(added.commands, added))
 
     @property
     def commands(self) -> tuple[type[Command], ...]:
@@ -231,14 +229,11 @@ class Aggregates:
         aggregate = self.by_event.get(type(event))
         return () if aggregate is None else aggregate.changed_tasks(stream.root, event)
 
-    def handler_of(self, kind: type[Message]) -> Handler | None:
-        """Returns what decides a type of command, or None if no aggregate knows it."""
-        return self._handlers.get(kind)
-
     def of_command(self, kind: type[Message]) -> AggregateType[Any] | None:
         """Returns the aggregate type that a type of command is of, or None."""
-        return next((each for each in self.types if kind in each.commands), None)
+        return self._by_command.get(kind)
 
     def begun_by(self, kind: type[Message]) -> AggregateType[Any] | None:
         """Returns the aggregate type that an event type begins, or None."""
-        return self._by_first_event.get(kind)
+        found = self.by_event.get(kind)
+        return found if found is not None and found.begins_with is kind else None

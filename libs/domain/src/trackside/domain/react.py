@@ -3,13 +3,14 @@
 What its children lack is in `child_commands`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
+from trackside.contracts.children import WantedChild
 from trackside.contracts.codec import validate_command
 from trackside.contracts.commands import CommandAccepted, Ping
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
-from trackside.contracts.message import Command, Event, Json
+from trackside.contracts.message import Event, Json
 from trackside.contracts.refusals import Problem, nearest
 from trackside.domain.aggregate import Aggregates
 from trackside.domain.capabilities import Capabilities
@@ -74,22 +75,21 @@ def _effect(
         return read
     if isinstance(read, Ping):
         return []
-    handler = aggregates.handler_of(type(read))
-    if handler is None:
+    aggregate = aggregates.of_command(type(read))
+    if aggregate is None:
         message = f"no service of this installation decides {command_type}"
         return (Problem(code="unknown_command", path="$type", message=message),)
-    decided = handler(stream, read, command_id, capabilities)
+    decided = aggregate.commands[type(read)](stream, read, command_id, capabilities)
     own = (decided,) if isinstance(decided, Problem) else decided if isinstance(decided, tuple) else ()
-    problems = (*own, *_child_problems(stream, read, capabilities, aggregates))
+    wanted = aggregate.children_of(read, stream.stream_id)
+    problems = (*own, *_child_problems(stream, wanted, capabilities, aggregates))
     return problems or cast(list[Event], decided)
 
 
 def _child_problems(
-    stream: Stream, command: Command, capabilities: Capabilities, aggregates: Aggregates
+    stream: Stream, wanted: Iterable[WantedChild], capabilities: Capabilities, aggregates: Aggregates
 ) -> Iterator[Problem]:
     """Yields why the children that a command asks for would be refused if they began now."""
-    aggregate = aggregates.of_command(type(command))
-    wanted = () if aggregate is None else aggregate.children_of(command, stream.stream_id)
     for path, child_id, kind, body in wanted:
         child = aggregates.by_kind.get(kind)
         begins_by = None if child is None else child.child_begins_by

@@ -66,7 +66,7 @@ class Batch:
     @property
     def closed(self) -> bool:
         """Says whether its end is final: that of a batch is."""
-        return self.status in OVER  # not `over`, which takes longer: the fold asks for each record
+        return self.over
 
     def has_settled(self, task_id: str) -> bool:
         """Says of a task that is not kept whether it has settled: whether it has had its turn."""
