@@ -9,7 +9,14 @@ from typing import Any, Literal
 from tests.unit.domain.given import FIRST_MS, received, record_of
 from tests.unit.scheduler.given import GIB, policy
 from trackside.aggregates.registry import AGGREGATES
-from trackside.contracts.fleet import Device, DeviceReading, RunningPlacement, WorkerHeartbeat, WorkerJoined
+from trackside.contracts.fleet import (
+    Device,
+    DeviceReading,
+    NeighbourUse,
+    RunningPlacement,
+    WorkerHeartbeat,
+    WorkerJoined,
+)
 from trackside.contracts.message import Event
 from trackside.contracts.resources import Needs, Resources
 from trackside.contracts.tasks import (
@@ -73,11 +80,20 @@ class SchedulerHarness:
         types: tuple[str, ...] = ("digits",),
         queues: tuple[str, ...] = ("default",),
         incarnation: str = "",
+        pool: str = "",
+        uuids: tuple[str, ...] = (),
     ) -> None:
-        """Folds the join of a worker; memory in GiB."""
+        """Folds the join of a worker; memory in GiB. GPUs have these uuids, or none."""
         share = int(memory * GIB) // max(1, cpus)
         devices = [
-            Device(device_id=f"gpu-{at}", kind="gpu", name="gpu", memory_bytes=int(size * GIB), index=at)
+            Device(
+                device_id=f"gpu-{at}",
+                kind="gpu",
+                name="gpu",
+                memory_bytes=int(size * GIB),
+                index=at,
+                uuid=uuids[at] if uuids else "",
+            )
             for at, size in enumerate(gpus)
         ]
         devices += [
@@ -93,6 +109,7 @@ class SchedulerHarness:
             after={},
             memory_bytes=int(memory * GIB),
             max_tasks=max_tasks,
+            memory_pool=pool,
         )
         self.fold_fleet(joined)
 
@@ -231,6 +248,7 @@ class SchedulerHarness:
         use: dict[str, float] | None = None,
         available: float | None = None,
         cpu_percent: float | None = None,
+        neighbours: tuple[NeighbourUse, ...] = (),
     ) -> None:
         """Applies a heartbeat; memory in GiB, `peaks` as (host, device) by task."""
         running = [
@@ -261,5 +279,6 @@ class SchedulerHarness:
             devices=tuple(readings),
             available_bytes=None if available is None else int(available * GIB),
             cpu_percent=cpu_percent,
+            neighbours=neighbours,
         )
         self.cluster.hosts.apply_heartbeat(beat)

@@ -1,6 +1,7 @@
 """Random tasks on random fleets, run until nothing is left: what must hold at every step and at the end."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,6 +116,30 @@ def assert_within_capacity(harness: SchedulerHarness) -> None:
                 assert used <= device.memory_bytes
 
 
+def assert_shared_within_capacity(harness: SchedulerHarness) -> None:
+    """Adds up what workers of one host reserve of its memory and of each GPU that they share."""
+    pools, gpus = Counter[str](), dict[str, list[Task]]()
+    total = {}
+    for worker in harness.fleet.workers.values():
+        for task in harness.cluster.placed.values():
+            if task.place is None or task.place.incarnation != worker.incarnation:
+                continue
+            pools[worker.memory_pool] += task.attempt.reserved.memory_bytes
+            total[worker.memory_pool] = worker.memory_bytes
+            for device_id in task.attempt.device_ids:
+                device = worker.devices[device_id]
+                if device.uuid:
+                    gpus.setdefault(device.uuid, []).append(task)
+                    total[device.uuid] = device.memory_bytes
+    assert all(reserved <= total[pool] for pool, reserved in pools.items() if pool)
+    for uuid, tasks in gpus.items():
+        waiting = [task for task in tasks if harness.cluster.is_waiting(task.task_id)]
+        running = [task for task in tasks if task not in waiting]
+        assert len(waiting) <= 1
+        assert len(running) <= 1 or not any(task.needs.resources.whole_device for task in running)
+        assert sum(task.attempt.reserved.cuda_memory_bytes for task in running) <= total[uuid]
+
+
 def assert_nothing_fits(harness: SchedulerHarness) -> None:
     """Scans every host for every class: nothing may fit, unless a place is reserved."""
     cluster = harness.cluster
@@ -152,15 +177,25 @@ def submittable(task: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in task.items() if name != "devices" or not task.get("device")}
 
 
-worker_options = st.fixed_dictionaries(
+def on_one_host(options: dict[str, Any]) -> dict[str, Any]:
+    """Gives a worker the memory and the GPUs that all workers of one host have."""
+    if not options.pop("shares"):
+        return options
+    uuids = tuple(f"GPU-{at}-{size}" for at, size in enumerate(options["gpus"]))
+    return {**options, "memory": 16.0, "pool": "host", "uuids": uuids}
+
+
+worker_kinds = st.fixed_dictionaries(
     {
         "cpus": st.integers(0, 3),
         "gpus": st.lists(st.sampled_from([4.0, 8.0, 24.0]), max_size=3).map(tuple),
         "memory": st.sampled_from([0, 4.0, 16.0]),
         "max_tasks": st.sampled_from([0, 0, 1, 3]),
         "queues": st.sampled_from([("default",), ("default", "night")]),
+        "shares": st.booleans(),
     }
-).map(with_a_device)
+)
+worker_options = worker_kinds.map(with_a_device).map(on_one_host)
 
 needs = st.fixed_dictionaries({"priority": st.integers(0, 9), "preempt": st.booleans()})
 task_options = st.fixed_dictionaries(
@@ -236,6 +271,7 @@ def run_second(workers: SimulatedWorkers) -> None:
         if not harness.run_pass():
             break
     assert_within_capacity(harness)
+    assert_shared_within_capacity(harness)
     assert_nothing_fits(harness)
 
 

@@ -1,5 +1,6 @@
 """Who had a device or memory when: by the log's clock, and by the worker's where partitions disagree."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ class Placements:
     ) -> PlacementUse:
         """A placement begins with 3 GiB of the host and `cuda` GiB of its device."""
         known = more.get("incarnation", incarnation())
-        placement = PlacementUse(task, "w1", (device,), known, more.get("whole", False))
+        placement = PlacementUse(task, known.worker_id, (device,), known, more.get("whole", False))
         self.number += 1
         place = RecordPosition("events", 0, self.number, "s")
         times = (place, at, clock(at if worker_ms is None else worker_ms))
@@ -146,3 +147,42 @@ def test_what_is_settled_is_judged_once_and_forgotten() -> None:
     scene.end(first, 30)
     scene.resources.check_until(40)
     assert len(scene.found) == 1
+
+
+def two_workers(uuid: str, pool: str) -> list[IncarnationHistory]:
+    """Returns two workers with a GPU of this uuid and memory of this pool."""
+    devices = {device.device_id: device for device in (GPU.model_copy(update={"uuid": uuid}), SLOT)}
+    return [
+        incarnation(worker_id=name, incarnation=f"{name}-1", devices=devices, memory_pool=pool)
+        for name in ("w1", "w2")
+    ]
+
+
+def test_two_workers_give_the_same_gpu_away_twice() -> None:
+    scene = Placements()
+    for task, worker in zip("ab", two_workers("GPU-7", "pool"), strict=True):
+        scene.begin(task, "gpu-0", 10, cuda=5, incarnation=worker)
+    assert scene.found == [
+        f"device GPU-7 has {8 * GIB} bytes of memory, and {10 * GIB} are reserved: task b next to a"
+    ]
+
+
+def test_two_workers_give_the_same_memory_away_twice() -> None:
+    scene = Placements()
+    first, second = two_workers("", "pool")
+    for number, worker in enumerate((first, first, second, second)):
+        scene.begin(f"t{number}", "gpu-0", 10, incarnation=worker)
+    assert scene.found == []
+    for worker in two_workers("", "pool"):
+        scene.begin(worker.worker_id, "gpu-0", 20, incarnation=replace(worker, max_tasks=0))
+    assert scene.found == [
+        f"memory pool pool has {16 * GIB} bytes of memory, and {18 * GIB} are reserved: "
+        "task w2 next to t0, t1, t2, t3, w1"
+    ]
+
+
+def test_two_workers_with_memory_and_devices_of_their_own_do_not_share_them() -> None:
+    scene = Placements()
+    for task, worker in zip("ab", two_workers("", ""), strict=True):
+        scene.begin(task, "gpu-0", 10, cuda=5, incarnation=worker)
+    assert scene.found == []

@@ -179,10 +179,18 @@ OTHERS: list[Message] = [
         task_types=["digits"],
         queues=["default"],
         after={"5": 131},
+        memory_pool="8f14e45f-1",
     ),
     fleet.WorkerLeft(worker_id="w1", incarnation="w1-0a"),
     fleet.WorkerLost(worker_id="w1", incarnation="w1-0a", silent_ms=10_250),
-    fleet.WorkerHeartbeat(worker_id="w1", incarnation="w1-0a", running=[RUNNING]),
+    fleet.WorkerHeartbeat(
+        worker_id="w1",
+        incarnation="w1-0a",
+        running=[RUNNING],
+        neighbours=(
+            fleet.NeighbourUse(incarnation="w2-0b", memory_bytes=1_000_000, device_bytes={"gpu-0": 2_000}),
+        ),
+    ),
     fleet.SchedulerHeartbeat(instance="1"),
     summaries.MetricPointsReported(
         stream="digits-1",

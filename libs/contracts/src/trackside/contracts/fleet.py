@@ -25,7 +25,7 @@ class Device(BaseModel):
     index: int = -1
     """The driver's number of a GPU; -1 for a CPU slot."""
     uuid: str = ""
-    """The driver's unique name of a GPU; empty for a CPU slot."""
+    """The driver's unique name of a GPU, the same for all workers that have it; empty for a CPU slot."""
 
 
 class WorkerJoined(Event):
@@ -34,6 +34,8 @@ class WorkerJoined(Event):
     `after` maps a partition of the events topic, as text, to the offset after the last ending that
     the worker appended before it joined. Services act on the join only after they have folded up to there.
     `memory_bytes` is what the host may give to tasks, `max_tasks` how many processes it takes (0: no limit).
+    Workers with the same `memory_pool` share that memory: they run on one kernel, in the same cgroup with a
+    limit if there is one. Without it, as in old records, a worker has its memory for itself.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -46,6 +48,7 @@ class WorkerJoined(Event):
     after: dict[str, int]
     memory_bytes: int = 0
     max_tasks: int = 0
+    memory_pool: str = ""
 
 
 class WorkerLeft(Event):
@@ -76,7 +79,10 @@ class DeviceUnhealthy(Event):
 
 
 class DeviceReading(BaseModel):
-    """A device as its worker sees it now; `foreign_bytes` is used by processes that are no tasks of ours."""
+    """A device as its worker sees it now.
+
+    `foreign_bytes` is used by processes that are no tasks, neither of this worker nor of its neighbours.
+    """
 
     model_config = ConfigDict(frozen=True)
     device_id: str
@@ -98,8 +104,24 @@ class RunningPlacement(BaseModel):
     peak_cuda_memory_bytes: int = 0
 
 
+class NeighbourUse(BaseModel):
+    """What another worker on the same host has of the memory and the GPUs that both may use, in bytes.
+
+    `memory_bytes` is reserved there and not in use yet: what is in use is not part of `available_bytes`.
+    `device_bytes` are by device id of the worker that reports this.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    incarnation: str
+    memory_bytes: int = 0
+    device_bytes: dict[str, int] = {}
+
+
 class WorkerHeartbeat(Event):
-    """A worker lives, and runs these placements."""
+    """A worker lives, and runs these placements; `neighbours` are other workers on its host that have tasks.
+
+    A scheduler books what workers of its own log have, and adds what other neighbours have.
+    """
 
     written_by: ClassVar[frozenset[str]] = WORKER
     worker_id: str
@@ -108,6 +130,7 @@ class WorkerHeartbeat(Event):
     devices: tuple[DeviceReading, ...] = ()
     available_bytes: int | None = None
     cpu_percent: float | None = None
+    neighbours: tuple[NeighbourUse, ...] = ()
 
 
 class SchedulerHeartbeat(Event):

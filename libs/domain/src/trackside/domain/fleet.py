@@ -36,6 +36,8 @@ class Worker:
     """The memory that its host gives to tasks, in bytes; 0: unknown."""
     max_tasks: int = 0
     """How many tasks it runs at once; 0: no limit."""
+    memory_pool: str = ""
+    """What its memory is part of: workers with the same one share it; empty: it has its own."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -105,6 +107,7 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         joined_at=record.offset,
         memory_bytes=event.memory_bytes,
         max_tasks=event.max_tasks,
+        memory_pool=event.memory_pool,
     )
     return Outcome.APPLIED
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Task, TaskState
+from trackside.scheduler.booking import Booking, booking_of, refresh_booking
 from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, memory_demand
 from trackside.scheduler.hosts import Hosts
-from trackside.scheduler.occupancy import Booking, HostState, booking_of, refresh_booking
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import Candidate, PlacementRules
 from trackside.scheduler.queue import SchedulingClass, TaskQueue
 from trackside.scheduler.requirements import Requirements, effective_priority, waiting_since_ms

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from trackside.contracts.fleet import WorkerHeartbeat
+from trackside.contracts.fleet import NeighbourUse, WorkerHeartbeat
 from trackside.domain.fleet import Fleet, Worker
-from trackside.scheduler.occupancy import AdmissionLimits, Booking, HostState, empty_host
+from trackside.scheduler.booking import Booking
+from trackside.scheduler.neighbours import link_neighbours
+from trackside.scheduler.occupancy import AdmissionLimits, HostState, empty_host
 from trackside.scheduler.requirements import Requirements
 from trackside.scheduler.timers import Timers
 
@@ -17,7 +19,10 @@ RESCAN_THRESHOLD_BYTES = 64 * 1024**2
 
 @dataclass(slots=True)
 class Hosts:
-    """Hosts by worker id; `open` get tasks, `gained_room` have more room than at the last pass."""
+    """Hosts by worker id; `open` get tasks, `gained_room` have more room than at the last pass.
+
+    Each worker is a host; where several run on one, they are neighbours, and share what they book.
+    """
 
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     by_id: dict[str, HostState] = field(default_factory=dict)
@@ -27,24 +32,29 @@ class Hosts:
     version: int = 0
     _highest_foreign_bytes: dict[str, list[int]] = field(default_factory=dict)
     _early_heartbeats: dict[str, WorkerHeartbeat] = field(default_factory=dict)
+    _present: frozenset[str] = frozenset()
+    """The incarnations that are there."""
 
     def sync_fleet(
         self, fleet: Fleet, is_open: Callable[[Worker], bool], bookings: Collection[tuple[str, Booking]]
     ) -> None:
         """Follows joins and losses of workers; `bookings` are (worker id, booking) of all placed tasks."""
         replaced = set()
+        self._present = frozenset(worker.incarnation for worker in fleet.workers.values() if not worker.gone)
         for rank, worker in enumerate(fleet.workers.values()):
             host = self.by_id.get(worker.worker_id)
             if host is None or host.worker is not worker:
                 host = self.by_id[worker.worker_id] = empty_host(worker, rank)
                 replaced.add(worker.worker_id)
                 if (heartbeat := self._early_heartbeats.pop(worker.incarnation, None)) is not None:
-                    host.apply_heartbeat(heartbeat)
+                    host.apply_heartbeat(heartbeat, self._strangers(heartbeat))
             host.open = is_open(worker)
             host.set_unhealthy(worker.unhealthy)
         for worker_id, booking in bookings:
             if worker_id in replaced:
                 self.by_id[worker_id].book(booking)
+        if replaced:
+            link_neighbours(self.by_id.values())
         self.open = [host for host in self.by_id.values() if host.open]
         known = {host.worker.incarnation for host in self.by_id.values()}
         self._highest_foreign_bytes = {
@@ -62,14 +72,18 @@ class Hosts:
             self._early_heartbeats[heartbeat.incarnation] = heartbeat
             return
         was_busy = self._is_busy(host)
-        host.apply_heartbeat(heartbeat)
+        host.apply_heartbeat(heartbeat, self._strangers(heartbeat))
         now = [host.foreign_bytes, *(device.foreign_bytes for device in host.devices.values())]
         before = self._highest_foreign_bytes.get(heartbeat.incarnation, now)
         freed = any(a < b - RESCAN_THRESHOLD_BYTES for a, b in zip(now, before, strict=True))
         if freed or (was_busy and not self._is_busy(host)):
-            self.gained_room[heartbeat.worker_id] = None
+            self.note_room(heartbeat.worker_id)
         highest = now if freed else [max(a, b) for a, b in zip(now, before, strict=True)]
         self._highest_foreign_bytes[heartbeat.incarnation] = highest
+
+    def _strangers(self, heartbeat: WorkerHeartbeat) -> list[NeighbourUse]:
+        """Returns the neighbours that belong to another log: nothing is booked here of what they have."""
+        return [other for other in heartbeat.neighbours if other.incarnation not in self._present]
 
     def _is_busy(self, host: HostState) -> bool:
         return 0 < self.admission.max_cpu_percent <= host.cpu_percent
@@ -78,12 +92,21 @@ class Hosts:
         """Adds a booking if the worker is known."""
         if (host := self.by_id.get(worker_id)) is not None:
             host.book(booking)
+            if host.worker.gone and not host.neighbours:  # without a task, it had been left out
+                link_neighbours(self.by_id.values())
 
     def unbook(self, worker_id: str, task_id: str) -> None:
         """Removes a booking."""
         if (host := self.by_id.get(worker_id)) is not None:
             host.unbook(task_id)
-            self.gained_room[worker_id] = None
+            self.note_room(worker_id)
+
+    def note_room(self, worker_id: str) -> None:
+        """Notes that a worker, and with it its neighbours, may have more room than at the last pass."""
+        host = self.by_id[worker_id]
+        self.gained_room[worker_id] = None
+        for other in host.neighbours:
+            self.gained_room[other.worker.worker_id] = None
 
     def avoid(
         self, worker_id: str, device_ids: Sequence[str], requirements: Requirements | None, until_ms: int
@@ -125,5 +148,11 @@ class Hosts:
 
     @property
     def busy_devices(self) -> int:
-        """How many devices have a task."""
-        return sum(bool(device.bookings) for host in self.by_id.values() for device in host.devices.values())
+        """How many devices have a task; one that several workers share counts once."""
+        busy = {
+            device.spec.uuid or (host.worker.worker_id, device_id)
+            for host in self.by_id.values()
+            for device_id, device in host.devices.items()
+            if device.bookings
+        }
+        return len(busy)

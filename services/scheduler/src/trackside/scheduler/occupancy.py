@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trackside.contracts.fleet import Device, WorkerHeartbeat
+from trackside.contracts.fleet import Device, NeighbourUse, WorkerHeartbeat
 from trackside.contracts.memory import MAX_BYTES
-from trackside.contracts.tasks import TaskStatus
 from trackside.domain.fleet import Worker
-from trackside.domain.task import Task, TaskState
-from trackside.scheduler.requirements import Requirements, effective_priority, waiting_since_ms
+from trackside.scheduler.booking import Booking
+from trackside.scheduler.requirements import Requirements
 
 ABOVE_ANY_PRIORITY = 10
 """Higher than any priority."""
@@ -27,78 +26,6 @@ class AdmissionLimits:
     device_free_bytes: int = 0
     max_cpu_percent: float = 0.0
     max_loading_tasks: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Booking:
-    """What a task occupies: memory of the host, and CUDA memory of each of its devices, bytes.
-
-    `behind`: it was placed after the tasks that run on its device, and waits unless it fits next to them.
-    `nominated`: no task is placed here yet, but the place is reserved. `token`: attempt and placement,
-    (0, 0) until the assignment is folded. `effective_priority` is that of the moment it was placed.
-    """
-
-    task_id: str
-    device_ids: tuple[str, ...]
-    memory_bytes: int
-    cuda_memory_bytes: int
-    whole_device: bool = False
-    behind: bool = False
-    nominated: bool = False
-    token: tuple[int, int] = (0, 0)
-    accepted: bool = False
-    training: bool = False
-    stopping: bool = False
-    recalled: bool = False
-    effective_priority: int = 0
-    priority: int = 0
-    assigned_ms: int = 0
-
-
-def booking_of(task: Task, ageing_ms: int) -> Booking:
-    """Returns the booking of a placed task."""
-    attempt = task.attempt
-    waited_ms = attempt.assigned_ms - waiting_since_ms(task)
-    return Booking(
-        task_id=task.task_id,
-        device_ids=tuple(attempt.device_ids),
-        memory_bytes=attempt.reserved.memory_bytes,
-        cuda_memory_bytes=attempt.reserved.cuda_memory_bytes,
-        whole_device=task.needs.resources.whole_device,
-        behind=attempt.behind,
-        token=(attempt.number, attempt.placement),
-        accepted=task.state is TaskState.ACTIVE,
-        training=attempt.status >= TaskStatus.TRAINING,
-        stopping=bool(task.stop_reason) or attempt.stopping is not None,
-        recalled=attempt.recalled,
-        effective_priority=effective_priority(task.needs.priority, waited_ms, ageing_ms),
-        priority=task.needs.priority,
-        assigned_ms=attempt.assigned_ms,
-    )
-
-
-def refresh_booking(known: Booking, task: Task, ageing_ms: int) -> bool:
-    """Updates a booking in place if the task still occupies the same; returns whether it does."""
-    attempt = task.attempt
-    token = (attempt.number, attempt.placement)
-    stopping = bool(task.stop_reason) or attempt.stopping is not None
-    if (
-        known.token not in ((0, 0), token)
-        or known.behind != attempt.behind
-        or known.training != (attempt.status >= TaskStatus.TRAINING)
-        or (stopping and not known.stopping)
-        or known.memory_bytes < attempt.reserved.memory_bytes
-        or known.cuda_memory_bytes < attempt.reserved.cuda_memory_bytes
-        or known.device_ids != tuple(attempt.device_ids)
-    ):
-        return False
-    known.token, known.stopping, known.recalled = token, stopping, attempt.recalled
-    known.accepted = task.state is TaskState.ACTIVE
-    known.priority, known.assigned_ms = task.needs.priority, attempt.assigned_ms
-    known.effective_priority = effective_priority(
-        known.priority, attempt.assigned_ms - waiting_since_ms(task), ageing_ms
-    )
-    return True
 
 
 @dataclass(slots=True, eq=False)
@@ -235,7 +162,11 @@ def open_devices_of(devices: Iterable[DeviceState]) -> OpenDevices:
 
 @dataclass(slots=True, eq=False)
 class HostState:
-    """A worker, its devices and its tasks; `rank` is its position in the order of joining."""
+    """A worker, its devices and its tasks; `rank` is its position in the order of joining.
+
+    `neighbours` are the workers with which it shares memory (`pool`) or a GPU (`twins`, by device id): what
+    is booked there is booked here. A shared GPU has the bookings of all its workers, `bookings` are of this.
+    """
 
     worker: Worker
     rank: int
@@ -244,14 +175,25 @@ class HostState:
     foreign_bytes: int = 0
     cpu_percent: float = 0.0
     used_bytes: int = 0
+    peak_bytes: int = 0
     loading_tasks: int = 0
     bookings: dict[str, Booking] = field(default_factory=dict)
+    neighbours: tuple["HostState", ...] = ()
+    pool: tuple["HostState", ...] = ()
+    twins: dict[str, list[tuple["HostState", DeviceState]]] = field(default_factory=dict)
+    pool_bytes: int = 0
+    """Bytes that tasks of other workers have of the same memory."""
     _open_devices: OpenDevices | None = field(default=None, init=False, repr=False)
 
     @property
     def free_bytes(self) -> int:
         """Free bytes of the host; meaningless if its memory is not known (0)."""
-        return self.worker.memory_bytes - self.foreign_bytes - self.used_bytes
+        return self.worker.memory_bytes - self.foreign_bytes - self.used_bytes - self.pool_bytes
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the host has a task, of this worker or of one that shares its memory."""
+        return bool(self.bookings) or any(other.bookings for other in self.pool)
 
     def serves(self, requirements: Requirements) -> bool:
         """Returns whether this worker accepts tasks of this type, queue and fixed worker."""
@@ -289,14 +231,15 @@ class HostState:
 
     def has_room(self, admission: AdmissionLimits) -> bool:
         """Returns whether the worker may get one more task, apart from what that needs."""
-        if not self.bookings:
+        if not self.bookings and not self.has_tasks:
             return self.open
         worker = self.worker
+        loading_tasks = self.loading_tasks + sum(other.loading_tasks for other in self.pool)
         return (
             self.open
             and (worker.max_tasks == 0 or len(self.bookings) < worker.max_tasks)
             and (admission.max_cpu_percent == 0 or self.cpu_percent < admission.max_cpu_percent)
-            and (admission.max_loading_tasks == 0 or self.loading_tasks < admission.max_loading_tasks)
+            and (admission.max_loading_tasks == 0 or loading_tasks < admission.max_loading_tasks)
         )
 
     def book(self, booking: Booking) -> None:
@@ -305,6 +248,9 @@ class HostState:
         for device in self._devices_of(booking):
             device.bookings[booking.task_id] = booking
             device.refresh()
+        for host, device in self._twins_of(booking):
+            device.bookings[booking.task_id] = booking
+            host.refresh_devices((device,))
         self._recount()
 
     def unbook(self, task_id: str) -> Booking | None:
@@ -314,15 +260,31 @@ class HostState:
             for device in self._devices_of(booking):
                 device.bookings.pop(task_id, None)
                 device.refresh()
+            for host, device in self._twins_of(booking):
+                device.bookings.pop(task_id, None)
+                host.refresh_devices((device,))
             self._recount()
         return booking
+
+    def owner_of(self, task_id: str) -> "HostState":
+        """Returns the worker that has the booking of a task: this one or a neighbour."""
+        return next((host for host in self.neighbours if task_id in host.bookings), self)
+
+    def refresh_devices(self, devices: Iterable[DeviceState]) -> None:
+        """Computes derived fields again, after bookings of these devices were added, removed or changed."""
+        for device in devices:
+            device.refresh()
+        self._open_devices = None
 
     def is_waiting(self, booking: Booking) -> bool:
         """Returns whether a task waits for another one that still runs on its device."""
         return booking.behind and any(device.waiting is booking for device in self._devices_of(booking))
 
-    def apply_heartbeat(self, heartbeat: WorkerHeartbeat) -> None:
-        """Applies what a worker measured: the peaks of its tasks, and what other processes use."""
+    def apply_heartbeat(self, heartbeat: WorkerHeartbeat, strangers: Collection[NeighbourUse] = ()) -> None:
+        """Applies what a worker measured: the peaks of its tasks, and what other processes use.
+
+        `strangers` are neighbours that this scheduler doesn't know: no booking counts what they have.
+        """
         for running in heartbeat.running:
             booking = self.bookings.get(running.task_id)
             if booking is not None and booking.token == (running.attempt, running.placement):
@@ -331,19 +293,31 @@ class HostState:
         for reading in heartbeat.devices:
             device = self.devices.get(reading.device_id)
             if device is not None:
-                device.foreign_bytes = reading.foreign_bytes
+                taken = sum(other.device_bytes.get(reading.device_id, 0) for other in strangers)
+                device.foreign_bytes = reading.foreign_bytes + taken
                 device.utilisation = reading.utilisation or 0.0
         if heartbeat.available_bytes is not None and self.worker.memory_bytes:
             # A peak is at least what a task uses now, so other processes use no less than this.
-            own_bytes = sum(running.peak_memory_bytes for running in heartbeat.running)
-            self.foreign_bytes = max(0, self.worker.memory_bytes - heartbeat.available_bytes - own_bytes)
+            self.peak_bytes = sum(running.peak_memory_bytes for running in heartbeat.running)
+            own_bytes = self.peak_bytes + sum(other.peak_bytes for other in self.pool)
+            taken = sum(other.memory_bytes for other in strangers)
+            missing = self.worker.memory_bytes - heartbeat.available_bytes - own_bytes
+            self.foreign_bytes = max(0, missing) + taken
         self.cpu_percent = heartbeat.cpu_percent or 0.0
         for device in self.devices.values():
             device.refresh()
+        for twins in self.twins.values():
+            for host, device in twins:
+                host.refresh_devices((device,))
         self._recount()
 
     def _devices_of(self, booking: Booking) -> list[DeviceState]:
         return [self.devices[device_id] for device_id in booking.device_ids if device_id in self.devices]
+
+    def _twins_of(self, booking: Booking) -> list[tuple["HostState", DeviceState]]:
+        if not self.twins:
+            return []
+        return [twin for device_id in booking.device_ids for twin in self.twins.get(device_id, ())]
 
     def _recount(self) -> None:
         self._open_devices = None
@@ -353,6 +327,12 @@ class HostState:
             if not booking.training:
                 loading += 1
         self.used_bytes, self.loading_tasks = used, loading
+        for host in self.pool:
+            host.count_pool()
+
+    def count_pool(self) -> None:
+        """Counts again what tasks of other workers have of the same memory."""
+        self.pool_bytes = sum(other.used_bytes for other in self.pool)
 
 
 def empty_host(worker: Worker, rank: int) -> HostState:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
+from trackside.scheduler.booking import Booking
 from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
-from trackside.scheduler.occupancy import AdmissionLimits, Booking, DeviceState, HostState
+from trackside.scheduler.occupancy import AdmissionLimits, DeviceState, HostState
 from trackside.scheduler.requirements import Requirements
 
 ORDERS = ("FIRST-FIT", "REMAIN-MEM", "TOTAL-MEM", "UTILISATION")
@@ -125,13 +126,15 @@ def reservable_host_bytes(
     if total == 0:
         return need
     need = min(need, total) if is_default else need
-    kept_free = max(int(total * admission.host_free_share), admission.host_free_bytes) if host.bookings else 0
+    kept_free = (
+        max(int(total * admission.host_free_share), admission.host_free_bytes) if host.has_tasks else 0
+    )
     free = host.free_bytes
     if need <= free - kept_free:
         return need
     if is_default and share:
         return max(0, min(need, free))
-    if not host.bookings and not estimate.is_user_given and need <= min(total, 2 * free):
+    if not host.has_tasks and not estimate.is_user_given and need <= min(total, 2 * free):
         return free
     return None
 

@@ -41,7 +41,7 @@ class Planner:
         scheduling_pass = SchedulingPass(cluster, self._recall_nominations, now_ms, is_busy)
         actions = scheduling_pass.run()
         for worker_id, _, _ in sorted(self._nominations - scheduling_pass.nominations):
-            cluster.hosts.gained_room[worker_id] = None
+            cluster.hosts.note_room(worker_id)
         self._nominations = scheduling_pass.nominations
         for worker_class, position in scheduling_pass.newest_positions.items():
             self._newest_positions[worker_class] = max(

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from trackside.scheduler.occupancy import Booking, HostState
+from trackside.scheduler.booking import Booking
+from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import Candidate, PlacementQuery, scan_free
 
 
@@ -46,13 +47,14 @@ def _plan_on(host: HostState, query: PlacementQuery, may_preempt: MayPreempt) ->
     def candidate_without(gone: Collection[Booking]) -> Candidate | None:
         return without_bookings(host, gone, lambda: scan_free([host], query).best())
 
-    leaving = [booking for booking in host.bookings.values() if booking.stopping or booking.recalled]
+    bookings = [booking for each in (host, *host.neighbours) for booking in each.bookings.values()]
+    leaving = [booking for booking in bookings if booking.stopping or booking.recalled]
     candidate = candidate_without(leaving)
     if candidate is not None:
         return PreemptionPlan(candidate, ())
     lower = [
         booking
-        for booking in host.bookings.values()
+        for booking in bookings
         if booking not in leaving
         and not booking.nominated
         and booking.effective_priority < query.requirements.preempts_below
@@ -88,11 +90,12 @@ def _fewest(lower: list[Booking], makes_room: Callable[[list[Booking]], bool]) -
 def without_bookings(
     host: HostState, gone: Collection[Booking], scan: Callable[[], Candidate | None]
 ) -> Candidate | None:
-    """Runs a scan on a host as if some of its bookings did not exist."""
-    for booking in gone:
-        host.unbook(booking.task_id)
+    """Runs a scan on a host as if some bookings, its own or of its neighbours, did not exist."""
+    owners = [(host.owner_of(booking.task_id), booking) for booking in gone]
+    for owner, booking in owners:
+        owner.unbook(booking.task_id)
     try:
         return scan()
     finally:
-        for booking in gone:
-            host.book(booking)
+        for owner, booking in owners:
+            owner.book(booking)

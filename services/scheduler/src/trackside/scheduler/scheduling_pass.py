@@ -11,8 +11,9 @@ from itertools import count
 
 from trackside.domain.task import Task
 from trackside.scheduler.actions import Action, Assign, MarkUnschedulable, Preempt, Recall
+from trackside.scheduler.booking import Booking
 from trackside.scheduler.cluster_state import ClusterState
-from trackside.scheduler.occupancy import Booking, DeviceState, HostState
+from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.placement import (
     Candidate,
     CandidateScan,
@@ -310,7 +311,8 @@ class SchedulingPass:
             booking = cluster.bookings.get(task_id)
             if host is None or not host.open or booking is None or not booking[1].recalled:
                 del self._recall_nominations[task_id]
-                cluster.hosts.gained_room[worker_id] = None
+                if host is not None:
+                    cluster.hosts.note_room(worker_id)
                 continue
             host.book(nomination)
             self._nominations.append((host, nomination))

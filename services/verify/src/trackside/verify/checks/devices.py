@@ -22,11 +22,13 @@ class ResourceUse:
 
     `worker_since` and `worker_until` are the same times by the worker's clock, RFC 3339, empty if unknown.
     `may_be_recovered`: its worker has restarted, and may still tell when it ended.
-    `capacity_bytes` is the memory of the resource (0: unknown), `max_uses` the limit of uses (0: none).
+    `capacity_bytes` is the memory of the resource (0: unknown), `max_uses` the limit of uses by the tasks of
+    one worker (0: none).
     """
 
     position: RecordPosition
     task_id: str
+    worker_id: str
     since_ms: int
     worker_since: str
     memory_bytes: int
@@ -101,8 +103,9 @@ class SharedResource:
         whole = next((other for other in others if other.whole or use.whole), None)
         if whole is not None:
             return f"{self.name} has task {use.task_id} while it has {whole.task_id}"
-        if use.max_uses and len(others) >= use.max_uses:
-            return f"{self.name} has {len(others) + 1} tasks, it takes {use.max_uses}"
+        of_worker = [other for other in others if other.worker_id == use.worker_id]
+        if use.max_uses and len(of_worker) >= use.max_uses:
+            return f"host {use.worker_id} has {len(of_worker) + 1} tasks, it takes {use.max_uses}"
         taken = use.memory_bytes + sum(other.memory_bytes for other in others)
         if use.capacity_bytes and taken > use.capacity_bytes:
             names = ", ".join(sorted(other.task_id for other in others)) or "nothing"
@@ -145,13 +148,14 @@ class ResourceChecks:
         """Starts the use of a host by a placement, with its reserved memory."""
         if placement_use.host is not None:
             placement_use.host.end(time_ms, worker_time)
-        placement_use.host = ResourceUse(position, placement_use.task_id, time_ms, worker_time, memory_bytes)
+        task_id, worker_id = placement_use.task_id, placement_use.worker_id
+        placement_use.host = ResourceUse(position, task_id, worker_id, time_ms, worker_time, memory_bytes)
         if placement_use.incarnation is not None:
             placement_use.host.capacity_bytes, placement_use.host.max_uses = (
                 placement_use.incarnation.memory_bytes,
                 placement_use.incarnation.max_tasks,
             )
-        self._add(placement_use, f"host {placement_use.worker_id}", placement_use.host)
+        self._add(placement_use, _memory_name(placement_use), placement_use.host)
 
     def start_devices(
         self,
@@ -166,10 +170,11 @@ class ResourceChecks:
             return
         for device_id in placement_use.device_ids:
             shared, capacity_bytes = _shared_memory(placement_use.incarnation, device_id)
-            use = ResourceUse(position, placement_use.task_id, time_ms, worker_time, cuda_bytes)
+            task_id, worker_id = placement_use.task_id, placement_use.worker_id
+            use = ResourceUse(position, task_id, worker_id, time_ms, worker_time, cuda_bytes)
             use.whole, use.capacity_bytes = placement_use.whole or not shared, capacity_bytes
             placement_use.devices.append(use)
-            self._add(placement_use, f"device {placement_use.worker_id}/{device_id}", use)
+            self._add(placement_use, _device_name(placement_use, device_id), use)
 
     def end_devices(self, placement_use: PlacementUse, time_ms: int, worker_time: str) -> None:
         """Ends the use of its devices by a placement."""
@@ -204,6 +209,20 @@ class ResourceChecks:
             resource = self._resources[name] = SharedResource(name)
         self._number += 1
         resource.add(use, self._number)
+
+
+def _memory_name(placement_use: PlacementUse) -> str:
+    """Returns the name of the memory that a placement uses: workers of one pool share it."""
+    incarnation = placement_use.incarnation
+    pool = "" if incarnation is None else incarnation.memory_pool
+    return f"memory pool {pool}" if pool else f"host {placement_use.worker_id}"
+
+
+def _device_name(placement_use: PlacementUse, device_id: str) -> str:
+    """Returns the name of a device: its uuid, where the driver has one, as several workers may have it."""
+    incarnation = placement_use.incarnation
+    device = None if incarnation is None else incarnation.devices.get(device_id)
+    return f"device {device.uuid if device and device.uuid else f'{placement_use.worker_id}/{device_id}'}"
 
 
 def _shared_memory(incarnation: IncarnationHistory | None, device_id: str) -> tuple[bool, int]:

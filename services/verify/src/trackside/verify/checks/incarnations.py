@@ -30,6 +30,7 @@ class IncarnationHistory:
     devices: dict[str, Device]
     memory_bytes: int
     max_tasks: int
+    memory_pool: str = ""
     end_offset: int = -1
     end_ms: int | None = None
     end: str = ""
@@ -108,6 +109,7 @@ class IncarnationChecks:
             devices={device.device_id: device for device in event.devices},
             memory_bytes=event.memory_bytes,
             max_tasks=event.max_tasks,
+            memory_pool=event.memory_pool,
         )
 
     def _ended(self, event: WorkerLeft | WorkerLost, record: Record) -> None:
