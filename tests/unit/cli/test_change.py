@@ -60,7 +60,7 @@ def test_nni_s_exported_trials_are_read(past: dict[str, Any], value: float) -> N
         (["update", "s", "--concurrency", "0"], "concurrency_range at $.concurrency"),
         (["update", "s", "--remove", "seed"], "unknown_value at $.remove"),
         (["request-trials", "s", "0"], "count_range at $.count"),
-        (["add-trial", "s", "x=[1]"], "$.parameters.x"),
+        (["add-trial", "s", "x"], "expected NAME=VALUE"),
         (["pause", "a/b"], "is not an id"),
         (["import-trials", "s", "nowhere.json"], "nowhere.json: $: cannot be read"),
         (["update-space", "s", "bad.json"], "bad.json:1"),

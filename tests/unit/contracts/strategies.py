@@ -34,13 +34,10 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 IDENTIFIERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True).filter(is_identifier)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | st.integers() | FINITE | TEXT
-JSON = st.dictionaries(
-    TEXT,
-    st.recursive(
-        SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
-    ),
-    max_size=3,
+ANY_JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
 )
+JSON = st.dictionaries(TEXT, ANY_JSON, max_size=3)
 WHOLE = st.integers(-(2**53), 2**53)
 
 
@@ -53,7 +50,7 @@ def _ordered(draw: st.DrawFn, kind: type[BaseModel], name: str, numbers: SearchS
 STEPS = st.floats(0.01, 5)
 MUS, SIGMAS = st.floats(-10, 10), st.floats(0.01, 10)
 FLAT: SearchStrategy[BaseModel] = st.one_of(
-    st.builds(Constant, type=st.just("constant"), value=SCALARS),
+    st.builds(Constant, type=st.just("constant"), value=ANY_JSON),
     _ordered(Uniform, "uniform", st.floats(-1e307, 1e307)),
     _ordered(LogUniform, "loguniform", st.floats(1e-300, 1e300)),
     st.builds(
@@ -79,12 +76,12 @@ FLAT: SearchStrategy[BaseModel] = st.one_of(
 
 
 def _choices(inner: SearchStrategy[BaseModel]) -> SearchStrategy[Choice]:
-    members = st.dictionaries(TEXT.filter(lambda name: name != "_name"), inner, max_size=2)
+    members = st.dictionaries(TEXT.filter(lambda name: name != "_name"), inner, min_size=1, max_size=2)
     branches = st.builds(
         lambda name, parameters: Branch(_name=name, **parameters), TEXT.filter(bool), members
     )
     values = st.lists(
-        SCALARS | branches, min_size=1, max_size=4, unique_by=lambda v: getattr(v, "name", id(v))
+        ANY_JSON | branches, min_size=1, max_size=4, unique_by=lambda v: getattr(v, "name", id(v))
     )
     return st.builds(Choice, type=st.just("choice"), values=values)
 
@@ -155,7 +152,7 @@ def _child(child: ChildSpec) -> ChildSpec:
 def _annotated(annotation: Any, metadata: tuple[Any, ...]) -> SearchStrategy[Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is JsonValue:
-        return SCALARS | JSON
+        return ANY_JSON
     if origin is Annotated:
         return _annotated(arguments[0], (*_marks(arguments[1:]), *metadata))
     if origin in (Union, types.UnionType):

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 4): "48a566858f137c9e",
+    ("dispatcher", 5): "860cc08740cb01d3",
     ("scheduler", 3): "561477b78ab5b296",
 }
 MIGRATED = {

@@ -12,15 +12,19 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from trackside.aggregates.search.options import Fault
+from trackside.aggregates.search.space import NAME, is_sub_space
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["index", "integer", "linear", "log"]
 
-NAME = "_name"
 JOIN = "\0"
 """Separates the steps of an axis's path: the contracts permit it in no name."""
 TAIL = 1e-12
 """The probability that is cut off at each end of a normal distribution, beyond 7 standard deviations."""
+LISTED_CHOICES = 10
+"""How many values of a choice a message lists."""
+MAX_SHOWN = 80
+"""How many characters of a value a message shows."""
 FINITE_TYPES = frozenset({"choice", "constant", "randint", "quniform", "qloguniform"})
 
 
@@ -103,11 +107,28 @@ def _identity(value: Any) -> Any:
 
 def _constant(constant: Any) -> Axis:
     def encode_value(value: Any) -> int:
-        if value_key(value) != value_key(constant) and value != constant:
-            raise ValueError(f"{value!r} is not the constant {constant!r}")
+        if not _alike(value, constant):
+            raise ValueError(f"{_shown(value)} is not the constant {_shown(constant)}")
         return 0
 
     return Axis("index", 0, 0, lambda _: constant, encode_value, 1, lambda _: constant, constant=True)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Says whether two JSON values are equal, 1 and 1.0 too, but not 1 and true as in Python."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def _shown(value: Any) -> str:
+    """Returns a value as JSON, cut short if it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _choice(values: list[Any]) -> Axis:
@@ -115,22 +136,23 @@ def _choice(values: list[Any]) -> Axis:
     branches = {
         index: axes_of({name: inner for name, inner in value.items() if name != NAME})
         for index, value in enumerate(distinct)
-        if isinstance(value, Mapping)
+        if is_sub_space(value)
     }
     names = [value[NAME] if index in branches else value for index, value in enumerate(distinct)]
     indexes = {(index in branches, value_key(name)): index for index, name in enumerate(names)}
 
     def encode_value(value: Any) -> int:
-        nested = isinstance(value, Mapping)
-        name = value.get(NAME) if nested else value
-        index = indexes.get((nested, value_key(name)))
-        if index is not None:
-            return index
-        # A log that another language wrote or copied may have 1 for 1.0.
-        alike = [i for i, other in enumerate(names) if other == name and (i in branches) is nested]
-        if not alike:
-            raise ValueError(f"{name!r} is none of the choices")
-        return alike[0]
+        index = indexes.get((False, value_key(value)))
+        if index is None and isinstance(value, Mapping):
+            index = indexes.get((True, value_key(value.get(NAME))))
+        if index is None:
+            # A log that another language wrote or copied may have 1 for 1.0.
+            plain = (i for i, other in enumerate(names) if i not in branches and _alike(other, value))
+            index = next(plain, None)
+        if index is None:
+            chosen = value[NAME] if branches and isinstance(value, Mapping) and NAME in value else value
+            raise ValueError(f"{_shown(chosen)} is none of the choices: {_listed(names)}")
+        return index
 
     sizes = [size(branches[index]) if index in branches else 1 for index in range(len(distinct))]
     count = None if None in sizes else sum(points or 0 for points in sizes)
@@ -147,6 +169,11 @@ def _choice(values: list[Any]) -> Axis:
         raise IndexError(number)
 
     return Axis("index", 0, len(distinct) - 1, names.__getitem__, encode_value, count, at, branches or None)
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(_shown(name) for name in names[:LISTED_CHOICES])
+    return shown if len(names) <= LISTED_CHOICES else f"{shown} and {len(names) - LISTED_CHOICES} more"
 
 
 def _integer_encoder(low: int, high: int) -> Callable[[Any], int]:
@@ -286,7 +313,7 @@ def parameters_of(space: SpaceJson, path: str = "$.space") -> Iterator[tuple[str
         yield here, parameter
         values = parameter.get("values") if parameter.get("type") == "choice" else None
         for index, value in enumerate(values or ()):
-            if isinstance(value, Mapping):
+            if is_sub_space(value):
                 members = {key: member for key, member in value.items() if key != NAME}
                 yield from parameters_of(members, f"{here}.values[{index}]")
 

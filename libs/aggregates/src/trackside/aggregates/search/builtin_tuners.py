@@ -29,7 +29,7 @@ from trackside.aggregates.search.options import (
     check_options,
     remote_name_faults,
 )
-from trackside.aggregates.search.space import TYPES
+from trackside.aggregates.search.space import TYPES, is_sub_space
 from trackside.contracts.refusals import MAX_PROBLEMS, nearest
 
 GRID_POINTS_MAX = 100_000
@@ -104,7 +104,7 @@ def check_tuner(space: SpaceJson, tuner: Mapping[str, object], plugins: Collecti
 def can_search(kind: TunerKind, parameter: Mapping[str, Any]) -> bool:
     """Returns whether a tuner can search a parameter; a choice of one value needs no search."""
     values: list[Any] = parameter.get("values") or []
-    return parameter["type"] in kind.types or (len(values) == 1 and not isinstance(values[0], Mapping))
+    return parameter["type"] in kind.types or (len(values) == 1 and not is_sub_space(values[0]))
 
 
 def _faults(space: SpaceJson, tuner: Mapping[str, object], plugins: Collection[str]) -> Iterator[Fault]:
@@ -158,7 +158,7 @@ def _type_faults(space: SpaceJson, name: str) -> Iterator[Fault]:
                 f"{', '.join(sorted(kind.types))}; these tuners can: {', '.join(sorted(others))}",
             )
             continue
-        nested = parameter["type"] == "choice" and any(isinstance(v, Mapping) for v in parameter["values"])
+        nested = parameter["type"] == "choice" and any(map(is_sub_space, parameter["values"]))
         if nested and not kind.nested:
             others = [other for other, that in TUNERS.items() if that.nested]
             yield (
@@ -188,9 +188,20 @@ def _grid_faults(space: SpaceJson) -> Iterator[Fault]:
         yield "$.space", message
 
 
+def _is_one_choice(space: SpaceJson) -> bool:
+    """Says whether the values of a space's one choice may be what NNI's BatchTuner tries in order."""
+    return len(space) == 1 and all(
+        parameter["type"] == "choice" and not any(map(is_sub_space, parameter["values"]))
+        for parameter in space.values()
+    )
+
+
 def _set_faults(space: SpaceJson, options: Mapping[str, Any]) -> Iterator[Fault]:
-    if "sets" not in options:
-        message = "missing option 'sets' of tuner batch: the parameter sets to try, in order"
+    if "sets" not in options and not _is_one_choice(space):
+        message = (
+            "missing option 'sets' of tuner batch: the parameter sets to try, in order; "
+            "a space of one choice needs none"
+        )
         yield "$.tuner.options.sets", message
     axes = axes_of(space)
     seen: dict[tuple[Any, ...], int] = {}

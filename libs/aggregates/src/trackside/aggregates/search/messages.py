@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from trackside.aggregates.search.space import Finite, Option, Scalar, Space
+from trackside.aggregates.search.space import Finite, Option, Space
 from trackside.contracts.message import DISPATCHER, Command, Event, Json
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import Figure, NonFinite
@@ -17,7 +17,7 @@ Duration = Annotated[float, Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)]
 Concurrency = Annotated[int, Field(ge=1, le=10_000)]
 Direction = Literal["maximize", "minimize"]
 MaxTrials = Annotated[int, Field(ge=1, le=1_000_000)]
-Parameters = Annotated[dict[str, Scalar | dict[str, JsonValue]], Field(min_length=1)]
+Parameters = Annotated[dict[str, JsonValue], Field(min_length=1)]
 """What a user gives a trial: values as a search space has them, those of sub-spaces as objects."""
 Suggester = Literal["algorithm", "fallback", "customized"]
 """Who suggested a trial's parameters: the tuner, chance in its place, or a user."""

@@ -18,18 +18,18 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
     Tag,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-Scalar = bool | int | float | str | None
 Option = JsonValue
 """The value of a tuner's option: a scalar, or a list such as the parameter sets of tuner batch."""
+
+NAME = "_name"
+"""The field of a sub-space that has its name."""
+_DEFINES = frozenset({"type", "_type", "_value"})
+_RANGES = frozenset({"low", "high", "step", "mu", "sigma", "values"})
 
 SIGMAS = 8.0
 """How many standard deviations from its middle a normal parameter must still be a number."""
@@ -54,19 +54,46 @@ class Branch(BaseModel):
     __pydantic_extra__: "dict[str, Parameter]"
     name: str = Field(alias="_name", min_length=1, max_length=200)
 
+    @model_validator(mode="after")
+    def _some_parameters(self) -> "Branch":
+        if not self.__pydantic_extra__:
+            raise _refuse("a sub-space needs at least one parameter; without one it is a plain object")
+        return self
+
+
+def is_sub_space(value: object) -> bool:
+    """Says whether a value of a choice is a sub-space: an object with `_name` and definitions of parameters.
+
+    What looks like a definition counts, so that a misspelt one is refused instead of taken for a value.
+    """
+    return (
+        isinstance(value, Mapping)
+        and NAME in value
+        and any(_is_definition(member) for key, member in value.items() if key != NAME)
+    )
+
+
+def _is_definition(member: object) -> bool:
+    if not isinstance(member, Mapping):
+        return False
+    return not _DEFINES.isdisjoint(member) or (bool(member) and member.keys() <= _RANGES)
+
 
 def _kind_of_value(value: object) -> str:
     # Brackets: a parameter may have any name, and these steps are left out of the paths of errors.
-    return "<branch>" if isinstance(value, dict | Branch) else "<scalar>"
+    return "<branch>" if isinstance(value, Branch) or is_sub_space(value) else "<value>"
 
 
 Value = Annotated[
-    Annotated[Scalar, Tag("<scalar>")] | Annotated[Branch, Tag("<branch>")], Discriminator(_kind_of_value)
+    Annotated[JsonValue, Tag("<value>")] | Annotated[Branch, Tag("<branch>")], Discriminator(_kind_of_value)
 ]
 
 
 class Choice(_Parameter):
-    """One of a list of values; a value that is an object with `_name` is a sub-space of its own."""
+    """One of a list of values, which may be any JSON.
+
+    An object with `_name` and definitions of parameters is a sub-space of its own.
+    """
 
     type: Literal["choice"]
     values: list[Value] = Field(max_length=10_000)
@@ -76,17 +103,32 @@ class Choice(_Parameter):
         if not self.values:
             raise _refuse("a choice needs at least one value")
         names = Counter(value.name for value in self.values if isinstance(value, Branch))
+        plain = [value.get(NAME) for value in self.values if isinstance(value, dict)]
         shared = [f"{count} sub-spaces have the _name {name!r}" for name, count in names.items() if count > 1]
+        shared += [f"a sub-space and an object have the _name {name!r}" for name in names if name in plain]
         if shared:
             raise _refuse("; ".join(shared))
         return self
 
+    @model_validator(mode="after")
+    def _no_nameless_sub_space(self) -> "Choice":
+        for index, value in enumerate(self.values):
+            if isinstance(value, dict) and NAME not in value and any(map(_is_of_nni, value.values())):
+                raise _refuse(
+                    f"values[{index}] has definitions of parameters and no _name; with one it is a sub-space"
+                )
+        return self
+
+
+def _is_of_nni(member: object) -> bool:
+    return isinstance(member, dict) and {"_type", "_value"} <= member.keys()
+
 
 class Constant(_Parameter):
-    """A value that every trial gets as it is."""
+    """A value that every trial gets as it is; any JSON."""
 
     type: Literal["constant"]
-    value: Scalar
+    value: JsonValue
 
 
 class _Range(_Parameter):
@@ -263,9 +305,7 @@ class NniParameter(BaseModel):
         "choice", "randint", "uniform", "quniform", "loguniform", "qloguniform", "normal", "qnormal",
         "lognormal", "qlognormal",
     ] = Field(alias="_type")  # fmt: skip
-    value: list[StrictBool | StrictInt | StrictFloat | StrictStr | dict[str, JsonValue] | None] = Field(
-        alias="_value"
-    )
+    value: list[JsonValue] = Field(alias="_value")
 
 
 def from_nni(parameter: Any) -> Any:

@@ -1,7 +1,11 @@
 """Tables and values as text: numbers with few digits, durations, a dash for what is missing."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+MAX_INNER_TEXT = 60
+"""How many characters of a list or an object within another value are shown."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,18 @@ def as_text(value: object) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(as_text(item) for item in value) or "-"
+        return ", ".join(map(_inner_text, value)) or "-"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={as_text(item)}" for name, item in sorted(value.items())) or "-"
+        return " ".join(f"{name}={_inner_text(item)}" for name, item in sorted(value.items())) or "-"
     return str(value)
+
+
+def _inner_text(value: object) -> str:
+    """Returns a value within another one: a list or an object as JSON, cut short if it is long."""
+    if not isinstance(value, list | Mapping):
+        return as_text(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_INNER_TEXT else f"{text[:MAX_INNER_TEXT]}..."
 
 
 def number(value: float | None) -> str:

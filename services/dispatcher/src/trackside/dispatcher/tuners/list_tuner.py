@@ -75,7 +75,10 @@ def grid_tuner(space: SpaceJson, seed: int) -> ListTuner:
 
 
 def batch_tuner(space: SpaceJson, options: Mapping[str, Any]) -> ListTuner:
-    """Creates a tuner of the parameter sets of the option `sets`; with `repeats` equal ones are kept."""
-    if options.get("repeats"):
-        return RepeatingListTuner(space, options["sets"])
-    return ListTuner(space, options["sets"])
+    """Creates a tuner of the parameter sets of the option `sets`; with `repeats` equal ones are kept.
+
+    Without sets, the values of the space's one choice are tried in their order, as NNI's BatchTuner does.
+    """
+    axes = axes_of(space)
+    sets = options.get("sets") or [point_at(axes, index) for index in range(size(axes) or 0)]
+    return RepeatingListTuner(space, sets) if options.get("repeats") else ListTuner(space, sets)

@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trackside.aggregates.search.axes import NAME, Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
+from trackside.aggregates.search.axes import Axes, Axis, SpaceJson, axes_of, branch_prefix, flat_axes
 from trackside.aggregates.search.messages import Direction
+from trackside.aggregates.search.space import NAME
 from trackside.dispatcher.tuners.generation_index import GenerationIndex
 from trackside.dispatcher.tuners.optuna_samplers import (
     Distributions,

@@ -69,8 +69,8 @@ def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]
     """Returns the parameters of sub-spaces at the top level, after the name of their choice."""
     found: dict[str, Any] = {}
     for name, value in parameters.items():
-        if isinstance(value, dict):
-            found[before + name] = value.get(NAME)
+        if isinstance(value, dict) and NAME in value:
+            found[before + name] = value[NAME]
             inner = {key: one for key, one in value.items() if key != NAME}
             found |= flattened(inner, f"{before}{name}.")
         else:
@@ -93,12 +93,12 @@ def _distribution(values: Sequence[Any]) -> tuple[list[Any], Any] | None:
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    if len({json.dumps(value) for value in values}) < 2:
+    places = [json.dumps(value, sort_keys=True) for value in values]
+    if len(set(places)) < 2:
         return None
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         low, high = float(min(values)), float(max(values))
         return [float(value) for value in values], FloatDistribution(low, high, log=0 < low * 100 < high)
-    places = [json.dumps(value, sort_keys=True) for value in values]
     return places, CategoricalDistribution(sorted(set(places)))
 
 

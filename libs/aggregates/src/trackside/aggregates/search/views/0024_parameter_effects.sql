@@ -5,7 +5,7 @@ WITH told AS (
     SELECT
         one.search_id, one.objective, one.value, given.key AS parameter, jsonb_typeof(given.value) AS kind,
         CASE jsonb_typeof(given.value)
-            WHEN 'object' THEN given.value -> '_name'
+            WHEN 'object' THEN coalesce(given.value -> '_name', given.value)
             ELSE given.value
         END AS given
     FROM dashboards.objective_values AS one
