@@ -204,7 +204,8 @@ async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgrou
     await harness.run("a", {"train": ["much"]}, task_type="capped")
     await harness.run("b", {"train": ["much", "ok"]}, task_type="scripted", device="cpu-1")
     end = await harness.end("a")
-    assert (end.end, end.exit_code) == (AttemptEnd.OOM_HOST, -9)
+    assert (end.end, end.exit_code, end.limit) == (AttemptEnd.OOM_HOST, -9, "max_memory")
+    assert end.error is not None and "killed at max_memory of its task type" in end.error.message
     assert (await harness.end("b")).end is AttemptEnd.FINISHED
     await harness.run("killed", {"train": ["killed"]}, task_type="scripted")
     end = await harness.end("killed")

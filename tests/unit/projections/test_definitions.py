@@ -9,8 +9,8 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 5): "860cc08740cb01d3",
-    ("scheduler", 3): "561477b78ab5b296",
+    ("dispatcher", 6): "353afb83901a2865",
+    ("scheduler", 4): "f24b2eaac7af786a",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -225,7 +225,7 @@ class SchedulerHarness:
     def end(self, task_id: str, end: AttemptEnd = AttemptEnd.FINISHED, **more: Any) -> None:
         """Folds the end of a task's attempt."""
         role = "scheduler" if end is AttemptEnd.LOST else "worker"
-        ended = AttemptEnded(**self.placement_fields(task_id), end=end, **more)
+        ended = AttemptEnded(**self.placement_fields(task_id), end=end, **{"memory_measure": "own", **more})
         assert self.fold(ended, self.stream_of(task_id), role) is Outcome.APPLIED
 
     def refuse(self, task_id: str, code: str = "out_of_memory", message: str = "no room") -> None:

@@ -35,6 +35,18 @@ def test_t21_estimates_follow_the_newest_twenty_that_finished() -> None:
     assert harness.task("last").attempt.reserved.memory_bytes == int(3 * GIB * 1.1)
 
 
+def test_peaks_of_older_logs_that_count_what_all_tasks_share_are_not_learned() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1, memory=64)
+    harness.submit("a")
+    harness.run_pass()
+    harness.end("a", peak_memory_bytes=30 * GIB, memory_measure="resident")
+    assert harness.task("a").attempt.peak_memory_bytes == 0
+    harness.submit("b")
+    harness.run_pass()
+    assert harness.task("b").attempt.reserved.estimated_by == "default"
+
+
 def test_a_failed_attempt_teaches_nothing() -> None:
     harness = SchedulerHarness()
     harness.join_worker(cpus=1, memory=64)

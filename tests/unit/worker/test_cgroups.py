@@ -80,6 +80,11 @@ def real(tmp_path: Path) -> Iterator[Cgroups]:
     assert not any(folder.exists() for folder in found.folders.values())
 
 
+def killed_in(cgroups: Cgroups, pid: int) -> bool | None:
+    counted = cgroups.memory(pid)
+    return None if counted is None else counted.killed
+
+
 def waiting(size: int) -> subprocess.Popen[str]:
     """Starts a process that takes so many bytes once it is told to."""
     command = [sys.executable, "-S", "-c", WAITS, str(size)]
@@ -97,7 +102,7 @@ async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real
             await asyncio.to_thread(process.communicate, "\n", 60)
             exited.set_result(process.returncode)
         await asyncio.sleep(0)
-        exits.append((process.returncode, real.killed_for_memory(process.pid)))
+        exits.append((process.returncode, killed_in(real, process.pid)))
         assert not any(folder.exists() for folder in folders), "its cgroup goes with it"
     assert exits == [(-9, True), (0, False)]
 
@@ -110,13 +115,13 @@ async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_p
     events.write_text("oom 1\noom_kill 0\n")
     found = Cgroups(dict.fromkeys(("memory", "pids"), tmp_path), 2)
     gone = asyncio.get_running_loop().create_future()
-    assert found.killed_for_memory(8) is None, "it has no cgroup"
+    assert killed_in(found, 8) is None, "it has no cgroup"
     await found.enter(7, gone, MIB)
-    assert found.killed_for_memory(7) is False
+    assert killed_in(found, 7) is False
     events.write_text("oom 1\noom_kill 1\n")
-    assert found.killed_for_memory(7)
+    assert killed_in(found, 7)
     await found.enter(7, gone, MIB)
-    assert found.killed_for_memory(7) is False, "the process has another task now"
+    assert killed_in(found, 7) is False, "the process has another task now"
 
 
 async def test_what_an_earlier_worker_left_in_its_cgroups_is_killed(real: Cgroups, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.worker.attempts.memory_at_end import MemoryAtEnd
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
 from trackside.worker.process_messages import AttemptEnding, StepReport, encode
 from trackside.worker.redaction import REDACTED, keep_end, printable, redact
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
+MIB, GIB = 2**20, 2**30
 FINISHED = AttemptEnding(
     end="finished",
     result={"x": 1},
@@ -28,6 +30,8 @@ FINISHED = AttemptEnding(
     final=None,
     requests=0,
 )
+FULL = MemoryAtEnd("host", 0, 3 * GIB, 100 * MIB, 16 * GIB)
+ROOMY = MemoryAtEnd(None, 0, 80 * MIB, 15 * GIB, 16 * GIB)
 FAILED = FINISHED._replace(
     end="failed", result=None, error={"stage": "TRAIN", "type": "E", "message": ""}, train_time_ms=-1
 )
@@ -60,13 +64,11 @@ def test_what_was_written_counts_then_why_it_was_ended_then_how_it_died(
 def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
     code: int, phase: TaskStatus, stage: str
 ) -> None:
-    starved = determine_ending(None, code, None, phase, memory_ran_out=True)
+    starved = determine_ending(None, code, None, phase, FULL)
     assert (starved["end"], starved["error"].stage) == (AttemptEnd.OOM_HOST, stage)
-    assert determine_ending(None, code, None, phase, memory_ran_out=False)["end"] is AttemptEnd.FAILED
-    assert (
-        determine_ending(None, code, AttemptEnd.CANCELLED, phase, memory_ran_out=True)["end"] == "cancelled"
-    )
-    assert determine_ending(None, 1, None, phase, memory_ran_out=True)["end"] is AttemptEnd.FAILED
+    assert determine_ending(None, code, None, phase, ROOMY)["end"] is AttemptEnd.FAILED
+    assert determine_ending(None, code, AttemptEnd.CANCELLED, phase, FULL)["end"] == "cancelled"
+    assert determine_ending(None, 1, None, phase, FULL)["end"] is AttemptEnd.FAILED
 
 
 @pytest.mark.parametrize(
@@ -80,8 +82,44 @@ def test_t6_a_kill_by_nobody_of_ours_on_a_full_host_is_an_end_by_memory(
 def test_t6_a_program_or_helper_that_was_killed_for_its_memory_ends_the_attempt_so(
     written: AttemptEnding,
 ) -> None:
-    assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=True)["end"] == "oom_host"
-    assert determine_ending(written, 0, None, TaskStatus.TRAINING, memory_ran_out=False)["end"] == "failed"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, FULL)["end"] == "oom_host"
+    assert determine_ending(written, 0, None, TaskStatus.TRAINING, ROOMY)["end"] == "failed"
+
+
+def text_of(ending: dict[str, Any]) -> str:
+    error = ending["error"]
+    return str(error["message"] if isinstance(error, dict) else error.message)
+
+
+def test_an_end_by_memory_names_the_limit_what_was_used_and_what_was_left() -> None:
+    """It said that the host had no memory left, with 15 GiB free: the task was killed at its own ceiling."""
+    ceiling = MemoryAtEnd("max_memory", 300 * MIB, 300 * MIB, 15 * GIB, 16 * GIB)
+    for memory, sentence in (
+        (ceiling, "killed at max_memory of its task type, 300 MiB: the task used 300 MiB, "),
+        (FULL, "killed because the host ran out of memory: the task used 3 GiB, "),
+    ):
+        ending = determine_ending(None, -9, None, TaskStatus.TRAINING, memory)
+        assert (ending["limit"], ending["peak_memory_bytes"]) == (memory.limit, memory.used_bytes)
+        assert text_of(ending).startswith(f"the process was {sentence}the host had ")
+        program = FAILED._replace(exit_code=-9, error={"message": "the program was killed by SIGKILL"})
+        ending = determine_ending(program, 0, None, TaskStatus.TRAINING, memory)
+        assert ending["limit"] == memory.limit
+        assert sentence in text_of(ending) and text_of(ending).endswith("; the program was killed by SIGKILL")
+
+
+def test_a_kill_from_outside_says_what_was_left() -> None:
+    message = text_of(determine_ending(None, -9, None, TaskStatus.TRAINING, ROOMY))
+    assert message == (
+        "the process was killed by SIGKILL from outside, not for memory: "
+        "the task used 80 MiB, the host had 15 GiB of 16 GiB left"
+    )
+
+
+def test_an_allocation_that_failed_in_the_task_says_what_was_left_and_names_no_limit() -> None:
+    written = FAILED._replace(end="oom_host", error={"message": ""}, peak_memory_bytes=2 * GIB)
+    ending = determine_ending(written, 0, None, TaskStatus.TRAINING, ROOMY)
+    assert text_of(ending) == "(the task used 2 GiB, the host had 15 GiB of 16 GiB left)"
+    assert "limit" not in ending
 
 
 @pytest.mark.parametrize("end", [AttemptEnd.CANCELLED, AttemptEnd.PREEMPTED, AttemptEnd.TIMED_OUT_RUN])

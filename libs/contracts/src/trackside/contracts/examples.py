@@ -156,6 +156,8 @@ TASK_EVENTS: list[Message] = [
         train_time_ms=4_500,
         exit_code=1,
         recovered=True,
+        peak_memory_bytes=2**30,
+        memory_measure="own",
     ),
 ]
 CHILD_EVENTS: list[Message] = [

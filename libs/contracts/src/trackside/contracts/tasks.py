@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Command, Event, Json
 from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
+from trackside.contracts.resources import MemoryLimit, Needs
 
 MAX_RESULT_BYTES = 65_536
 NonFinite = Literal["nan", "inf", "-inf"]
@@ -310,7 +310,12 @@ class MetricReported(Event):
 
 
 class AttemptEnded(Event):
-    """An attempt is over: by its worker's word, or by the scheduler's if the worker is lost."""
+    """An attempt is over: by its worker's word, or by the scheduler's if the worker is lost.
+
+    `limit` is which limit of host memory it was killed for; none if it was not, or if that isn't known.
+    `memory_measure` is how the peak of host memory was measured: `own` memory of the task, or all that is
+    `resident` in its processes, as in older releases, with what the worker had loaded before.
+    """
 
     written_by: ClassVar[frozenset[str]] = WORKER | SCHEDULER
     task_id: str
@@ -326,6 +331,8 @@ class AttemptEnded(Event):
     recovered: bool = False
     peak_memory_bytes: int = 0
     peak_cuda_memory_bytes: int = 0
+    memory_measure: Literal["resident", "own"] = "resident"
+    limit: MemoryLimit | None = None
     leftovers: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from trackside.contracts.parts import Part
-from trackside.contracts.resources import Needs
+from trackside.contracts.resources import MemoryLimit, Needs
 from trackside.contracts.tasks import AttemptEnd, Figure, Reservation, TaskError, TaskStatus
 
 
@@ -105,9 +105,11 @@ class Attempt:
     exit_code: int | None = None
     """The exit code of its process, negative for a signal; None if unknown, or before the end."""
     peak_memory_bytes: int = 0
-    """The peak of its memory on the host, in bytes; 0 if unknown, or before the end."""
+    """The peak of its own memory on the host, in bytes; 0 if unknown, as in older logs, or before the end."""
     peak_cuda_memory_bytes: int = 0
     """The peak of its memory on one of its devices, in bytes; 0 if unknown, or before the end."""
+    limit: MemoryLimit | None = None
+    """Which limit of host memory it was killed for; None if it was not, if unknown, or before the end."""
     leftovers: tuple[str, ...] = ()
     """The names of up to 10 processes that it left running, which were killed at its end."""
 

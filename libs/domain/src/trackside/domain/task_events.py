@@ -303,8 +303,10 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
     attempt.exit_code = event.exit_code
     attempt.load_time_ms = event.load_time_ms
     attempt.train_time_ms = event.train_time_ms
-    attempt.peak_memory_bytes = event.peak_memory_bytes
+    # In older logs a peak counts what the worker had loaded for all tasks: nothing is learned from it.
+    attempt.peak_memory_bytes = event.peak_memory_bytes if event.memory_measure == "own" else 0
     attempt.peak_cuda_memory_bytes = event.peak_cuda_memory_bytes
+    attempt.limit = event.limit
     attempt.leftovers = event.leftovers
     attempt.ended_ms = record.append_time_ms
     attempt.status = _last_status(event.end)

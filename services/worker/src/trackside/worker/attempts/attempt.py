@@ -17,6 +17,7 @@ from trackside.worker.attempts.forkserver_client import (
     ForkserverGoneError,
     TaskProcess,
 )
+from trackside.worker.attempts.memory_at_end import MemoryAtEnd, memory_at_end
 from trackside.worker.attempts.outcome import Ending, determine_ending, start_failure
 from trackside.worker.attempts.output import read_lines
 from trackside.worker.attempts.spec import AttemptContext, AttemptListener, AttemptSpec, assignment_of
@@ -190,7 +191,7 @@ class AttemptRun:
             code = None  # it died before it got this task, which is not at fault
         written = self._context.journal.ending(self.spec.entry) or self._sent_ending
         ending = determine_ending(
-            written, code, self._requested_end, self.phase, self._memory_ran_out(process)
+            written, code, self._requested_end, self.phase, self._memory_at_end(process)
         )
         return ending | {"leftovers": [*ending.get("leftovers", []), *process.leftovers][:MAX_NAMED]}
 
@@ -298,13 +299,13 @@ class AttemptRun:
         written = self._context.journal.ending(self.spec.entry) or self._sent_ending
         if written is not None and self._requested_end is None:
             assert self._process is not None, "it sent a message"
-            ran_out = written.end != AttemptEnd.FINISHED and self._memory_ran_out(self._process)
-            self._ended.set_result(determine_ending(written, 0, None, self.phase, ran_out))
+            memory = self._memory_at_end(self._process)
+            self._ended.set_result(determine_ending(written, 0, None, self.phase, memory))
             self._kill_after(self._context.stop_grace_s, "its end")
 
-    def _memory_ran_out(self, process: TaskProcess) -> bool:
-        killed, pressure = self._context.cgroups.killed_for_memory(process.pid), self._context.pressure
-        return pressure.nearly_full() or (pressure.oom_killed() if killed is None else killed)
+    def _memory_at_end(self, process: TaskProcess) -> MemoryAtEnd:
+        counted = self._context.cgroups.memory(process.pid)
+        return memory_at_end(counted, self._context.pressure, self._listener.peak_bytes())
 
     def _on_free(self, free: ProcessFree) -> None:
         """Frees the process for another task, unless a signal for this task is on its way to it."""

@@ -27,12 +27,27 @@ _LIMITS = {
     "pids": {1: "pids.max", 2: "pids.max"},
 }
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
+_PEAKS = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}
+UNLIMITED_BYTES = 2**62
+"""From here on a limit of version 1 is none: the kernel shows the greatest number of whole pages."""
 _OWN = "worker"
 MAX_ENDED = 1_000
 
 
 class UnwritableError(Exception):
     """No cgroup can be created; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupMemory:
+    """What the kernel has counted in the cgroup of a process, in bytes; `limit_bytes` is 0 without a limit.
+
+    `killed` says whether it has killed in it since its task began. `peak_bytes` includes pages of files.
+    """
+
+    killed: bool = False
+    limit_bytes: int = 0
+    peak_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -44,8 +59,8 @@ class Cgroups:
     max_processes: int = 0
     _kills: dict[str, int] = field(default_factory=dict)
     """By existing cgroup: the number of OOM kills when its task began."""
-    _ended: dict[str, bool] = field(default_factory=dict)
-    """By cgroup whose process has ended, for the last ones: whether the kernel has killed in it."""
+    _ended: dict[str, CgroupMemory] = field(default_factory=dict)
+    """By cgroup whose process has ended, for the last ones: what the kernel had counted in it."""
     _removing: set[str] = field(default_factory=set)
 
     async def enter(self, pid: int, exited: asyncio.Future[int], memory_bytes: int | None) -> None:
@@ -68,16 +83,31 @@ class Cgroups:
             log.warning("a process has no cgroup", pid=pid, reason=str(error))
         exited.add_done_callback(lambda _: self._on_exit(name))
 
-    def killed_for_memory(self, pid: int) -> bool | None:
-        """Returns whether the kernel has killed in a process's cgroup since its task began; None without one.
+    def memory(self, pid: int) -> CgroupMemory | None:
+        """Returns what the kernel has counted in a process's cgroup, also after its end; None without one.
 
-        The kernel counts a kill in the cgroup of the killed process, also if another limit was reached.
+        A kill is counted in the cgroup of the killed process, also if another limit was reached.
         """
         name = str(pid)
         if name in self._ended:
             return self._ended[name]
         count = self._count(name)
-        return None if count is None else count > self._kills.get(name, 0)
+        if count is None:
+            return None
+        return CgroupMemory(
+            killed=count > self._kills.get(name, 0),
+            limit_bytes=self._bytes(name, _LIMITS["memory"][self.version]),
+            peak_bytes=self._bytes(name, _PEAKS[self.version]),
+        )
+
+    def _bytes(self, name: str, file: str) -> int:
+        """Returns the number in a file of a process's memory cgroup; 0 for none, or for no limit."""
+        try:
+            text = (self.folders["memory"] / name / file).read_text("utf-8").strip()
+        except OSError:
+            return 0
+        found = int(text) if text.isdigit() else 0
+        return found if found < UNLIMITED_BYTES else 0
 
     def _count(self, name: str) -> int | None:
         folder = self.folders.get("memory")
@@ -115,9 +145,9 @@ class Cgroups:
 
     def _on_exit(self, name: str) -> None:
         """Kills the processes in a cgroup; it is removed now, or once they are gone."""
-        killed = self.killed_for_memory(int(name))
-        if killed is not None:
-            self._ended[name] = killed  # needed after the cgroup is gone
+        counted = self.memory(int(name))
+        if counted is not None:
+            self._ended[name] = counted  # needed after the cgroup is gone
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]
         self._kills.pop(name, None)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.worker.host.usage import ROOT, HostMemory, own_cgroups
+from trackside.worker.host.usage import ROOT, HostMemory, own_cgroups, read_host
 
 NEARLY_FULL = 0.03
 """Fraction of available host memory below which a killed process counts as killed for memory."""
@@ -23,12 +23,12 @@ class MemoryPressure:
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._counts = deque([oom_kill_count(root)], maxlen=READINGS_KEPT)
-        self._free = deque([1.0], maxlen=READINGS_KEPT)
+        self._readings = deque([read_host(root)], maxlen=READINGS_KEPT)
 
     def record(self, host: HostMemory) -> None:
         """Adds a reading; to be called about every second."""
         self._counts.append(oom_kill_count(self._root))
-        self._free.append(host.available_bytes / max(1, host.memory_bytes))
+        self._readings.append(host)
 
     def oom_killed(self) -> bool:
         """Returns whether the kernel has killed in this process's cgroup since the oldest reading."""
@@ -36,7 +36,12 @@ class MemoryPressure:
 
     def nearly_full(self) -> bool:
         """Returns whether memory was nearly full lately: then daemons such as systemd-oomd kill, too."""
-        return min(self._free) < NEARLY_FULL
+        return any(host.available_bytes < NEARLY_FULL * host.memory_bytes for host in self._readings)
+
+    def lowest(self) -> HostMemory:
+        """Returns the reading with the least available memory lately."""
+        known = (host for host in self._readings if host.memory_bytes)
+        return min(known, key=lambda host: host.available_bytes, default=HostMemory(0, 0))
 
 
 def oom_kill_count(root: Path = ROOT) -> int:

@@ -1,9 +1,11 @@
-"""Determines how an attempt ended, from its ending file and its exit code. Pure."""
+"""Determines how an attempt ended, from its ending file, its exit code and the memory that was left. Pure."""
 
 import signal
+from dataclasses import replace
 from typing import Any, Final
 
 from trackside.contracts.tasks import AttemptEnd, TaskError, TaskStatus
+from trackside.worker.attempts.memory_at_end import MEMORY_UNKNOWN, MemoryAtEnd
 from trackside.worker.process_messages import AttemptEnding
 
 Ending = dict[str, Any]
@@ -29,32 +31,42 @@ def determine_ending(
     code: int | None,
     requested: AttemptEnd | None,
     phase: TaskStatus,
-    memory_ran_out: bool = False,
+    memory: MemoryAtEnd = MEMORY_UNKNOWN,
 ) -> Ending:
     """Returns the fields of AttemptEnded for a process that is gone.
 
     `written` is the content of its ending file; `code` its exit code, negative for a signal, None if the
     forkserver died with it; `requested` the end that the worker has requested, lost if the worker itself
-    ends; `phase` the last one that it reported; `memory_ran_out` whether the host ran out of memory. A result
-    that was written counts, also if the process died later.
+    ends; `phase` the last one that it reported; `memory` what is known of it. A result that was
+    written counts, also if the process died later.
     """
     found = _fields_of(written)
     if found.get("end") == AttemptEnd.FINISHED or (found and requested is None):
-        return {"exit_code": code} | _blame_memory(found, memory_ran_out)
+        used_bytes = max(memory.used_bytes, found["peak_memory_bytes"])
+        return {"exit_code": code} | _blame_memory(found, replace(memory, used_bytes=used_bytes))
     observed = {"exit_code": code} | {name: found[name] for name in _OBSERVED if name in found}
     if requested is not None or code is None:
         return {"end": requested or AttemptEnd.LOST} | observed
-    starved = memory_ran_out and code in _KILLED
-    end = AttemptEnd.OOM_HOST if starved else AttemptEnd.FAILED
-    return {"end": end, "exit_code": code, "error": process_death_error(code, phase, starved)}
+    error = process_death_error(code, phase, memory)
+    if memory.limit is None or code not in _KILLED:
+        return {"end": AttemptEnd.FAILED, "exit_code": code, "error": error}
+    known = {"limit": memory.limit, "peak_memory_bytes": memory.used_bytes}
+    return {"end": AttemptEnd.OOM_HOST, "exit_code": code, "error": error} | known
 
 
-def _blame_memory(found: Ending, memory_ran_out: bool) -> Ending:
-    """Returns an ending as oom_host if a program, or a child of the task process, was killed for memory."""
-    message = str((found.get("error") or {}).get("message", ""))
+def _blame_memory(found: Ending, memory: MemoryAtEnd) -> Ending:
+    """Returns an ending as oom_host if a program, or a child of the task process, was killed for memory.
+
+    The text of any ending by host memory gets the amounts.
+    """
+    error = found.get("error") or {}
+    message = str(error.get("message", ""))
+    if found.get("end") == AttemptEnd.OOM_HOST:
+        return found | {"error": error | {"message": f"{message} ({memory.amounts})".lstrip()}}
     killed = found.get("exit_code") in _KILLED or "killed by signal: Killed" in message
-    if found.get("end") == AttemptEnd.FAILED and killed and memory_ran_out:
-        return found | {"end": AttemptEnd.OOM_HOST}
+    if found.get("end") == AttemptEnd.FAILED and killed and memory.limit is not None:
+        blamed = error | {"message": f"{memory.reason}; {message}"}
+        return found | {"end": AttemptEnd.OOM_HOST, "error": blamed, "limit": memory.limit}
     return found
 
 
@@ -78,23 +90,23 @@ def start_failure(error: OSError) -> Ending:
     return {"end": AttemptEnd.FAILED, "error": reason}
 
 
-def process_death_error(code: int, phase: TaskStatus, memory_ran_out: bool = False) -> TaskError:
+def process_death_error(code: int, phase: TaskStatus, memory: MemoryAtEnd = MEMORY_UNKNOWN) -> TaskError:
     """Returns the error of a process that ended without writing an ending."""
-    message = _death_message(code, memory_ran_out)
+    message = _death_message(code, memory)
     if phase >= TaskStatus.WAITING:
         return TaskError(stage="TRAIN", type="ProcessDied", message=message)
     stage = "LOAD" if phase is TaskStatus.LOADING else "START"
     return TaskError.model_validate({"stage": stage, "type": "ProcessDied", "message": message})
 
 
-def _death_message(code: int, memory_ran_out: bool) -> str:
-    if memory_ran_out:
-        return "the process was killed while the host had no memory left"
+def _death_message(code: int, memory: MemoryAtEnd) -> str:
+    if memory.limit is not None and code in _KILLED:
+        return f"the process was {memory.reason}"
     if code >= 0:
         return f"the process ended with exit code {code} before it reported the end of the attempt"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    cause = "; the host had memory left, so it was killed from outside" if -code == signal.SIGKILL else ""
-    return f"the process was killed by {name}{cause}"
+    outside = f" from outside, not for memory: {memory.amounts}" if -code == signal.SIGKILL else ""
+    return f"the process was killed by {name}{outside}"

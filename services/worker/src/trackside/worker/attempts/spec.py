@@ -49,11 +49,15 @@ class AttemptSpec:
 
 @dataclass(frozen=True, slots=True)
 class AttemptListener:
-    """Is called when training was interrupted, the process is gone, or it is free for another task."""
+    """Is called when training was interrupted, the process is gone, or it is free for another task.
+
+    `peak_bytes` returns the highest measured host memory of the attempt until now, 0 if there is none.
+    """
 
     interrupted: Callable[[TrainingInterrupted], None]
     gone: Callable[[], None]
     free: Callable[[TaskProcess, ProcessFree], None]
+    peak_bytes: Callable[[], int]
 
 
 def assignment_of(context: AttemptContext, spec: AttemptSpec, traceparent: str, outputs: int) -> Assignment:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from trackside.worker.host.nvml import GpuProcess, GpuReading
 
@@ -42,10 +43,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Total and available bytes of this host, or of this container."""
+    """Total and available bytes of this host, or of this container; and which limits what is available."""
 
     memory_bytes: int
     available_bytes: int
+    limited_by: Literal["host", "cgroup"] = field(default="host", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,12 @@ def read_host(root: Path = ROOT) -> HostMemory:
     """Returns the memory of the host, or of this process's cgroup where that is less."""
     meminfo = _numbers(root / "proc/meminfo", scale=_KIB)
     total, available = meminfo.get("MemTotal", 0), meminfo.get("MemAvailable", 0)
+    limited_by: Literal["host", "cgroup"] = "host"
     for limit, used in _cgroup_limits(root):
         total = min(total, limit)
-        available = min(available, max(0, limit - used))
-    return HostMemory(total, available)
+        if limit - used < available:
+            available, limited_by = max(0, limit - used), "cgroup"
+    return HostMemory(total, available, limited_by)
 
 
 def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:

@@ -279,6 +279,7 @@ class PlacementController:
                 partial(self._interrupted, placement),
                 partial(self._process_gone, placement),
                 partial(self._process_free, placement),
+                lambda: self._record_peaks(placement, 0, 0)["peak_memory_bytes"],
             )
             placement.run = run = AttemptRun(
                 self._context, self._spec(placement), placement.reporter, listener, traceparent
