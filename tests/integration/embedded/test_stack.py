@@ -135,6 +135,16 @@ def test_servers_listen_below_the_ephemeral_range_on_loopback(servers: stack.Sta
 def test_passwords_logs_and_data_are_the_owners_alone(servers: stack.Stack) -> None:
     names = ("stack.json", "plan.json", "postgres/password", "kafka", "logs", "services")
     assert {(servers.folder / name).stat().st_mode & 0o077 for name in names} == {0}
+    logs = {log.name: log.stat().st_mode & 0o777 for log in (servers.folder / "logs").iterdir()}
+    assert logs == dict.fromkeys(("kafka.log", "postgres.log", "supervisor.log"), 0o600)
+
+
+def test_the_log_of_a_service_is_its_owners_alone_also_one_of_an_earlier_release(folder: Path) -> None:
+    (folder / "logs").mkdir(parents=True)
+    (folder / "logs" / "echo.log").touch(0o644)
+    (folder / "logs" / "echo.log").chmod(0o644)
+    stack.start(folder, stack.StackOptions([service()], **WITHOUT_SERVERS))
+    assert {log.stat().st_mode & 0o777 for log in (folder / "logs").iterdir()} == {0o600}
 
 
 def test_a_killed_service_is_started_again(folder: Path) -> None:

@@ -17,6 +17,7 @@ from tests.integration.worker.harness import (
     settings_for,
     stream_of,
 )
+from tests.secret_samples import SECRETS
 from trackside.contracts.fleet import WorkerHeartbeat, WorkerLeft
 from trackside.contracts.summaries import OutputWritten
 from trackside.contracts.tasks import (
@@ -72,6 +73,12 @@ async def test_output_goes_to_the_logs_without_secrets(harness: WorkerHarness) -
         1,
         ["hello password=[redacted]"],
     )
+
+
+async def test_a_private_key_in_the_output_is_masked_to_its_last_line(harness: WorkerHarness) -> None:
+    await harness.run("a", {"print": f"before\n{SECRETS['private key']}\nafter"})
+    written = await harness.first(OutputWritten, harness.topics.logs, "a")
+    assert written.lines == ["before", *["[redacted]"] * 4, "after"]
 
 
 @pytest.mark.parametrize(

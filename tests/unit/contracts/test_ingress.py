@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.secret_samples import PLAIN, SECRETS
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ingress import MAX_ITEMS, MAX_TEXT, Arrival, read_command
 from trackside.contracts.refusals import (
@@ -205,6 +206,18 @@ def test_what_looks_like_a_secret_is_refused_without_an_echo(text: str) -> None:
 )
 def test_ordinary_names_do_not_look_like_secrets(text: str) -> None:
     assert read(json.dumps({"reason": text}).encode()).problem is None
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_each_secret_is_refused_at_its_path(name: str) -> None:
+    arrival = read(json.dumps({"space": {"lr": [1, {"note": SECRETS[name]}]}}).encode())
+    assert problem(arrival) == ("secret_suspected", "$.space.lr[1].note")
+    assert SECRETS[name] not in repr(arrival)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_no_secret_is_read(name: str) -> None:
+    assert read(json.dumps({"reason": PLAIN[name], PLAIN[name]: 1}).encode()).problem is None
 
 
 @pytest.mark.parametrize(

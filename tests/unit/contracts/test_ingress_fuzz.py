@@ -17,8 +17,9 @@ from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import Draft, UndecodableError, encode
 from trackside.contracts.commands import RULES, CommandReceived, Source
 from trackside.contracts.ids import is_identifier
-from trackside.contracts.ingress import Arrival, looks_secret, read_command
+from trackside.contracts.ingress import Arrival, read_command
 from trackside.contracts.message import Command
+from trackside.contracts.redaction import looks_secret
 from trackside.contracts.refusals import DEAD_LETTER_CODES, REFUSAL_CODES, Problem
 from trackside.contracts.topics import MAX_RECORD_BYTES
 

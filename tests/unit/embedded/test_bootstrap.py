@@ -271,11 +271,11 @@ def test_without_torch_leaves_torch_out_but_does_not_remove_it(clone: Path) -> N
 
 
 def test_another_index_gives_torch_alone(clone: Path) -> None:
-    done = bootstrap(clone, TRACKSIDE_TORCH_INDEX="http://me:secret@127.0.0.1:9/cpu")
+    done = bootstrap(clone, TRACKSIDE_TORCH_INDEX="http://me:hunter2@127.0.0.1:9/cpu")
     first, second = asked(clone)
     assert first.endswith("--no-group torch --inexact")
-    assert "--index http://me:secret@127.0.0.1:9/cpu torch==" in second and "scikit-learn==" in second
-    assert "secret" not in done.stderr
+    assert "--index http://me:hunter2@127.0.0.1:9/cpu torch==" in second and "scikit-learn==" in second
+    assert "hunter2" not in done.stderr
 
 
 def test_a_failed_download_says_what_was_run_and_what_to_do(clone: Path) -> None:

@@ -162,3 +162,45 @@ async def test_a_collector_that_never_answers_does_not_hold_shutdown_back(
         # A thread left behind would try again for 10 s, drawing random waits amid the tests after this one.
         [closing] = [thread for thread in threading.enumerate() if thread.name == "trackside-telemetry-flush"]
         await asyncio.to_thread(closing.join)
+
+
+DSN = "postgresql://trackside:" + "hunter2@127.0.0.1:5432/trackside"
+
+
+def fail_with(dsn: str) -> None:
+    password = dsn.split(":")[2].split("@")[0]
+    raise ValueError(f"no database at {dsn}, length {len(password)}")
+
+
+@pytest.mark.parametrize("json_logs", [True, False])
+def test_a_line_with_a_traceback_has_no_local_variable_and_no_password(json_logs: bool) -> None:
+    configure_logs(out=(out := io.StringIO()), json_logs=json_logs)
+    try:
+        fail_with(DSN)
+    except ValueError as error:
+        logger("trackside.dispatcher").error("service stopped", reason=str(error), exc_info=error)
+        logging.getLogger("asyncio").exception("never retrieved")
+    assert out.getvalue().count("fail_with") >= 2
+    assert "no database at postgresql://" in out.getvalue()
+    assert "hunter2" not in out.getvalue()
+
+
+class Settings:
+    """Settings as they print themselves."""
+
+    def __str__(self) -> str:
+        return f"Settings(dsn={DSN})"
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("json_logs", [True, False])
+def test_a_secret_is_redacted_wherever_it_is_in_a_line(json_logs: bool) -> None:
+    configure_logs(out=(out := io.StringIO()), json_logs=json_logs)
+    with structlog.contextvars.bound_contextvars(address=DSN):
+        logger("trackside.worker").info(
+            f"connects to {DSN}", to=DSN, all=[{"dsn": DSN}, (DSN,)], given=Settings()
+        )
+        logging.getLogger("asyncpg").warning("lost %s of %s", DSN, Settings())
+    assert "[redacted]" in out.getvalue()
+    assert "hunter2" not in out.getvalue()

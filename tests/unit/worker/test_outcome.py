@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.secret_samples import PLAIN, SECRETS
+from trackside.contracts.redaction import REDACTED, looks_secret, redact
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.worker.attempts.memory_at_end import MemoryAtEnd
 from trackside.worker.attempts.outcome import determine_ending, recovered_ending
 from trackside.worker.child.serialise import UnreportableError, error_fields, to_plain_json
+from trackside.worker.output_text import keep_end, printable
 from trackside.worker.process_messages import AttemptEnding, StepReport, encode
-from trackside.worker.redaction import REDACTED, keep_end, printable, redact
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
 MIB, GIB = 2**20, 2**30
@@ -205,6 +207,18 @@ def test_a_traceback_is_cut_at_its_front_and_says_nothing_secret() -> None:
     assert len(error["traceback"].encode()) <= 65_536
     assert error["traceback"].startswith("[cut]") and error["traceback"].endswith("é\n")
     assert error["message"].startswith(f"password={REDACTED}")
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_neither_an_error_nor_a_result_of_a_task_has_a_secret(name: str) -> None:
+    for text in error_fields("TRAIN", ValueError(f"can't log in with {SECRETS[name]}")).values():
+        assert not looks_secret(text)
+    assert not looks_secret(str(to_plain_json({SECRETS[name]: [f"with {SECRETS[name]}"]})))
+
+
+def test_other_texts_of_a_result_stay_as_they_are() -> None:
+    result = {name: [text, "token: abc"] for name, text in PLAIN.items()}
+    assert to_plain_json(result) == result
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.message import Json
+from trackside.contracts.redaction import looks_secret
 from trackside.contracts.refusals import MAX_PROBLEMS, Problem, json_path
 
 MAX_DEPTH = 32
@@ -19,10 +20,6 @@ MAX_ITEMS = 10_000
 MAX_KEY = 256
 MAX_TEXT = 65_536
 MAX_WHOLE = 2**63 - 1
-_SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}"
-    r"|xox[baprs]-[A-Za-z0-9-]{10,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -257,11 +254,6 @@ def _unfit_text(text: str, limit: int) -> tuple[str, str] | None:
         return "nul_character", "holds a NUL character"
     if _SURROGATE.search(text):
         return "bad_unicode", "holds a lone surrogate"
-    if _SECRET.search(text):
+    if looks_secret(text):
         return "secret_suspected", "looks like a secret; name a credential instead"
     return None
-
-
-def looks_secret(text: str) -> bool:
-    """Says whether a text holds what looks like a secret."""
-    return _SECRET.search(text) is not None

@@ -67,8 +67,7 @@ def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]
 
 def spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
     """Starts a process in a session of its own, its output appended to its log; OSError if it can't."""
-    Path(spec.log).parent.mkdir(parents=True, exist_ok=True)
-    with Path(spec.log).open("ab") as log:
+    with os.fdopen(open_log(spec.log), "ab") as log:
         # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
         return subprocess.Popen(
             spec.argv,
@@ -83,6 +82,14 @@ def spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
             extra_groups=None if spec.uid is None else [],
             preexec_fn=die_with_parent(_libc(), os.getpid()),
         )
+
+
+def open_log(path: str) -> int:
+    """Opens a log file to append to, which only its owner may read; OSError if it can't be written."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.fchmod(opened, 0o600)  # of a file that an earlier release made
+    return opened
 
 
 def signal_group(pid: int, number: int) -> None:

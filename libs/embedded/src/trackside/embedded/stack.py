@@ -28,7 +28,7 @@ from trackside.embedded.folder import (
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.ports import held_ports, is_free
 from trackside.embedded.postgres import server as postgres
-from trackside.embedded.processes import ProcessSpec
+from trackside.embedded.processes import ProcessSpec, open_log
 
 SETUP_TIER = 1
 LOOK_EVERY_S = 0.02
@@ -273,7 +273,7 @@ def _launch(folder: Path, locks: Sequence[int]) -> None:
         str(folder),
         *(str(lock) for lock in locks),
     ]
-    with (logs / "supervisor.log").open("ab") as out:
+    with os.fdopen(open_log(str(logs / "supervisor.log")), "ab") as out:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=locks, check=True)
 
 

@@ -142,7 +142,7 @@ class Supervisor:
         try:
             each.process = processes.spawn(each.spec)
         except OSError as error:
-            with Path(each.spec.log).open("a") as log:
+            with os.fdopen(processes.open_log(each.spec.log), "a") as log:
                 log.write(f"could not start {each.spec.argv[0]}: {error}\n")
             self._ended(each, 127)
             return

@@ -8,7 +8,7 @@ import structlog
 
 from trackside.contracts.codec import UndecodableError
 from trackside.contracts.commands import RecordDeadLettered, Source
-from trackside.contracts.ingress import looks_secret
+from trackside.contracts.redaction import looks_secret
 from trackside.contracts.topics import Topic
 from trackside.eventlog.log import Entry, Log
 from trackside.eventlog.record_writer import RecordWriter

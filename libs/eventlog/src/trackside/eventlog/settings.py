@@ -6,6 +6,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.contracts.redaction import redact
 from trackside.contracts.topics import Topics
 
 
@@ -48,5 +49,7 @@ def read_settings(kind: type[Settings]) -> Settings:
         prefix = str(kind.model_config.get("env_prefix", ""))
         for detail in error.errors(include_url=False):
             variable = prefix + "_".join(str(part) for part in detail["loc"])
-            sys.stderr.write(f"{variable.upper()}: {detail['msg']}, got {detail.get('input')!r}\n")
+            sys.stderr.write(
+                f"{variable.upper()}: {detail['msg']}, got {redact(repr(detail.get('input')))}\n"
+            )
         raise SystemExit(2) from error

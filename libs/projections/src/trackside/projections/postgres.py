@@ -18,6 +18,10 @@ LIVE_SCHEMA = "trackside"
 CONNECT_LIMIT_S = 5.0
 TRANSACTION_LIMIT_S = 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
+_BAD_DSN = (
+    "TRACKSIDE_POSTGRES_DSN is malformed: expected postgresql://user:password@host:port/database; write the "
+    "characters / ? # @ : % of a user or a password as %2F, %3F, %23, %40, %3A, %25"
+)
 _SETTINGS = {
     "application_name": "trackside",
     "statement_timeout": "30s",
@@ -28,6 +32,10 @@ _SETTINGS = {
 
 class PostgresGoneError(Exception):
     """Postgres didn't respond, or aborted a transaction: try the whole transaction again."""
+
+
+class BadDsnError(Exception):
+    """The DSN of Postgres is not one; the message does not repeat it, for it may have a password."""
 
 
 class SchemaMissingError(Exception):
@@ -64,7 +72,8 @@ def _is_missing(error: BaseException) -> bool:
 async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
     """Opens a connection with `schema` as its search path; `limited` limits the time of statements and locks.
 
-    Raises PostgresGoneError if there is no response within 5 s or no such database.
+    Raises PostgresGoneError if there is no response within 5 s or no such database, BadDsnError if `dsn` is
+    malformed.
     """
     settings = {**(_SETTINGS if limited else {"application_name": "trackside"}), "search_path": schema}
     try:
@@ -74,6 +83,8 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
     except Exception as error:
         if _is_transient(error):
             raise PostgresGoneError(_text(error)) from error
+        if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
+            raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
         raise
 
 
@@ -205,6 +216,8 @@ def _translated_errors() -> Iterator[None]:
             raise SchemaMissingError(_text(error)) from error
         if _is_transient(error):
             raise PostgresGoneError(_text(error)) from error
+        if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
+            raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
         raise
 
 

@@ -1,15 +1,23 @@
-"""Structured logs on stderr: JSON lines for machines, columns for a terminal."""
+"""Structured logs on stderr: JSON lines for machines, columns for a terminal.
+
+Tracebacks are without local variables, which hold what a service was configured with, and what looks like a
+secret is redacted in every line.
+"""
 
 import logging
 import sys
 from typing import Final, TextIO, cast
 
 import structlog
+from structlog.processors import ExceptionRenderer
+from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from trackside.contracts.redaction import redact
 from trackside.telemetry import context
 
 _HANDLER: Final = "trackside"
+_JSON_TRACEBACKS: Final = ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
 
 
 def logger(name: str) -> FilteringBoundLogger:
@@ -58,11 +66,34 @@ def _add_trace_id(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
     return event
 
 
+def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {name: _redacted(value) for name, value in event.items()}
+
+
+def _redacted(value: object) -> object:
+    """Returns a value with redacted texts, in lists and dicts too; another object becomes its text."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case dict():
+            return {name: _redacted(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_redacted(inner) for inner in value]
+        case _:
+            return redact(str(value))
+
+
+def _columns(out: TextIO) -> Processor:
+    return structlog.dev.ConsoleRenderer(
+        colors=out.isatty(), timestamp_key="time", exception_formatter=structlog.dev.plain_traceback
+    )
+
+
 def _handler(out: TextIO, as_json: bool) -> logging.Handler:
     ending: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        [_JSON_TRACEBACKS, _redact, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="time")]
+        else [structlog.processors.format_exc_info, _redact, _columns(out)]
     )
     handler = logging.StreamHandler(out)
     handler.set_name(_HANDLER)

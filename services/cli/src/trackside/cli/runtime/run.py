@@ -11,7 +11,7 @@ from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.definitions import NewerSchemaError
-from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
+from trackside.projections.postgres import BadDsnError, PostgresGoneError, SchemaMissingError
 from trackside.replay.history.errors import (
     BadNameError,
     BadRangeError,
@@ -37,7 +37,7 @@ def explain(error: Exception) -> CommandFailed | None:
             return error
         case SpecError() | UnsendableError() | BadRangeError() | BadNameError():
             return BadUsage(str(error))
-        case UnknownSubjectError() | BadScenarioError():
+        case UnknownSubjectError() | BadScenarioError() | BadDsnError():
             return BadUsage(str(error))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
             return CommandFailed(

@@ -5,6 +5,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from trackside.aggregates.search.advice_messages import MESSAGE_MAX, TRACEBACK_MAX
+from trackside.contracts.redaction import redact
 
 _DISPATCHER = Path(__file__).parents[1]
 """Frames of these files at the start of a traceback are left out: they are not the user's code."""
@@ -15,14 +16,14 @@ class NonsenseError(ValueError):
 
 
 def describe(error: BaseException) -> dict[str, str]:
-    """Returns the type of an exception, its message, and the end of its traceback."""
+    """Returns the type of an exception, its message, and the end of its traceback, without secrets."""
     try:
-        message = str(error)
+        message = redact(str(error))
     except Exception:  # noqa: BLE001  (a user's exception class: its __str__ may raise too)
         message = "(its __str__ raised)"
     frames = traceback.extract_tb(error.__traceback__)
     users = dropwhile(lambda frame: Path(frame.filename).is_relative_to(_DISPATCHER), frames)
-    text = "".join(traceback.format_list(list(users))) + f"{type(error).__name__}: {message}"
+    text = redact("".join(traceback.format_list(list(users)))) + f"{type(error).__name__}: {message}"
     return {
         "type": type(error).__name__[:200],
         "message": message[:MESSAGE_MAX],

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.contracts.redaction import redact
 from trackside.sdk import trial
 from trackside.sdk.channel import Channel
 from trackside.worker.child import orphans
@@ -34,8 +35,8 @@ from trackside.worker.child.program_lines import (
     UnreadableLineError,
     read_line,
 )
+from trackside.worker.output_text import keep_end, printable
 from trackside.worker.process_messages import Assignment
-from trackside.worker.redaction import keep_end, printable, redact
 
 PARAMETERS_FILE = "parameters.json"
 LAST_LINES = 20

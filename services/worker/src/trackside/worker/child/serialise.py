@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from trackside.contracts.redaction import mask_secrets, redact
 from trackside.contracts.tasks import MAX_RESULT_BYTES
 from trackside.worker.child.out_of_memory import disk_is_full
-from trackside.worker.redaction import keep_end, printable, redact
+from trackside.worker.output_text import keep_end, printable
 
 MAX_DEPTH = 32
 MAX_MESSAGE_CHARACTERS = 4_096
@@ -24,8 +25,8 @@ class UnreportableError(Exception):
 def to_plain_json(returned: Any) -> dict[str, Any]:
     """Returns the result of `train` as plain JSON; anything but a dict becomes an empty one (as in fedflow).
 
-    Numbers of numpy and torch become plain numbers, those that aren't finite null. Raises UnreportableError
-    for what JSON can't represent, for nesting over 32 and for more than 64 KiB.
+    Numbers of numpy and torch become plain numbers, those that aren't finite null. Secrets are redacted.
+    Raises UnreportableError for what JSON can't represent, for nesting over 32 and for more than 64 KiB.
     """
     if not isinstance(returned, Mapping):
         if returned is not None:
@@ -44,7 +45,7 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return printable(value)
+        return mask_secrets(printable(value))
     if isinstance(value, int):
         if abs(value) >= 2**63:
             raise UnreportableError(f"{path}: integers end at 2^63")
@@ -69,7 +70,7 @@ def _null_for(value: float, path: str) -> None:
 def _key(key: Any, path: str) -> str:
     if not isinstance(key, str | int | float):
         raise UnreportableError(f"{path}: a key is {type(key).__name__}; expected a text")
-    return printable(str(key))
+    return mask_secrets(printable(str(key)))
 
 
 def error_fields(stage: str, error: BaseException) -> dict[str, str]:

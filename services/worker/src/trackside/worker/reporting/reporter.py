@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from trackside.contracts.message import Event
+from trackside.contracts.redaction import LineRedactor, redact
 from trackside.contracts.summaries import MetricPointsReported, OutputWritten, Series
 from trackside.contracts.tasks import (
     AttemptEnded,
@@ -23,8 +24,8 @@ from trackside.contracts.tasks import (
 from trackside.contracts.topics import Topic, Topics
 from trackside.eventlog.log import Appended, Outgoing
 from trackside.eventlog.record_writer import RecordWriter
+from trackside.worker.output_text import printable
 from trackside.worker.process_messages import MetricPoint, ReportedValue, StepReport
-from trackside.worker.redaction import printable, redact
 from trackside.worker.reporting.journal import JournalEntry
 from trackside.worker.reporting.outbox import WorkerOutbox
 
@@ -61,6 +62,10 @@ class Reporter:
         self.cause = entry.cause
         self._points: list[MetricPoint] = []
         self._lines: dict[OutputSource, list[str]] = {"stdout": [], "stderr": []}
+        self._redactors: dict[OutputSource, LineRedactor] = {
+            "stdout": LineRedactor(),
+            "stderr": LineRedactor(),
+        }
         self._line_numbers: dict[OutputSource, int] = {"stdout": 1, "stderr": 1}
         self._dropped_lines: dict[OutputSource, int] = {"stdout": 0, "stderr": 0}
         self._timer: asyncio.TimerHandle | None = None
@@ -90,7 +95,7 @@ class Reporter:
         """Reports that the placement won't run."""
         return self._event(
             TaskRefused(
-                **self._token, incarnation=self._entry.incarnation, code=code, message=message[:1_000]
+                **self._token, incarnation=self._entry.incarnation, code=code, message=redact(message)[:1_000]
             )
         )
 
@@ -193,7 +198,9 @@ class Reporter:
         """
         kept = self._lines[source]
         room = max(0, MAX_BATCH_LINES - len(kept))
-        kept += [redact(printable(line[:MAX_LINE_CHARACTERS])) for line in lines[:room]]
+        kept += [
+            self._redactors[source].redact(printable(line[:MAX_LINE_CHARACTERS])) for line in lines[:room]
+        ]
         self._dropped_lines[source] += max(0, len(lines) - room)
         self._flush_soon()
 

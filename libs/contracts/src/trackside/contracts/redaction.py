@@ -1,0 +1,95 @@
+"""What looks like a secret, defined once: for commands that arrive, output of tasks, logs, and `verify-log`.
+
+A text is judged by its shape: a known prefix and length, a password in a URL or after `password=`, a private
+key. Hashes, ids and names have no such shape. No pattern reads a part of a text more than a few times, so the
+time is linear in the length, whatever the text is.
+"""
+
+import re
+from typing import Final
+
+REDACTED: Final = "[redacted]"
+
+_PLACEHOLDER: Final = r"(?!\[redacted\]|\*|\.\.\.|\$[{(A-Z_]|\{|<|%[s(])"
+"""What begins like this stands for a secret that is not there, as `$TOKEN` and `<password>` do."""
+_NAMES: Final = r"password|passwd|secret|api[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token"
+_KEY_EDGES: Final = ("-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", "-----END [A-Z ]{0,40}-----")
+_TOKENS: Final = {
+    "AKIA": "AKIA[0-9A-Z]{16}(?![0-9A-Za-z])",
+    "ASIA": "ASIA[0-9A-Z]{16}(?![0-9A-Za-z])",
+    **{f"gh{kind}_": f"gh{kind}_[A-Za-z0-9]{{30,}}" for kind in "pousr"},
+    "github_pat_": "github_pat_[A-Za-z0-9_]{30,}",
+    "glpat-": "glpat-[A-Za-z0-9_-]{20,}",
+    "hf_": "hf_[A-Za-z0-9]{30,}",
+    "sk-": "sk-(?:(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9_]{20,})",
+    "k_live_": "[rs]k_live_[A-Za-z0-9]{20,}",
+    "AIza": "AIza[A-Za-z0-9_-]{35}",
+    "xox": "xox[baprs]-[A-Za-z0-9-]{10,}",
+    "eyJ": r"(?<![_-])eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",  # a JSON web token
+}
+_SHAPES: Final = {
+    "PRIVATE KEY": rf"{_KEY_EDGES[0]}[A-Za-z0-9+/=\s\\]*+(?:{_KEY_EDGES[1]})?",
+    "://": rf"(?<=://)[^/\s:@\"'<>]*:{_PLACEHOLDER}[^/\s@\"'<>]+(?=@)",
+    "=": rf"(?i:{_NAMES})=[\"']?{_PLACEHOLDER}[^\s/&\"'][^\s&\"']{{5,}}",
+    **{mark: rf"(?<![A-Za-z0-9])(?<!\[redacted\]){shape}" for mark, shape in _TOKENS.items()},
+}
+"""The shapes of secrets, each with what it has in every case: looking for that first is much faster."""
+_PATTERNS: Final = tuple((mark, re.compile(shape)) for mark, shape in _SHAPES.items())
+_OCTETS: Final = (*(mark.encode() for mark in _SHAPES), rb"\u00", rb":\/")
+"""What JSON with a secret has, in which a character may be escaped."""
+_SHORTEST: Final = len("://:p@")
+_CALLED_SECRET: Final = re.compile(
+    rf"((?i:{_NAMES}|token)[\"']?\s*+[=:]\s*+)(?:\"[^\"\n]*\"|'[^'\n]*'|\[redacted\]|\S+)"
+)
+_KEY_LINE: Final = re.compile(rf"\s*+[A-Za-z0-9+/=]*+\s*+(?:{_KEY_EDGES[1]}.*)?")
+
+
+def looks_secret(text: str) -> bool:
+    """Returns whether a text has what looks like a secret."""
+    if len(text) < _SHORTEST:
+        return False
+    for mark, pattern in _PATTERNS:  # noqa: SIM110 - this runs for each text of a command; any() takes longer
+        if mark in text and pattern.search(text):
+            return True
+    return False
+
+
+def may_have_secret(octets: bytes) -> bool:
+    """Returns False if no text of this JSON looks like a secret, so that parsing it can be spared.
+
+    No secret begins within a word such as `task-assigned`, which is in every other record.
+    """
+    searched = octets.replace(b"task-", b"")
+    return any(mark in searched for mark in _OCTETS)
+
+
+def mask_secrets(text: str) -> str:
+    """Returns text without what looks like a secret."""
+    for mark, pattern in _PATTERNS:
+        if mark in text:
+            text = pattern.sub(REDACTED, text)
+    return text
+
+
+def redact(text: str) -> str:
+    """Returns text without what looks like a secret, and without what it calls one, as in `token: abc`.
+
+    The second is a guess from a name: it may mask a word of output or of an error, but changes no data and
+    refuses no command.
+    """
+    return mask_secrets(_CALLED_SECRET.sub(rf"\1{REDACTED}", text))
+
+
+class LineRedactor:
+    """Redacts a text line by line: a private key is masked from its first line to its last."""
+
+    def __init__(self) -> None:
+        self._in_key = False
+
+    def redact(self, line: str) -> str:
+        """Returns the next line without what looks like a secret."""
+        if self._in_key and _KEY_LINE.fullmatch(line):
+            self._in_key = "-----END" not in line
+            return REDACTED
+        self._in_key = "-----END" not in line and re.search(_KEY_EDGES[0], line) is not None
+        return redact(line)
