@@ -80,6 +80,8 @@ def open_run() -> Run:
     holds = ExitStack()
     holds.enter_context(held_leash(folder / "leash"))
     os.environ[RUN_VARIABLE] = str(folder)
+    # Other runs on this host have GPUs and memory of their own, so that tests don't wait for each other.
+    os.environ["TRACKSIDE_WORKER_HOST_DIR"] = str(folder / "host")
     return Run(folder, seed, holds)
 
 

@@ -234,6 +234,7 @@ def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSe
         "id": "w1",
         "data_dir": data_dir,
         "catalogue": EXAMPLES / example / "catalogue.yaml",
+        "host_dir": data_dir.parent / f"{data_dir.name}-host",
         "preload": "",
         "stop_grace_s": LIMIT_S,
         "heartbeat_interval_s": 0.2,
@@ -244,7 +245,7 @@ def settings_for(data_dir: Path, example: str = "noop", **more: Any) -> WorkerSe
 
 def scripted_settings(data_dir: Path, **more: Any) -> WorkerSettings:
     """Returns settings of a worker for tasks that wait or run out of memory as told: see scripted.py."""
-    return settings_for(data_dir, catalogue=SCRIPTED, **more)
+    return settings_for(data_dir, **{"catalogue": SCRIPTED, **more})
 
 
 async def memory_log(topics: Topics) -> MemoryLog:

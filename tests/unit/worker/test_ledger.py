@@ -1,11 +1,20 @@
 """Who has what of a host: never over capacity, by what is reserved and what was seen (T18)."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trackside.contracts.fleet import Device
+from trackside.worker.host.neighbours import Neighbour, NeighbourTask
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, Allocation, Claim, Ledger, Stage
+from trackside.worker.placements.sharing import (
+    idle_neighbour_bytes,
+    neighbour_uses,
+    published,
+    used_by_neighbours,
+)
 
 GIB = 2**30
 
@@ -173,3 +182,54 @@ def test_t18_whatever_comes_and_goes_nothing_is_given_twice(moves: list[Claim | 
                 assert len(there) <= 1
             elif any(each.cuda_memory_bytes for each in there):
                 assert sum(each.cuda_memory_bytes for each in there) <= found.memory_bytes
+
+
+def near(*tasks: NeighbourTask, pool: str = "", **more: Any) -> Neighbour:
+    return Neighbour(worker_id="w2", incarnation="i-2", memory_pool=pool, tasks=tasks, **more)
+
+
+def near_task(host: float = 0, cuda: float = 0, stage: Any = "runs", whole: bool = False) -> NeighbourTask:
+    sizes = {"memory_bytes": int(host * GIB), "cuda_memory_bytes": int(cuda * GIB)}
+    return NeighbourTask(task_id="n", stage=stage, uuids=("GPU-7",), whole_device=whole, **sizes)
+
+
+def on_shared_gpu(*neighbours: Neighbour) -> Ledger:
+    gpu = device("gpu-0").model_copy(update={"uuid": "GPU-7"})
+    return Ledger({"gpu-0": gpu}, 16 * GIB, memory_pool="pool", neighbours=neighbours)
+
+
+def test_t18_what_another_worker_has_of_a_gpu_counts() -> None:
+    known = on_shared_gpu(near(near_task(cuda=10)))
+    put(known, "a", claim("gpu-0", cuda=2))
+    assert code_on_devices(known, claim("gpu-0", cuda=4)) is None
+    assert code_on_devices(known, claim("gpu-0", cuda=5)) == "out_of_memory"
+    assert code_on_devices(known, claim("gpu-0", whole=True)) == "device_busy"
+    known.neighbours = (near(near_task(whole=True)),)
+    assert code_on_devices(known, claim("gpu-0")) == "device_busy"
+    known.neighbours = (near(near_task(cuda=16, stage="waits")),)
+    assert code_on_devices(known, claim("gpu-0", cuda=14)) is None
+
+
+def test_t18_memory_counts_if_another_worker_has_the_same() -> None:
+    known = on_shared_gpu(near(near_task(host=10), pool="pool"), near(near_task(host=10), pool="other"))
+    assert known.check_host(claim("gpu-0", host=6), HAS_PROCESS) is None
+    refusal = known.check_host(claim("gpu-0", host=7), HAS_PROCESS)
+    assert refusal is not None
+    assert refusal.message == "needs 7 GiB of the host, which has 6 GiB left: worker w2 has 10 GiB of it"
+
+
+def test_what_is_published_is_what_the_other_worker_counts() -> None:
+    known = on_shared_gpu()
+    put(known, "a", claim("gpu-0", host=2, cuda=3))
+    put(known, "b", claim("gpu-0", host=4, cuda=5), Stage.LOADED)
+    put(known, "c", claim("gpu-0", host=1, cuda=1), Stage.IDLE)
+    put(known, "d", claim("gpu-0", host=8, cuda=8), Stage.HELD)
+    known.used_memory_bytes, known.used_bytes_by_device = GIB, {"gpu-0": 4 * GIB}
+    there = on_shared_gpu(published(known, "w1", "i-1", {"d"}))
+    [use] = neighbour_uses(there)
+    assert (use.incarnation, use.memory_bytes, use.device_bytes) == ("i-1", 6 * GIB, {"gpu-0": 4 * GIB})
+    assert there.check_host(claim("gpu-0", host=9), HAS_PROCESS) is None
+    assert there.check_host(claim("gpu-0", host=10), HAS_PROCESS) is not None
+    assert code_on_devices(there, claim("gpu-0", cuda=12)) is None
+    assert code_on_devices(there, claim("gpu-0", cuda=13)) == "out_of_memory"
+    assert (idle_neighbour_bytes(there), used_by_neighbours(there)) == (GIB, GIB)

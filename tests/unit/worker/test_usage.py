@@ -17,6 +17,7 @@ from trackside.worker.host.usage import (
     foreign_on_host,
     highest_usage,
     host_cpu_percent,
+    memory_pool,
     parse_stat,
     read_cpu,
     read_host,
@@ -200,3 +201,41 @@ def test_what_others_have_of_the_host_leaves_out_our_tasks() -> None:
     memory = HostMemory(1000, 600)
     assert foreign_on_host(memory, [Usage(100), Usage(50)]) == 250
     assert foreign_on_host(memory, [Usage(900)]) == 0
+
+
+def test_what_neighbours_use_of_a_device_is_not_foreign() -> None:
+    listed = reading(110, (1, 30), (2, 40), reserved=40)
+    assert foreign_bytes(listed, own_pids={1}, neighbours=[(25, 50)]) == 55
+    assert foreign_bytes(listed, own_pids={1}, neighbours=[(60, 50)]) == 40
+    assert foreign_bytes(reading(100), own_pids={1}, claimed_bytes=30, neighbours=[(0, 50)]) == 20
+
+
+BOOT = {"proc__sys__kernel__random__boot_id": "b00t\n"}
+
+
+def test_workers_on_one_kernel_share_memory_where_no_cgroup_limits_it(tmp_path: Path) -> None:
+    assert memory_pool(host(tmp_path / "a", **BOOT)) == "b00t"
+    limit = {"proc__self__cgroup": "0::/a\n", "sys__fs__cgroup__a__memory.max": "9000000\n"}
+    limit["sys__fs__cgroup__a__memory.current"] = "5\n"
+    assert memory_pool(host(tmp_path / "b", **BOOT, **limit)) == "b00t", "the limit is above the memory"
+
+
+def test_workers_share_the_memory_of_the_cgroup_with_the_lowest_limit(tmp_path: Path) -> None:
+    files = {
+        "sys__fs__cgroup__a__memory.max": "500000\n",
+        "sys__fs__cgroup__a__memory.current": "5\n",
+        "sys__fs__cgroup__a__b__memory.max": "500000\n",
+        "sys__fs__cgroup__a__b__memory.current": "5\n",
+        "sys__fs__cgroup__a__c__memory.max": "400000\n",
+        "sys__fs__cgroup__a__c__memory.current": "5\n",
+    }
+    pools = {}
+    for name in ("a/b", "a", "a/c"):
+        root = host(tmp_path, **BOOT, **files, proc__self__cgroup=f"0::/{name}\n")
+        pools[name] = memory_pool(root)
+    assert pools["a/b"] == pools["a"] == f"b00t-{(tmp_path / 'sys/fs/cgroup/a').stat().st_ino}"
+    assert pools["a/c"] == f"b00t-{(tmp_path / 'sys/fs/cgroup/a/c').stat().st_ino}"
+
+
+def test_nothing_is_known_to_be_shared_without_a_boot_id(tmp_path: Path) -> None:
+    assert memory_pool(host(tmp_path)) == ""

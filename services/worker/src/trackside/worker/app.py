@@ -27,9 +27,11 @@ from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.spec import AttemptContext
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.devices import HostDevice, discover
+from trackside.worker.host.neighbours import Neighbourhood
 from trackside.worker.host.nvml import Nvml
 from trackside.worker.host.sampler import HostSampler
-from trackside.worker.host.usage import read_host
+from trackside.worker.host.shared_folder import SharedFolder, SharedFolderError
+from trackside.worker.host.usage import memory_pool, read_host
 from trackside.worker.incarnation import Incarnation
 from trackside.worker.monitor import HostMonitor
 from trackside.worker.placements.controller import PlacementController, PlacementPolicy
@@ -49,11 +51,12 @@ RETRY_LOG_S = 0.5
 
 
 def main() -> None:
-    """Runs a worker until it is stopped; exits with 2 if its catalogue is invalid."""
+    """Runs a worker until it is stopped; exits with 2 if its catalogue or its shared folder is invalid."""
     settings = read_settings(WorkerSettings)
     try:
         catalogue = read_catalogue(settings.catalogue)
-    except CatalogueError as error:
+        SharedFolder(settings.host_dir)
+    except (CatalogueError, SharedFolderError) as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from error
     run_service("worker", read_settings(StackSettings), lambda service: _run(service, settings, catalogue))
@@ -95,6 +98,7 @@ class WorkerRunner:
         self._settings = settings
         self._catalogue = catalogue
         self._health = health
+        self._shared_folder = SharedFolder(settings.host_dir)
 
     async def run(self, leaving: asyncio.Event) -> None:
         """Joins and works until `leaving` is set; joins again each time it was declared lost."""
@@ -106,21 +110,25 @@ class WorkerRunner:
         data_dir_lock = await self._lock_data_dir(data_dir / "worker.lock")
         forkserver = ForkserverClient(self._modules(), _environment(host_devices))
         cgroups = cgroups_of(settings.id, data_dir, settings.max_processes)
+        neighbourhood = Neighbourhood(self._shared_folder, data_dir)
+        uuids = {each.id: each.device.uuid for each in host_devices if each.device.uuid}
         try:
             context = AttemptContext(
                 journal=Journal(data_dir),
-                locks=DeviceLocks(data_dir / "locks"),
+                locks=DeviceLocks(data_dir / "locks", self._shared_folder, uuids),
                 forkserver=forkserver,
                 host=dict(os.environ),
                 stop_grace_s=settings.stop_grace_s,
                 pressure=MemoryPressure(),
                 cgroups=cgroups,
+                neighbourhood=neighbourhood,
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(forkserver.start())  # importing torch takes seconds: meanwhile recover
                 await self._run_incarnations(host_devices, context, nvml, group, leaving)
         finally:
             forkserver.close()
+            neighbourhood.close()
             cgroups.close()
             nvml.close()
             os.close(data_dir_lock)
@@ -159,6 +167,7 @@ class WorkerRunner:
             group.create_task(incarnation.execute_commands(self._log, starts), name="execute-commands"),
             group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
             group.create_task(monitor.run(), name="monitor"),
+            group.create_task(incarnation.placements.follow_neighbours(), name="follow-neighbours"),
         ]
         await context.forkserver.start()
         await self._join(incarnation, host_devices, publisher, after)
@@ -202,6 +211,7 @@ class WorkerRunner:
             memory_bytes=memory_bytes,
             max_tasks=settings.max_tasks,
             reserve_bytes=reserve_bytes,
+            memory_pool=memory_pool(),
         )
         fencing = FencingTable(new_id(), frozenset(self._catalogue.tasks))
         placements = PlacementController(
@@ -215,7 +225,12 @@ class WorkerRunner:
         )
         incarnation = Incarnation(fencing, placements, self._catalogue, publisher)
         sampler = HostSampler(
-            host_devices, nvml, placements.owned, incarnation.device_failed, settings.watch_interval_s
+            host_devices,
+            nvml,
+            placements.owned,
+            incarnation.device_failed,
+            settings.watch_interval_s,
+            neighbours=lambda: ledger.neighbours,
         )
         placements.peak = sampler.peak
         return incarnation, sampler
@@ -237,6 +252,7 @@ class WorkerRunner:
             after=after,
             memory_bytes=incarnation.placements.ledger.memory_bytes,
             max_tasks=self._settings.max_tasks,
+            memory_pool=incarnation.placements.ledger.memory_pool,
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         publisher.outbox.event(

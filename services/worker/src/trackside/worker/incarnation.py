@@ -146,7 +146,7 @@ class Incarnation:
         )
         self.report(failed)
         self.placements.give_back(device_id)
-        self.placements.warm.end_on(device_id)
+        self.placements.warm.end_on([device_id])
         for placement in list(self.placements.active.values()):
             if device_id in placement.entry.device_ids:
                 placement.stop(AttemptEnd.LOST, 0)

@@ -11,6 +11,7 @@ from trackside.worker.host.usage import Usage
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.ledger import HAS_DEVICES
 from trackside.worker.placements.local_placement import LocalPlacement
+from trackside.worker.placements.sharing import idle_neighbour_bytes, neighbour_uses, used_by_neighbours
 from trackside.worker.process_messages import MetricPoint
 
 SERIES_EVERY_S = 5.0
@@ -45,18 +46,27 @@ class HostMonitor:
         snapshot = self._sampler.snapshot
         if snapshot is None:
             return heartbeat
+        ledger = self._placements.ledger
+        idle_bytes = self._placements.warm.memory_bytes + idle_neighbour_bytes(ledger)
         return heartbeat.model_copy(
             update={
                 "devices": tuple(snapshot.devices.values()),
-                "available_bytes": snapshot.host.available_bytes + self._placements.warm.memory_bytes,
+                "available_bytes": snapshot.host.available_bytes + idle_bytes,
                 "cpu_percent": round(snapshot.cpu_percent, 1),
+                "neighbours": neighbour_uses(ledger),
             }
         )
 
     def _apply(self, snapshot: Snapshot) -> None:
         self._pressure.record(snapshot.host)
         ledger = self._placements.ledger
-        ledger.foreign_bytes = snapshot.foreign_bytes
+        ledger.foreign_bytes = max(0, snapshot.foreign_bytes - used_by_neighbours(ledger))
+        usages = [use.usage for use in snapshot.tasks.values()]
+        ledger.used_memory_bytes = sum(usage.memory_bytes for usage in usages)
+        ledger.used_bytes_by_device = {
+            each: sum(usage.cuda_memory_bytes_by_device.get(each, 0) for usage in usages)
+            for each in snapshot.devices
+        }
         ledger.foreign_bytes_by_device = {
             each: found.foreign_bytes for each, found in snapshot.devices.items()
         }

@@ -33,6 +33,10 @@ class WorkerSettings(BaseSettings):
     data_dir: Path = Field(
         Path(".trackside/worker"), description="Journal, results, working directories and lock files."
     )
+    host_dir: Path = Field(
+        Path("/tmp/trackside-workers"),
+        description="Folder that all workers of this host share, with the locks of its GPUs.",
+    )
     queues: str = Field("default", min_length=1, description="Queues to take tasks from, comma separated.")
     preload: str = Field(
         "torch", description="Modules imported once, before tasks are forked; comma separated."

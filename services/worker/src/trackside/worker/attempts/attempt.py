@@ -153,15 +153,8 @@ class AttemptRun:
                 warm_process.close()  # it has exited, or does so when its channel closes
 
     async def _acquire_locks(self) -> list[int]:
-        acquired: list[int] = []
-        try:
-            for host_device in sorted(self.spec.host_devices, key=lambda host_device: host_device.id):
-                lock = await self._context.locks.acquire(host_device.id, self.spec.shared)
-                acquired.append(lock)
-        except BaseException:
-            _close(acquired)
-            raise
-        return acquired
+        device_ids = [host_device.id for host_device in self.spec.host_devices]
+        return await self._context.locks.acquire(device_ids, self.spec.shared)
 
     def _kill_after(self, grace_s: float, what: str) -> None:
         if self._deadline is None:

@@ -10,6 +10,7 @@ from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskPr
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
+from trackside.worker.host.neighbours import Neighbourhood
 from trackside.worker.process_messages import Assignment, ProcessFree, TrainingInterrupted
 from trackside.worker.reporting.journal import Journal, JournalEntry
 
@@ -27,6 +28,8 @@ class AttemptContext:
     """Seconds between SIGTERM and SIGKILL, unless a stop has its own."""
     pressure: MemoryPressure
     cgroups: Cgroups
+    neighbourhood: Neighbourhood
+    """The other workers of the host."""
 
 
 @dataclass(frozen=True, slots=True)

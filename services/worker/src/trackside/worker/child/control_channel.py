@@ -18,8 +18,8 @@ from trackside.worker.process_messages import (
 )
 
 READ_BYTES = 65_536
-MAX_DESCRIPTORS = 64
-"""As many as a task may have devices: the lock of each comes as a descriptor."""
+MAX_DESCRIPTORS = 130
+"""Two outputs, and two locks for each of the 64 devices that a task may have."""
 
 _ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
 

@@ -12,6 +12,7 @@ import structlog
 
 from trackside.contracts.fleet import DeviceReading
 from trackside.worker.host.devices import HostDevice
+from trackside.worker.host.neighbours import Neighbour
 from trackside.worker.host.nvml import GpuError, GpuReading, Nvml
 from trackside.worker.host.usage import (
     CpuTime,
@@ -122,9 +123,15 @@ def task_uses(
 
 
 def device_readings(
-    readings: Mapping[str, GpuReading], sessions: Iterable[SessionUsage], owned: Collection[OwnedSession]
+    readings: Mapping[str, GpuReading],
+    sessions: Iterable[SessionUsage],
+    owned: Collection[OwnedSession],
+    neighbours: Mapping[str, Collection[tuple[int, int]]] | None = None,
 ) -> dict[str, DeviceReading]:
-    """Returns the devices as heartbeats report them."""
+    """Returns the devices as heartbeats report them.
+
+    `neighbours` are (used, reserved) bytes of tasks of other workers on the host, by device.
+    """
     own_pids = frozenset(pid for session in sessions for pid in session.pids)
     return {
         device_id: DeviceReading(
@@ -134,6 +141,7 @@ def device_readings(
                 reading,
                 own_pids,
                 sum(task.cuda_memory_bytes for task in owned if device_id in task.device_ids),
+                (neighbours or {}).get(device_id, ()),
             ),
             utilisation=reading.utilisation_percent,
         )
@@ -144,7 +152,8 @@ def device_readings(
 class HostSampler:
     """Samples the devices and tasks of one worker.
 
-    `owned` returns the sessions that exist now. `failed` is called once for a failed device, with the reason.
+    `owned` returns the sessions that exist now, `neighbours` the other workers on the host. `failed` is
+    called once for a failed device, with the reason.
     A driver that doesn't answer delays no sample: its devices fail at the second sample after
     `driver_timeout_s`.
     """
@@ -157,8 +166,10 @@ class HostSampler:
         failed: Callable[[str, str], None],
         interval_s: float = 1.0,
         driver_timeout_s: float = DRIVER_TIMEOUT_S,
+        neighbours: Callable[[], Collection[Neighbour]] = tuple,
     ) -> None:
         self.snapshot: Snapshot | None = None
+        self._neighbours = neighbours
         self._uuids = {
             host_device.id: host_device.device.uuid for host_device in host_devices if host_device.device.uuid
         }
@@ -194,10 +205,19 @@ class HostSampler:
             host=sample.host,
             cpu_percent=host_cpu_percent(before.cpu, sample.cpu) if before is not None else 0.0,
             foreign_bytes=foreign_on_host(sample.host, (use.usage for use in tasks.values())),
-            devices=device_readings(readings, sample.sessions.values(), owned),
+            devices=device_readings(readings, sample.sessions.values(), owned, self._used_by_neighbours()),
             tasks=tasks,
         )
         return self.snapshot
+
+    def _used_by_neighbours(self) -> dict[str, list[tuple[int, int]]]:
+        neighbours = self._neighbours()
+        return {
+            device_id: [
+                (each.used_bytes_by_uuid.get(uuid, 0), each.reserved_bytes(uuid)) for each in neighbours
+            ]
+            for device_id, uuid in self._uuids.items()
+        }
 
     def peak(self, key: str) -> Usage:
         """Returns the highest measured usage of a task, until the first sample without it."""

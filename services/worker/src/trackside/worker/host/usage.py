@@ -84,15 +84,35 @@ def read_host(root: Path = ROOT) -> HostMemory:
     meminfo = _numbers(root / "proc/meminfo", scale=_KIB)
     total, available = meminfo.get("MemTotal", 0), meminfo.get("MemAvailable", 0)
     limited_by: Literal["host", "cgroup"] = "host"
-    for limit, used in _cgroup_limits(root):
+    for limit, used, _ in _cgroup_limits(root):
         total = min(total, limit)
         if limit - used < available:
             available, limited_by = max(0, limit - used), "cgroup"
     return HostMemory(total, available, limited_by)
 
 
-def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
-    """Yields limit and use of this process's memory cgroup and its parents; reclaimable cache isn't use."""
+def memory_pool(root: Path = ROOT) -> str:
+    """Returns the name of the memory that `read_host` measures; equal where two workers share it.
+
+    It is the kernel, by its boot id, and the cgroup whose limit is the lowest, by its inode: containers see
+    the same ones. Empty if the kernel doesn't tell its boot id: then nothing is known to be shared.
+    """
+    boot_id = _text(root / "proc/sys/kernel/random/boot_id").strip()
+    total = _numbers(root / "proc/meminfo", scale=_KIB).get("MemTotal", 0)
+    limits = [(limit, folder) for limit, _, folder in _cgroup_limits(root) if limit < total]
+    if not boot_id or not limits:
+        return boot_id
+    lowest = min(limit for limit, _ in limits)
+    # Of several with this limit it is the outermost: those inside share it.
+    outermost = [folder for limit, folder in limits if limit == lowest][-1]
+    return f"{boot_id}-{outermost.stat().st_ino}"
+
+
+def _cgroup_limits(root: Path) -> Iterable[tuple[int, int, Path]]:
+    """Yields limit, use and folder of this process's memory cgroup and its parents, from the inside out.
+
+    Reclaimable cache isn't use.
+    """
     paths = _cgroup_paths(root)
     for controller, files in _CGROUP_FILES.items():
         if controller not in paths:
@@ -103,7 +123,7 @@ def _cgroup_limits(root: Path) -> Iterable[tuple[int, int]]:
             limit, used = _text(folder / files[_LIMIT]).strip(), _text(folder / files[_USED]).strip()
             if limit.isdigit() and used.isdigit():
                 cache = _numbers(folder / "memory.stat").get(files[_INACTIVE], 0)
-                yield int(limit), max(0, int(used) - cache)
+                yield int(limit), max(0, int(used) - cache), folder
             folder = folder.parent
 
 
@@ -225,17 +245,25 @@ def highest_usage(before: Usage | None, now: Usage) -> Usage:
     )
 
 
-def foreign_bytes(reading: GpuReading, own_pids: Collection[int], claimed_bytes: int = 0) -> int:
+def foreign_bytes(
+    reading: GpuReading,
+    own_pids: Collection[int],
+    claimed_bytes: int = 0,
+    neighbours: Iterable[tuple[int, int]] = (),
+) -> int:
     """Returns the bytes of a device that the driver and processes of others use.
 
     Where the driver lists no processes, or not their memory, it is the used memory less that of our tasks:
-    what is known of it, and at least `claimed_bytes`, their reservations.
+    what is known of it, and at least `claimed_bytes`, their reservations. `neighbours` are (used, claimed)
+    bytes of other workers' tasks, which don't count either.
     """
     others = [process for process in reading.processes if process.pid not in own_pids]
     if reading.processes and all(process.memory_bytes is not None for process in reading.processes):
-        return reading.reserved_bytes + known_bytes(others)
+        near = sum(used for used, _ in neighbours)
+        return reading.reserved_bytes + max(0, known_bytes(others) - near)
     own = [process for process in reading.processes if process.pid in own_pids]
-    return max(0, reading.used_bytes - max(known_bytes(own), claimed_bytes))
+    near = sum(max(each) for each in neighbours)
+    return max(0, reading.used_bytes - max(known_bytes(own), claimed_bytes) - near)
 
 
 def foreign_on_host(host: HostMemory, own: Iterable[Usage]) -> int:

@@ -1,12 +1,21 @@
-"""Whether a placement fits now, and which warm processes end to make room for it."""
+"""Whether a placement fits now, which warm processes end to make room for it, and who waits in vain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import structlog
+
+from trackside.eventlog.clock import monotonic_s
 from trackside.worker.host.devices import HostDevice, cuda_visible_devices
+from trackside.worker.placements.fencing import Refusal
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
 from trackside.worker.placements.local_placement import LocalPlacement
 from trackside.worker.placements.warm_processes import ProcessKind, WarmProcess, WarmProcessPool
+
+log = structlog.get_logger("trackside.worker")
+
+FOREIGN_MEMORY_WAIT_S = 60.0
+"""Seconds a placement waits for memory that processes of others use, before it is given back."""
 
 
 class AdmissionControl:
@@ -20,12 +29,9 @@ class AdmissionControl:
     def can_train(self, placement: LocalPlacement) -> bool:
         """Returns whether a placement may train now; if only warm processes are in the way, they end."""
         claim = self._ledger.limit_raised(placement.claim)
-        current = placement.allocation
-        on_devices = self._ledger.check_devices(claim, HAS_DEVICES, {placement.key}) is None
-        has_memory = current.stage is Stage.LOADED and claim.memory_bytes <= current.claim.memory_bytes
-        if not on_devices or not (has_memory or self._on_host(claim, placement.key)):
+        if self._refusal(placement, claim) is not None:
             return False
-        return self._fits_with_warm(placement, claim, claim.device_ids, has_memory)
+        return self._fits_with_warm(placement, claim, claim.device_ids, _has_memory(placement, claim))
 
     def can_load(self, placement: LocalPlacement) -> bool:
         """Returns whether a placement may load now, without its devices; warm processes end for it too."""
@@ -38,6 +44,63 @@ class AdmissionControl:
         claim = self._ledger.limit_raised(placement.claim)
         on_devices = self._ledger.check_devices(claim, HAS_DEVICES, {placement.key})
         return on_devices is None and self._ledger.check_host(claim, ()) is None
+
+    def waits_for_neighbours(self, placement: LocalPlacement) -> Refusal | None:
+        """Returns why neighbours keep a placement waiting that would fit next to this worker's tasks."""
+        ledger, claim = self._ledger, self._ledger.limit_raised(placement.claim)
+        neighbours, ledger.neighbours = ledger.neighbours, ()
+        try:
+            fits = self._refusal(placement, claim) is None
+        finally:
+            ledger.neighbours = neighbours
+        return self._refusal(placement, claim) if fits else None
+
+    def _refusal(self, placement: LocalPlacement, claim: Claim) -> Refusal | None:
+        on_devices = self._ledger.check_devices(claim, HAS_DEVICES, {placement.key})
+        if on_devices is not None or _has_memory(placement, claim):
+            return on_devices
+        return self._ledger.check_host(claim, HAS_PROCESS, {placement.key})
+
+    def waiting_in_vain(self, placements: Iterable[LocalPlacement]) -> list[LocalPlacement]:
+        """Returns placements that wait for each other, or for memory that processes of others use.
+
+        Of several that have loaded and fill the host, it is the last one.
+        """
+        waiting = [placement for placement in placements if placement.waits]
+        in_use = any(each.stage in HAS_DEVICES for each in self._ledger.allocations.values())
+        if in_use or any(task.stage == "runs" for each in self._ledger.neighbours for task in each.tasks):
+            for placement in waiting:
+                placement.blocked_s = None
+            return []
+        loaded = [placement for placement in waiting if placement.allocation.stage is Stage.LOADED]
+        if len(loaded) > 1 and any(self.fits_alone(placement) for placement in waiting):
+            log.warning(
+                "tasks wait for each other's memory: the last one goes back to the queue", task=loaded[-1].key
+            )
+            return loaded[-1:]
+        for placement in waiting:
+            placement.blocked_s = placement.blocked_s or monotonic_s()
+        over_s = monotonic_s() - FOREIGN_MEMORY_WAIT_S
+        found = [placement for placement in waiting if (placement.blocked_s or 0.0) < over_s]
+        for placement in found:
+            log.warning("given back: the task waits for memory that other processes use", task=placement.key)
+        return found
+
+    def make_room_for_neighbours(self) -> None:
+        """Ends warm processes that tasks of neighbours wait for."""
+        ledger = self._ledger
+        for neighbour in ledger.neighbours:
+            for task in neighbour.tasks:
+                if task.stage != "waits":
+                    continue
+                uuids = {device_id for device_id, each in ledger.devices.items() if each.uuid in task.uuids}
+                self._warm.end_on(uuids)
+                claim = Claim((), task.memory_bytes)
+                if (
+                    ledger.shares_memory(neighbour)
+                    and ledger.check_memory(claim, HAS_PROCESS | IDLE) is not None
+                ):
+                    self._warm.make_room((), "")
 
     def assign_warm_process(self, placement: LocalPlacement) -> None:
         """Assigns a matching warm process, and its memory, to a placement that begins."""
@@ -79,3 +142,9 @@ class AdmissionControl:
         if placement.task_type.runner != "warm" or placement.begun:
             return None
         return self._warm.matching(self.kind(placement), placement.entry.device_ids)
+
+
+def _has_memory(placement: LocalPlacement, claim: Claim) -> bool:
+    """Returns whether a placement has loaded, and needs no more host memory than it has."""
+    current = placement.allocation
+    return current.stage is Stage.LOADED and claim.memory_bytes <= current.claim.memory_bytes

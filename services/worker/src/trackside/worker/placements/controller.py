@@ -30,14 +30,7 @@ from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.host.usage import Usage
 from trackside.worker.placements.admission import AdmissionControl
 from trackside.worker.placements.fencing import FencingTable, Refusal
-from trackside.worker.placements.ledger import (
-    AHEAD_ON_DEVICES,
-    AHEAD_ON_HOST,
-    HAS_DEVICES,
-    Allocation,
-    Ledger,
-    Stage,
-)
+from trackside.worker.placements.ledger import AHEAD_ON_DEVICES, AHEAD_ON_HOST, Allocation, Ledger, Stage
 from trackside.worker.placements.local_placement import (
     Begin,
     GiveBack,
@@ -46,6 +39,7 @@ from trackside.worker.placements.local_placement import (
     claim_of,
     journal_entry_of,
 )
+from trackside.worker.placements.sharing import published
 from trackside.worker.placements.warm_processes import WarmProcessPool
 from trackside.worker.process_messages import ProcessFree, TrainingInterrupted
 from trackside.worker.reporting.journal import JournalEntry
@@ -53,8 +47,10 @@ from trackside.worker.reporting.reporter import Publisher, Reporter
 
 log = structlog.get_logger("trackside.worker")
 
-FOREIGN_MEMORY_WAIT_S = 60.0
-"""Seconds a placement waits for memory that processes of others use, before it is given back."""
+NEIGHBOURS_EVERY_S = 0.1
+"""Seconds between two looks at what other workers of the host have, while a task here or there waits."""
+RETRY_S = 0.005
+"""Seconds until the next try, while another worker of the host decides what begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +89,8 @@ class PlacementController:
         self._group = group
         self._policy = policy
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waits_for_neighbours: set[str] = set()
+        self._retry: asyncio.TimerHandle | None = None
 
     def running(self) -> list[RunningPlacement]:
         """Returns the placements whose end has not been reported: the content of heartbeats."""
@@ -178,6 +176,8 @@ class PlacementController:
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self.warm.end_all()
+        if self._retry is not None:
+            self._retry.cancel()
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Runs a coroutine in the background; `end_all` waits for it."""
@@ -185,20 +185,48 @@ class PlacementController:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def follow_neighbours(self) -> None:
+        """Begins what other workers of the host have made room for, and makes room, until it is cancelled."""
+        while True:
+            await asyncio.sleep(NEIGHBOURS_EVERY_S)
+            waits = any(placement.waits for placement in self.active.values()) or self.warm.memory_bytes
+            if self.ledger.neighbours and waits:
+                self.advance()
+
     def advance(self) -> None:
-        """Begins what fits now, in the order of arrival on each device."""
+        """Begins what fits now, in the order of arrival on each device; one worker of a host at a time."""
+        neighbourhood = self._context.neighbourhood
+        with neighbourhood.deciding() as decides:
+            if decides:
+                self.ledger.neighbours = neighbourhood.others
+                self._begin_fitting()
+                self._admission.make_room_for_neighbours()
+                names = self._publisher.writer.instance, self._fencing.incarnation
+                neighbourhood.publish(published(self.ledger, *names, self._waits_for_neighbours))
+        if not decides and (self._retry is None or self._retry.when() <= monotonic_s()):
+            self._retry = asyncio.get_running_loop().call_later(RETRY_S, self.advance)
+
+    def _begin_fitting(self) -> None:
         awaited: set[str] = set()
+        blocked, self._waits_for_neighbours = self._waits_for_neighbours, set()
         waiting = [placement for placement in self.active.values() if placement.waits]
         for placement in sorted(
             waiting, key=lambda placement: placement.allocation.stage is not Stage.LOADED
         ):
             devices = set(placement.entry.device_ids)
-            if not devices & awaited and self._admission.can_train(placement):
-                self._begin(placement)
-            else:
-                awaited |= devices
+            if not devices & awaited:
+                if self._admission.can_train(placement):
+                    self._begin(placement)
+                    continue
+                reason = self._admission.waits_for_neighbours(placement)
+                if reason is not None:
+                    self._waits_for_neighbours.add(placement.key)
+                    if placement.key not in blocked:
+                        log.info("a task waits for another worker", task=placement.key, reason=reason.message)
+            awaited |= devices
         self._load_early()
-        self._give_up_waiting()
+        for placement in self._admission.waiting_in_vain(self.active.values()):
+            self._give_up(placement)
 
     def _begin(self, placement: LocalPlacement) -> None:
         self._admission.assign_warm_process(placement)
@@ -222,31 +250,6 @@ class PlacementController:
                 placement.allocation.stage = Stage.LOADED
                 placement.decide(Begin(trains=False))
                 loaded += 1
-
-    def _give_up_waiting(self) -> None:
-        """Gives back placements that wait for each other, or for memory that processes of others use.
-
-        Of several that have loaded and fill the host, the last one ends.
-        """
-        waiting = [placement for placement in self.active.values() if placement.waits]
-        if any(allocation.stage in HAS_DEVICES for allocation in self.ledger.allocations.values()):
-            for placement in waiting:
-                placement.blocked_s = None
-            return
-        loaded = [placement for placement in waiting if placement.allocation.stage is Stage.LOADED]
-        if len(loaded) > 1 and any(self._admission.fits_alone(placement) for placement in waiting):
-            log.warning(
-                "tasks wait for each other's memory: the last one goes back to the queue", task=loaded[-1].key
-            )
-            self._give_up(loaded[-1])
-            return
-        for placement in waiting:
-            placement.blocked_s = placement.blocked_s or monotonic_s()
-            if monotonic_s() - placement.blocked_s > FOREIGN_MEMORY_WAIT_S:
-                log.warning(
-                    "given back: the task waits for memory that other processes use", task=placement.key
-                )
-                self._give_up(placement)
 
     def _give_up(self, placement: LocalPlacement) -> None:
         if not placement.begun:

@@ -1,7 +1,8 @@
 """What each placement has of this host: host memory, devices and device memory. Pure.
 
 A placement has the larger of its reservation and its highest measured usage. An unknown reading counts as 0.
-A CPU slot takes one task; a GPU takes all that fit, unless one requests the whole device.
+A CPU slot takes one task; a GPU takes all that fit, unless one requests the whole device. What tasks of other
+workers on the host have of a GPU with the same uuid, or of the same memory, counts as that of this worker's.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,6 +11,7 @@ from enum import Enum, auto
 
 from trackside.contracts.fleet import Device
 from trackside.contracts.memory import shown
+from trackside.worker.host.neighbours import Neighbour, NeighbourTask
 from trackside.worker.placements.fencing import Refusal
 
 
@@ -80,7 +82,7 @@ IDLE = frozenset({Stage.IDLE})
 
 @dataclass(slots=True)
 class Ledger:
-    """The allocations on one host, by any unique key."""
+    """The allocations of one worker, by any unique key, and those of its neighbours on the host."""
 
     devices: Mapping[str, Device]
     memory_bytes: int = 0
@@ -93,6 +95,14 @@ class Ledger:
     """Host memory that others use now."""
     foreign_bytes_by_device: Mapping[str, int] = field(default_factory=dict)
     """Bytes that others use now, by device."""
+    memory_pool: str = ""
+    """What the host memory is part of: neighbours with the same one share it; empty: it is not shared."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """What other workers on the host have."""
+    used_memory_bytes: int = 0
+    """Host memory that this worker's tasks use now."""
+    used_bytes_by_device: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that this worker's tasks use now, by device."""
     failed: dict[str, str] = field(default_factory=dict)
     """Reasons of failed devices, by device."""
     allocations: dict[str, Allocation] = field(default_factory=dict)
@@ -142,7 +152,10 @@ class Ledger:
     def check_devices(
         self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
     ) -> Refusal | None:
-        """Returns why a claim doesn't fit on its devices next to those in these stages; None if it does."""
+        """Returns why a claim doesn't fit on its devices next to those in these stages; None if it does.
+
+        Whatever neighbours have counts in any case.
+        """
         for device_id in claim.device_ids:
             present = self._by_device.get(device_id, {})
             others = [each for key, each in present.items() if key not in excluded and each.stage in stages]
@@ -158,11 +171,23 @@ class Ledger:
             return Refusal("device_busy", f"{device_id} runs task {blocking[0].task_id}")
         if not self._is_gpu(device_id):
             return None
+        elsewhere = self._on_neighbours(self.devices[device_id].uuid)
+        for neighbour, task in elsewhere:
+            if exclusive or task.whole_device:
+                return Refusal("device_busy", f"{device_id} runs {_named(neighbour, task)}")
         taken = sum(each.cuda_memory_bytes for each in others) + self.foreign_bytes_by_device.get(
             device_id, 0
         )
+        taken += sum(task.cuda_memory_bytes for _, task in elsewhere)
         left = self.devices[device_id].memory_bytes - taken
-        return _shortage(device_id, claim.cuda_memory_bytes, left)
+        also = [_named(*each, task_bytes=each[1].cuda_memory_bytes) for each in elsewhere]
+        return _shortage(device_id, claim.cuda_memory_bytes, left, also)
+
+    def _on_neighbours(self, uuid: str) -> list[tuple[Neighbour, NeighbourTask]]:
+        """Returns the tasks of neighbours that have a GPU."""
+        if not uuid:
+            return []
+        return [(each, task) for each in self.neighbours for task in each.present() if uuid in task.uuids]
 
     def check_host(
         self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
@@ -173,10 +198,29 @@ class Ledger:
         ]
         if self.max_tasks and len(others) >= self.max_tasks:
             return Refusal("too_many_tasks", f"{len(others)} tasks run here, and no more may")
+        return self.check_memory(claim, stages, excluded)
+
+    def check_memory(
+        self, claim: Claim, stages: Collection[Stage], excluded: Collection[str] = ()
+    ) -> Refusal | None:
+        """Returns why the host has too little memory for a claim; None if it has enough."""
         if not self.memory_bytes:
             return None
+        others = [
+            each for key, each in self.allocations.items() if key not in excluded and each.stage in stages
+        ]
         left = self._task_memory_bytes() - sum(each.memory_bytes for each in others)
-        return _shortage("the host", claim.memory_bytes, left)
+        elsewhere = [(each.worker_id, self.pool_bytes_of(each)) for each in self.neighbours]
+        also = [f"worker {name} has {shown(size)} of it" for name, size in elsewhere if size]
+        return _shortage("the host", claim.memory_bytes, left - sum(size for _, size in elsewhere), also)
+
+    def pool_bytes_of(self, neighbour: Neighbour) -> int:
+        """Returns the bytes that tasks of a neighbour have of the same host memory."""
+        return sum(task.memory_bytes for task in neighbour.present()) if self.shares_memory(neighbour) else 0
+
+    def shares_memory(self, neighbour: Neighbour) -> bool:
+        """Returns whether a neighbour has the same host memory."""
+        return bool(self.memory_pool) and neighbour.memory_pool == self.memory_pool
 
     def _task_memory_bytes(self) -> int:
         """Returns the bytes of the host for tasks: less where others use more than is reserved for them."""
@@ -186,8 +230,16 @@ class Ledger:
         return self.devices[device_id].kind == "gpu"
 
 
-def _shortage(where: str, wanted: int, left: int) -> Refusal | None:
+def _shortage(where: str, wanted: int, left: int, also: Collection[str] = ()) -> Refusal | None:
     """Returns a refusal if there is not enough; 0 bytes, an unknown need, always fit."""
     if wanted == 0 or wanted <= left:
         return None
-    return Refusal("out_of_memory", f"needs {shown(wanted)} of {where}, which has {shown(max(0, left))} left")
+    sentence = f"needs {shown(wanted)} of {where}, which has {shown(max(0, left))} left"
+    return Refusal("out_of_memory", f"{sentence}: {', '.join(also)}" if also else sentence)
+
+
+def _named(neighbour: Neighbour, task: NeighbourTask, task_bytes: int | None = None) -> str:
+    """Returns a task of a neighbour as refusals name it."""
+    what = f"task {task.task_id}" if task.task_id else "a process that waits for a task"
+    size = "" if task_bytes is None else f" has {shown(task_bytes)}"
+    return f"{what} of worker {neighbour.worker_id}, on the same host,{size}".rstrip(",")

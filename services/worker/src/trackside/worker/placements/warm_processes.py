@@ -74,10 +74,10 @@ class WarmProcessPool:
             self._end(each)
         return bool(ending)
 
-    def end_on(self, device_id: str) -> None:
-        """Ends the processes on a device."""
+    def end_on(self, device_ids: Collection[str]) -> None:
+        """Ends the processes on devices."""
         for each in self._processes.values():
-            if device_id in each.allocation.claim.device_ids:
+            if _is_idle(each) and set(device_ids) & set(each.allocation.claim.device_ids):
                 self._end(each)
 
     async def end_all(self) -> None:
