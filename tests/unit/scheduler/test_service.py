@@ -2,7 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
+from tests.small_disk import small_disk
 from tests.unit.domain.given import (
     STREAM,
     Told,
@@ -34,9 +36,12 @@ FACTS = Facts(now_ms=1_700_000_100_000, busy=lambda topic, stream: False)
 class ServiceHarness:
     """A scheduler on a log in memory that a test feeds with records."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: Path | None = None) -> None:
         self.log = MemoryLog()
         self.service = ServiceContext.on(self.log, TOPICS, "scheduler")
+        if watched is not None:
+            low = {"disk_folders": str(watched), "disk_low_percent": 100.0, "disk_low_free": "50MiB"}
+            self.service.settings = self.service.settings.model_copy(update=low)
         self.scheduler = Scheduler(self.service, Streams(AGGREGATES), SchedulerSettings())
         self._next_offset = 0
 
@@ -122,3 +127,34 @@ def test_an_incarnation_whose_endings_were_recovered_gets_nothing_more() -> None
     assert harness.assignments() == []
     harness.fold(TOPICS.fleet.name, worker(incarnation="i-2"))
     assert harness.assignments() == ["i-2"]
+
+
+def waiting_task(harness: ServiceHarness) -> None:
+    """Folds a worker, and a task whose placement was lost: it waits for a device."""
+    told = task_active()
+    harness.fold(TOPICS.fleet.name, worker())
+    told.tell(ended(AttemptEnd.LOST), role="scheduler")
+    harness.fold_all(told)
+
+
+def test_a_worker_whose_disk_is_low_gets_no_task_until_its_heartbeats_say_it_is_over() -> None:
+    harness, full = ServiceHarness(), "the disk of /data is nearly full"
+    waiting_task(harness)
+    idle = WorkerHeartbeat(worker_id="w1", incarnation="i-1", running=[])
+    harness.fold(TOPICS.heartbeats.name, idle.model_copy(update={"disk_low": full}))
+    assert harness.assignments() == []
+    harness.fold(TOPICS.heartbeats.name, idle)
+    assert harness.assignments() == ["i-1"]
+
+
+async def test_no_task_is_placed_while_a_watched_disk_is_low(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "100m") as disk:
+        harness = ServiceHarness(disk.folder)
+        disk.fill(leave_bytes=40 * 2**20)
+        waiting_task(harness)
+        await harness.sent()
+        assert (harness.assignments(), harness.service.health.disk_low != "") == ([], True)
+        disk.empty()
+        harness.scheduler._heartbeat_due_ms = 0
+        await harness.sent()
+        assert (harness.assignments(), harness.service.health.disk_low) == (["i-1"], "")

@@ -78,6 +78,15 @@ async def test_a_service_cut_off_from_the_log_says_since_when_and_is_not_ready(
     assert (await get(port, "/ready")).status == 200
 
 
+async def test_a_service_whose_disk_is_low_says_so_and_stays_ready(port: int, state: Health) -> None:
+    state.ready = True
+    state.set_disk_low("the disk of /data is nearly full")
+    reply = await get(port, "/ready")
+    assert (reply.status, reply.json()["disk_low"]) == (200, "the disk of /data is nearly full")
+    state.set_disk_low("")
+    assert "disk_low" not in (await get(port, "/ready")).json()
+
+
 async def test_metrics_are_in_the_prometheus_text_format(port: int, state: Health) -> None:
     state.ready = True
     state.set_lag("trackside.fleet", 1.5)

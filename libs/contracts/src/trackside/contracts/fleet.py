@@ -121,6 +121,8 @@ class WorkerHeartbeat(Event):
     """A worker lives, and runs these placements; `neighbours` are other workers on its host that have tasks.
 
     A scheduler books what workers of its own log have, and adds what other neighbours have.
+    `disk_low` says why it can't start new tasks: its disk is nearly full or can't be written. It gets none
+    while that is set.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -131,6 +133,7 @@ class WorkerHeartbeat(Event):
     available_bytes: int | None = None
     cpu_percent: float | None = None
     neighbours: tuple[NeighbourUse, ...] = ()
+    disk_low: str = ""
 
 
 class SchedulerHeartbeat(Event):

@@ -14,8 +14,11 @@ from trackside.embedded.errors import StackError, StackMissing, StackOfAnotherUs
 from trackside.embedded.files import write_whole
 from trackside.embedded.postgres.account import user_name
 from trackside.embedded.processes import ProcessSpec
+from trackside.telemetry.disk_space import DiskLimits
 
 NAME = ".trackside"
+DISK_LOW = "disk_low"
+"""The subject of the problem that a disk is nearly full: while it is there, no new task is started."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Plan:
     """What the supervisor runs: processes in starting order, and the addresses that clients need.
 
     With `ephemeral` the folder is removed once everything has stopped. With `leash` everything stops when the
-    process that holds the leash is gone, however it died.
+    process that holds the leash is gone, however it died. The supervisor answers on `health_port`; `disk` is
+    when it says that a disk is nearly full.
     """
 
     processes: list[ProcessSpec]
@@ -32,11 +36,16 @@ class Plan:
     ephemeral: bool = False
     leash: str | None = None
     grace_s: float = 10.0
+    health_port: int | None = None
+    disk: DiskLimits = field(default_factory=DiskLimits)
 
 
 @dataclass
 class ProcessStatus:
-    """The status of one process: `state` is waiting, starting, ready, ended or restarting."""
+    """The status of one process: `state` is waiting, starting, ready, ended, restarting or blocked.
+
+    A blocked process can't write: it is started when it can. `obstacle` says what is in its way.
+    """
 
     name: str
     state: str = "waiting"
@@ -44,11 +53,15 @@ class ProcessStatus:
     restarts: int = 0
     health_port: int | None = None
     log: str = ""
+    obstacle: str = ""
 
 
 @dataclass
 class StackStatus:
-    """The status of a stack, as in stack.json; `state` is starting, running, stopping, stopped or failed."""
+    """The status of a stack, as in stack.json; `state` is starting, running, stopping, stopped or failed.
+
+    `problems` are sentences about what is wrong now, by subject.
+    """
 
     state: str
     supervisor_pid: int
@@ -56,6 +69,14 @@ class StackStatus:
     postgres_dsn: str
     reason: str | None = None
     processes: dict[str, ProcessStatus] = field(default_factory=dict)
+    health_port: int | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all processes are ready and the stack starts new tasks."""
+        ready = all(each.state in ("ready", "ended") for each in self.processes.values())
+        return self.state == "running" and ready and DISK_LOW not in self.problems
 
 
 def claim(folder: Path) -> Path:
@@ -101,7 +122,11 @@ def write_plan(folder: Path, plan: Plan) -> None:
 def read_plan(folder: Path) -> Plan:
     """Reads plan.json back."""
     values: dict[str, Any] = json.loads((folder / "plan.json").read_text())
-    return Plan(**{**values, "processes": [ProcessSpec(**each) for each in values["processes"]]})
+    made = {
+        "processes": [ProcessSpec(**each) for each in values["processes"]],
+        "disk": DiskLimits(**values["disk"]),
+    }
+    return Plan(**{**values, **made})
 
 
 def write_status(folder: Path, status: StackStatus) -> None:

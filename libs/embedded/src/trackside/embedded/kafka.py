@@ -66,6 +66,7 @@ def prepare(
         cwd=str(folder),
         check="kafka",
         port=port,
+        data=str(folder / DATA),
     )
     return spec, f"{HOST}:{port}"
 

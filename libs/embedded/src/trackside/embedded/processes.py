@@ -21,7 +21,8 @@ class ProcessSpec:
 
     Processes of tier n start once all of tier n-1 are ready. `check` is "exit" for a command that runs once
     and must end with 0; "kafka", "postgres" and "http" ask `port` in that protocol ("http" asks `/ready`).
-    `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it.
+    `env` is added to the supervisor's own environment. `uid` and `gid` are set only where root starts it. It
+    writes to the folder `data`.
     """
 
     name: str
@@ -65,23 +66,31 @@ def die_with_parent(libc: ctypes.CDLL | None, parent: int) -> Callable[[], None]
     return before_exec
 
 
-def spawn(spec: ProcessSpec) -> subprocess.Popen[bytes]:
-    """Starts a process in a session of its own, its output appended to its log; OSError if it can't."""
-    with os.fdopen(open_log(spec.log), "ab") as log:
-        # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
-        return subprocess.Popen(
-            spec.argv,
-            env={**os.environ, **spec.env},
-            cwd=spec.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            user=spec.uid,
-            group=spec.gid,
-            extra_groups=None if spec.uid is None else [],
-            preexec_fn=die_with_parent(_libc(), os.getpid()),
-        )
+def spawn(spec: ProcessSpec, log: int | None = None) -> subprocess.Popen[bytes]:
+    """Starts a process in a session of its own; OSError if it can't.
+
+    Its output is appended to its log, or written to the descriptor `log`.
+    """
+    if log is None:
+        opened = open_log(spec.log)
+        try:
+            return spawn(spec, opened)
+        finally:
+            os.close(opened)
+    # The supervisor has one thread and before_exec only makes two system calls, so fork is safe.
+    return subprocess.Popen(
+        spec.argv,
+        env={**os.environ, **spec.env},
+        cwd=spec.cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        user=spec.uid,
+        group=spec.gid,
+        extra_groups=None if spec.uid is None else [],
+        preexec_fn=die_with_parent(_libc(), os.getpid()),
+    )
 
 
 def open_log(path: str) -> int:

@@ -26,9 +26,11 @@ from trackside.embedded.folder import (
     write_plan,
 )
 from trackside.embedded.jars import ReportProgress
+from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import held_ports, is_free
 from trackside.embedded.postgres import server as postgres
 from trackside.embedded.processes import ProcessSpec, open_log
+from trackside.telemetry.disk_space import DiskLimits
 
 SETUP_TIER = 1
 LOOK_EVERY_S = 0.02
@@ -60,7 +62,8 @@ class StackOptions:
     Kafka or Postgres is left out where an address is given. `durable=False` is for tests: their servers start
     faster and may lose data at a power cut. `ephemeral` removes the folder after the stop. The stack stops by
     itself when no process holds `leash` any more. It must be ready within `timeout_s` seconds, downloads not
-    counted; at the stop each tier gets `grace_s` seconds before it is killed.
+    counted; at the stop each tier gets `grace_s` seconds before it is killed. No new task is started while a
+    disk is low by `disk`.
     """
 
     services: Sequence[ServiceSpec] = ()
@@ -73,11 +76,12 @@ class StackOptions:
     leash: Path | None = None
     timeout_s: float = 180.0
     grace_s: float = 10.0
+    disk: DiskLimits = field(default_factory=DiskLimits)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that runs: its folder, and its status as last written by its supervisor."""
+    """A stack that runs: its folder, and its status as its supervisor last gave it."""
 
     folder: Path
     status: StackStatus
@@ -140,19 +144,37 @@ def _plan(
             folder / "postgres", ports["postgres"], progress, holds, durable=options.durable
         )
         servers.append(server)
-    env = {"TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap, "TRACKSIDE_POSTGRES_DSN": dsn, **options.env}
+    env = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": bootstrap,
+        "TRACKSIDE_POSTGRES_DSN": dsn,
+        "TRACKSIDE_DISK_FOLDERS": os.pathsep.join(
+            [str(folder), *(each.data for each in servers if each.data)]
+        ),
+        "TRACKSIDE_DISK_LOW_PERCENT": str(options.disk.low_percent),
+        "TRACKSIDE_DISK_LOW_FREE": str(options.disk.low_free_bytes),
+        **options.env,
+    }
     processes = [
         *servers,
         *_setup(folder, options.setup, env),
         *_services(folder, options.services, env, ports, SETUP_TIER + len(options.setup)),
     ]
-    leash = None if options.leash is None else str(options.leash)
-    return Plan(processes, bootstrap, dsn, options.ephemeral, leash, options.grace_s), locks
+    plan = Plan(
+        processes,
+        bootstrap,
+        dsn,
+        ephemeral=options.ephemeral,
+        leash=None if options.leash is None else str(options.leash),
+        grace_s=options.grace_s,
+        health_port=ports["health:supervisor"],
+        disk=options.disk,
+    )
+    return plan, locks
 
 
 def load(folder: Path) -> Stack:
     """Returns the stack that runs in the folder; StackMissing if none does."""
-    status = read_status(folder)
+    status = current_status(folder)
     if not is_locked(folder):
         reason = f" ({status.reason})" if status.reason else ""
         raise StackMissing(f"the stack in {folder} is down{reason}: run `trackside up`")
@@ -215,7 +237,8 @@ def _ports(folder: Path, services: Sequence[ServiceSpec]) -> Iterator[dict[str, 
         kept = {name: port for name, port in before.items() if is_free(port)}
     if not record.exists():
         kept = {}
-    names = ["kafka", "controller", "postgres", *(f"health:{service.name}" for service in services)]
+    listening = ["supervisor", *(service.name for service in services)]
+    names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
     missing = [name for name in names if name not in kept]
     with held_ports(len(missing), frozenset(kept.values())) as new:
         ports = {**kept, **dict(zip(missing, new, strict=True))}
@@ -254,6 +277,7 @@ def _services(
             tier=tier,
             check="http",
             health_port=port,
+            data=service.env.get("TRACKSIDE_WORKER_DATA_DIR", str(data)),
         )
         processes.append(spec)
     return processes
@@ -283,8 +307,10 @@ def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> St
     while True:
         alive = is_locked(folder)
         with contextlib.suppress(StackMissing):
-            status = read_status(folder)
+            status = current_status(folder)
             for each in status.processes.values():
+                if each.state == "blocked":
+                    raise StackError(f"{each.name} can't start: {each.obstacle}")
                 if each.state in ("starting", "ready", "ended") and (each.name, each.state) not in shown:
                     shown.add((each.name, each.state))
                     progress(f"{each.name}: {each.state}")
@@ -302,7 +328,7 @@ def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> St
 def _why_late(folder: Path, timeout_s: float) -> str:
     try:
         late = [
-            each for each in read_status(folder).processes.values() if each.state not in ("ready", "ended")
+            each for each in current_status(folder).processes.values() if each.state not in ("ready", "ended")
         ]
     except StackMissing:
         late = []

@@ -2,6 +2,8 @@
 
 It has one thread, because its children die with the thread that spawned them. It adopts and kills the
 orphans of a dead child, so a killed Postgres or worker leaves no process in the way of its successor.
+
+No error of the disk ends it. A process that ended where it can't write is blocked: it starts when it can.
 """
 
 import argparse
@@ -14,13 +16,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trackside.embedded import processes
+from trackside.embedded import live_status, processes
 from trackside.embedded.checks import is_responding
 from trackside.embedded.files import last_lines
 from trackside.embedded.folder import (
+    DISK_LOW,
     Plan,
     ProcessStatus,
     StackStatus,
@@ -30,13 +34,20 @@ from trackside.embedded.folder import (
     write_status,
 )
 from trackside.embedded.postgres import server as postgres
+from trackside.embedded.problems import ProblemLog
 from trackside.embedded.processes import ProcessSpec
+from trackside.telemetry.disk_space import DiskWatch, write_obstacle
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
 STEADY_AFTER_S = 10.0
 STARTS_BEFORE_FAILED = 3
 CHECK_EVERY_S = 0.05
+DISKS_EVERY_S = 1.0
+"""How often the disks are read, and how often a blocked process is tried."""
+STATUS_FILE = "status_file"
+DUE = ("restarting", "blocked")
+"""States of processes that are started when they are due."""
 
 
 def next_backoff(backoff_s: float, alive_s: float) -> float:
@@ -57,6 +68,7 @@ class SupervisedProcess:
     due: float = 0.0
     backoff_s: float = 0.0
     was_ready: bool = False
+    failed_starts: int = 0
 
     @property
     def is_once(self) -> bool:
@@ -70,10 +82,13 @@ class Supervisor:
 
     folder: Path
     plan: Plan
+    lock: int | None = None
     supervised: list[SupervisedProcess] = field(default_factory=list)
     status: StackStatus = field(init=False)
     stop_requests: int = 0
     published: str = ""
+    disks_due: float = 0.0
+    listening: socket.socket | None = None
 
     def __post_init__(self) -> None:
         for spec in self.plan.processes:
@@ -85,7 +100,11 @@ class Supervisor:
             bootstrap_servers=self.plan.bootstrap_servers,
             postgres_dsn=self.plan.postgres_dsn,
             processes={each.spec.name: each.status for each in self.supervised},
+            health_port=self.plan.health_port,
         )
+        self.problems = ProblemLog(self.status.problems)
+        data = [Path(each.data) for each in self.plan.processes if each.data is not None]
+        self.disks = DiskWatch([self.folder, *data], self.plan.disk)
 
     def run(self) -> int:
         """Keeps the processes running until told to stop; returns 0, or 1 if the stack could not start."""
@@ -98,31 +117,66 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         processes.adopt_orphans()
         leash = open_leash(self.plan.leash)
+        self._listen()
         sources = [awake.fileno(), *([leash] if leash is not None else [])]
+        sources += [self.listening.fileno()] if self.listening is not None else []
+        write_status(self.folder, self.status)  # without it nobody finds the stack, so this may fail
         while not (self.stop_requests or self.status.reason or is_cut(leash)):
-            self._reap()
-            self._start_due()
-            self._check()
-            self._publish()
+            for step in (self._reap, self._check_disks, self._start_due, self._check, self._publish):
+                self._take(step)
             select.select(sources, [], [], self._pause_s())
             with contextlib.suppress(BlockingIOError):
                 awake.recv(4096)
+            self._answer()
         self._stop_all()
         return 1 if self.status.reason else 0
+
+    def _take(self, step: Callable[[], None]) -> None:
+        """Takes a step; an error of the system is shown as a problem, and the step is taken again later."""
+        try:
+            step()
+        except OSError as error:
+            self.problems.set(step.__name__, f"the supervisor can't go on: {error}")
+        else:
+            self.problems.set(step.__name__, "")
+
+    def _listen(self) -> None:
+        if self.plan.health_port is None:
+            return
+        try:
+            self.listening = live_status.listen(self.plan.health_port)
+        except OSError as error:
+            port = self.plan.health_port
+            self.problems.set("port", f"the supervisor can't listen on port {port}: {error.strerror}")
+
+    def _answer(self) -> None:
+        if self.listening is not None:
+            live_status.answer_requests(self.listening, self.status)
+
+    def _check_disks(self) -> None:
+        """Notes which disks are nearly full; a folder that was removed ends the stack."""
+        now = time.monotonic()
+        if now < self.disks_due:
+            return
+        self.disks_due = now + DISKS_EVERY_S
+        self.problems.set(DISK_LOW, self.disks.check())
+        self.problems.flush()
+        if self.lock is not None and os.fstat(self.lock).st_nlink == 0:
+            self.status.reason = f"{self.folder} was removed while its stack ran"
 
     def _on_stop(self, *_: object) -> None:
         self.stop_requests += 1
 
-    def _pause_s(self) -> float | None:
-        """Returns how long to wait for a signal before something is due, in seconds; None for no limit."""
+    def _pause_s(self) -> float:
+        """Returns how long to wait for a signal before something is due, in seconds."""
         open_tier, now = self._open_tier(), time.monotonic()
         if any(each.status.state == "waiting" and each.spec.tier <= open_tier for each in self.supervised):
             return 0.0  # a tier opened just now
         pauses = [
             CHECK_EVERY_S for each in self.supervised if each.status.state == "starting" and not each.is_once
         ]
-        pauses += [max(0.0, each.due - now) for each in self.supervised if each.status.state == "restarting"]
-        return min(pauses, default=None)
+        pauses += [max(0.0, each.due - now) for each in self.supervised if each.status.state in DUE]
+        return min([*pauses, max(0.0, self.disks_due - now)])
 
     def _open_tier(self) -> int:
         """Returns the lowest tier that was not ready yet; processes above it wait."""
@@ -132,22 +186,50 @@ class Supervisor:
         open_tier, now = self._open_tier(), time.monotonic()
         for each in self.supervised:
             waits = each.status.state == "waiting" and each.spec.tier <= open_tier
-            if waits or (each.status.state == "restarting" and now >= each.due):
+            if waits or (each.status.state in DUE and now >= each.due):
                 self._start(each)
 
     def _start(self, each: SupervisedProcess) -> None:
-        if each.spec.data is not None and each.spec.check == "postgres":
-            postgres.clear_stale_pid(Path(each.spec.data))
         each.started = time.monotonic()
+        if each.status.state == "blocked" and self._is_blocked(each):
+            return
+        log = self._open_log(each)
         try:
-            each.process = processes.spawn(each.spec)
+            if each.spec.data is not None and each.spec.check == "postgres":
+                postgres.clear_stale_pid(Path(each.spec.data))
+            each.process = processes.spawn(each.spec, log)
         except OSError as error:
-            with os.fdopen(processes.open_log(each.spec.log), "a") as log:
-                log.write(f"could not start {each.spec.argv[0]}: {error}\n")
+            with contextlib.suppress(OSError):
+                os.write(log, f"could not start {each.spec.argv[0]}: {error}\n".encode())
             self._ended(each, 127)
             return
+        finally:
+            os.close(log)
         each.status.pid = each.process.pid
         each.status.state = "starting"
+
+    def _open_log(self, each: SupervisedProcess) -> int:
+        """Opens the log of a process; one that can't be opened doesn't keep it from running."""
+        subject, name = f"{each.spec.name}_log", each.spec.name
+        try:
+            log = processes.open_log(each.spec.log)
+        except OSError as error:
+            sentence = f"{each.spec.log} can't be written: {error.strerror}; what {name} writes there is lost"
+            self.problems.set(subject, sentence)
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        self.problems.set(subject, "")
+        return log
+
+    def _is_blocked(self, each: SupervisedProcess) -> bool:
+        """Returns whether a process can't write where it has to; it is tried again after a second then."""
+        folder = self.folder if each.spec.data is None else Path(each.spec.data)
+        each.status.obstacle = write_obstacle(folder)
+        self.problems.set(f"{each.spec.name}_blocked", each.status.obstacle)
+        if not each.status.obstacle:
+            return False
+        each.status.state = "blocked"
+        each.due = time.monotonic() + DISKS_EVERY_S
+        return True
 
     def _check(self) -> None:
         for each in self.supervised:
@@ -169,7 +251,7 @@ class Supervisor:
         self._kill_orphans()
 
     def _ended(self, each: SupervisedProcess, code: int) -> None:
-        """Records that a process ended: it is done, will be restarted, or the stack has failed."""
+        """Records that a process ended: it is done, restarted, blocked, or the stack has failed."""
         now = time.monotonic()
         each.process = None
         each.status.pid = None
@@ -177,12 +259,15 @@ class Supervisor:
             each.status.state = "ended"
             each.was_ready = True
             return
+        each.status.restarts += 1
+        if self._is_blocked(each):  # an end for lack of room says nothing about the next start
+            return
         each.backoff_s = next_backoff(each.backoff_s, now - each.started)
         each.due = now + each.backoff_s
         each.status.state = "restarting"
-        each.status.restarts += 1
+        each.failed_starts += not each.was_ready
         must_start = each.is_once or each.spec.check in ("kafka", "postgres")
-        if must_start and not each.was_ready and each.status.restarts >= STARTS_BEFORE_FAILED:
+        if must_start and each.failed_starts >= STARTS_BEFORE_FAILED:
             tail = last_lines(Path(each.spec.log))
             self.status.reason = (
                 f"{each.spec.name} ended with {code} {STARTS_BEFORE_FAILED} times before it was ready; "
@@ -200,10 +285,19 @@ class Supervisor:
                 os.waitpid(pid, os.WNOHANG)
 
     def _publish(self) -> None:
-        text = repr(self.status)
-        if text != self.published:
+        """Writes the status if it has changed; while it can't be written, it is in memory only."""
+        if (text := repr(self.status)) == self.published:
+            return
+        try:
             write_status(self.folder, self.status)
-            self.published = text
+        except OSError as error:
+            sentence = f"{self.folder}/stack.json can't be written and is out of date: {error.strerror}"
+            self.problems.set(STATUS_FILE, sentence)
+            return
+        self.published = text
+        if STATUS_FILE in self.status.problems:
+            self.problems.set(STATUS_FILE, "")
+            self._publish()
 
     def _stop_all(self) -> None:
         """Ends the processes, the last tier first: each gets its signal, a grace period, then SIGKILL."""
@@ -225,6 +319,7 @@ class Supervisor:
             while process.poll() is None and time.monotonic() < deadline and self.stop_requests < 2:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=CHECK_EVERY_S)
+                self._answer()
             processes.signal_group(process.pid, signal.SIGKILL)
             process.wait()
             each.process = None
@@ -272,7 +367,11 @@ def main() -> int:
     for lock in given.locks:
         os.set_inheritable(lock, False)
     plan = read_plan(given.folder)
-    code = Supervisor(given.folder, plan).run()
+    try:
+        code = Supervisor(given.folder, plan, given.locks[0]).run()
+    except OSError as error:
+        ProblemLog({}).line(f"the stack can't be started in {given.folder}: {error.strerror}")
+        return 1
     if plan.ephemeral and code == 0:
         _remove(given.folder)
     return code

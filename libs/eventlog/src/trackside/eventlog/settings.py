@@ -1,13 +1,22 @@
 """Settings that every service shares, read from TRACKSIDE_ variables."""
 
+import os
 import sys
-from typing import TypeVar
+from pathlib import Path
+from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.contracts.memory import bytes_of
 from trackside.contracts.redaction import redact
 from trackside.contracts.topics import Topics
+from trackside.telemetry.disk_space import DiskLimits
+
+
+def _memory_size(text: str) -> str:
+    bytes_of(text)
+    return text
 
 
 class StackSettings(BaseSettings):
@@ -31,6 +40,30 @@ class StackSettings(BaseSettings):
         description="Address that /health, /ready and /metrics are served on; 0.0.0.0 in a container.",
     )
     instance: str = Field("1", min_length=1, description="Name of this instance in the events it writes.")
+    disk_low_percent: float = Field(
+        95.0,
+        gt=0,
+        le=100,
+        description="Use of a disk, %, at which no new task is started; running ones continue.",
+    )
+    disk_low_free: Annotated[str, AfterValidator(_memory_size)] = Field(
+        "500MiB", description="Free space of a disk below which no new task is started, likewise."
+    )
+    disk_folders: str = Field(
+        "",
+        description="Folders of the log and the read models, separated by colons: while a disk of one is "
+        "low, the scheduler places no task. Workers watch the disk of their own data.",
+    )
+
+    @property
+    def disk_limits(self) -> DiskLimits:
+        """When a disk counts as low."""
+        return DiskLimits(self.disk_low_percent, bytes_of(self.disk_low_free))
+
+    @property
+    def watched_folders(self) -> list[Path]:
+        """The folders in `disk_folders`."""
+        return [Path(each) for each in self.disk_folders.split(os.pathsep) if each]
 
     @property
     def topics(self) -> Topics:

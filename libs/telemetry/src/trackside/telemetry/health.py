@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trackside.telemetry import metrics
+from trackside.telemetry.logs import logger
 
 REQUEST_LIMIT_BYTES: Final = 8 * 1024
 REQUEST_LIMIT_S: Final = 5.0
@@ -39,6 +40,7 @@ class Health:
     now: Callable[[], datetime] = _utc_now
     lag_s: dict[str, float] = field(default_factory=dict)
     loop_lag_s: float = 0.0
+    disk_low: str = ""
     _waiting: tuple[str, datetime] | None = None
 
     def set_lag(self, topic: str, seconds: float) -> None:
@@ -55,6 +57,18 @@ class Health:
             self._waiting = None
         elif self._waiting is None or self._waiting[0] != reason:
             self._waiting = (reason, self.now())
+
+    def set_disk_low(self, sentence: str) -> None:
+        """Records which disk is nearly full, "" if none is; a log line tells of each change.
+
+        The service stays ready: it only leaves new tasks where they wait.
+        """
+        if sentence and not self.disk_low:
+            logger("trackside.telemetry").warning("stack.disk_low", service=self.service, reason=sentence)
+        elif self.disk_low and not sentence:
+            logger("trackside.telemetry").info("stack.disk_low is over", service=self.service)
+        self.disk_low = sentence
+        metrics.gauge("trackside.health.disk_low.services").set(bool(sentence))
 
     @property
     def is_ready(self) -> bool:
@@ -174,7 +188,8 @@ def _health(health: Health) -> dict[str, object]:
 
 
 def _ready(health: Health) -> dict[str, object]:
-    return {
+    low: dict[str, object] = {"disk_low": health.disk_low} if health.disk_low else {}
+    return low | {
         "service": health.service,
         "ready": health.is_ready,
         "lag_s": health.lag_s,

@@ -31,6 +31,7 @@ CounterName = Literal[
 ]
 GaugeName = Literal[
     "trackside.health.ready.services",
+    "trackside.health.disk_low.services",
     "trackside.health.log_lag.seconds",
     "trackside.health.loop_lag.seconds",
     "trackside.eventlog.open.streams",
@@ -95,6 +96,10 @@ def _histogram(name: HistogramName, text: str, buckets: tuple[float, ...], *labe
 
 METRICS: Final[tuple[Metric, ...]] = (
     _gauge("trackside.health.ready.services", "1 while this process says it is ready, else 0."),
+    _gauge(
+        "trackside.health.disk_low.services",
+        "1 while this process starts no new task because a disk is nearly full.",
+    ),
     _gauge("trackside.health.log_lag.seconds", "Age of the oldest record not folded yet.", "topic"),
     _gauge("trackside.health.loop_lag.seconds", "How late the event loop woke when it last had to."),
     _counter("trackside.eventlog.read.records", "Records read and folded.", "topic"),

@@ -187,7 +187,10 @@ class ClusterState:
 
     def _enqueue(self, stream_id: str, task: Task) -> None:
         task_id = task.task_id
-        refusals = sum(past.end == "refused" for past in task.attempt.past)
+        # A worker that can't write refuses every task, and says so in its heartbeats: no task is at fault.
+        refusals = sum(
+            past.end == "refused" and past.code != "journal_unwritable" for past in task.attempt.past
+        )
         if refusals >= REFUSALS:
             self.waiting.remove(task_id)
             self.given_up[task_id] = task

@@ -38,6 +38,7 @@ from trackside.scheduler.planner import Planner
 from trackside.scheduler.requirements import requirements_of
 from trackside.scheduler.settings import SchedulerSettings
 from trackside.telemetry import context
+from trackside.telemetry.disk_space import DiskWatch
 from trackside.telemetry.metrics import counter, gauge, histogram
 
 log = structlog.get_logger("trackside.scheduler")
@@ -74,6 +75,9 @@ class Scheduler:
         self._orphan_commands: list[PendingCommand] = []
         self._suspects: dict[str, set[OrphanKey]] = {}
         self._ended_incarnations: set[str] = set()
+        self._full_incarnations: set[str] = set()
+        self._health = service.health
+        self._disks = DiskWatch(service.settings.watched_folders, service.settings.disk_limits)
         self._live_workers: frozenset[tuple[str, str]] = frozenset()
         self._lagging: set[str] = set()
         self._lease_check_due = True
@@ -103,6 +107,7 @@ class Scheduler:
             self._leases.retain(current)
             self._suspects = {name: keys for name, keys in self._suspects.items() if name in current}
             self._ended_incarnations &= current
+            self._full_incarnations &= current
             self._sync_hosts()
         else:
             self._fold_event(record)
@@ -142,6 +147,7 @@ class Scheduler:
         if facts.now_ms >= self._heartbeat_due_ms:
             self._heartbeat_due_ms = facts.now_ms + int(self._settings.heartbeat_s * 1000)
             self._background.spawn(self._send_heartbeat())
+            self._check_disks()
         resend_ms = int(self._settings.resend_s * 1000)
         still_unanswered: dict[CommandKey, int] = {}
         expected: list[int] = []
@@ -198,14 +204,22 @@ class Scheduler:
         }
 
     def _sync_hosts(self) -> None:
-        """Updates the hosts from the fleet: a worker gets tasks once its earlier events are folded."""
+        """Updates the hosts: a worker gets tasks once its earlier events are folded, while there is room."""
         self._lagging = self._lagging_incarnations()
-        closed = self._ended_incarnations | self._lagging
+        closed = self._ended_incarnations | self._lagging | self._full_incarnations
+        no_room = bool(self._disks.low)
 
         def is_open(worker: Worker) -> bool:
-            return not worker.gone and worker.incarnation not in closed
+            return not (no_room or worker.gone or worker.incarnation in closed)
 
         self._cluster.hosts.sync_fleet(self._fleet, is_open, list(self._cluster.bookings.values()))
+
+    def _check_disks(self) -> None:
+        """Closes all hosts while a disk of the log or the read models is low: running tasks go on."""
+        was_low = bool(self._disks.low)
+        self._health.set_disk_low(self._disks.check())
+        if was_low != bool(self._disks.low):
+            self._sync_hosts()
 
     def _fold_event(self, record: Record) -> None:
         stream, outcome = self._streams.fold(record)
@@ -254,6 +268,9 @@ class Scheduler:
         elif isinstance(message, WorkerHeartbeat):
             self._leases.renew(message.incarnation)
             self._cluster.hosts.apply_heartbeat(message)
+            if bool(message.disk_low) != (message.incarnation in self._full_incarnations):
+                self._full_incarnations ^= {message.incarnation}
+                self._sync_hosts()
             self._orphan_commands += commands_for_orphans(
                 self._orphans(message), message.worker_id, message.incarnation, self._changed_at
             )

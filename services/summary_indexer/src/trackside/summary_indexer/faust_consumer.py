@@ -41,8 +41,10 @@ class RecordSink(Protocol):
 
 async def run_consumer(settings: StackSettings, session_timeout_s: float, sink: RecordSink) -> None:
     """Passes the records of the metrics topic to `sink` until cancelled; raises ConsumerStopped."""
-    for noisy in ("faust", "mode", "aiokafka.consumer", __name__):
+    for noisy in ("faust", "mode", __name__):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # While a broker is down it writes 20 lines a second, which fill a disk: `/ready` reports the outage.
+    logging.getLogger("aiokafka.consumer").setLevel(logging.CRITICAL)
     app = _app(settings, session_timeout_s, sink)
     topic = app.topic(
         settings.topics.metrics.name,

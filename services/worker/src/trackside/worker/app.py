@@ -19,6 +19,7 @@ from trackside.eventlog.retry import Response, retry_until_reachable
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.telemetry.disk_space import DiskLimits, DiskWatch
 from trackside.telemetry.health import Health
 from trackside.worker.attempts.cgroups import cgroups_of
 from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_lock
@@ -67,7 +68,8 @@ async def _run(service: ServiceContext, settings: WorkerSettings, catalogue: Tas
     if await wait_for_topics(
         service, [topics.events, topics.fleet, topics.heartbeats, topics.metrics, topics.logs]
     ):
-        worker = WorkerRunner(service.log, topics, settings, catalogue, service.health)
+        limits = service.settings.disk_limits
+        worker = WorkerRunner(service.log, topics, settings, catalogue, service.health, limits)
         await run_until_stopped(worker, service.stop)
 
 
@@ -89,7 +91,13 @@ class WorkerRunner:
     """A worker on a log; `joined` is whether its current incarnation has joined the fleet."""
 
     def __init__(
-        self, log: Log, topics: Topics, settings: WorkerSettings, catalogue: TaskCatalogue, health: Health
+        self,
+        log: Log,
+        topics: Topics,
+        settings: WorkerSettings,
+        catalogue: TaskCatalogue,
+        health: Health,
+        disk_limits: DiskLimits | None = None,
     ) -> None:
         self.id = settings.id
         self.joined = False
@@ -99,6 +107,7 @@ class WorkerRunner:
         self._catalogue = catalogue
         self._health = health
         self._shared_folder = SharedFolder(settings.host_dir)
+        self._disk = DiskWatch([settings.data_dir], disk_limits or DiskLimits())
 
     async def run(self, leaving: asyncio.Event) -> None:
         """Joins and works until `leaving` is set; joins again each time it was declared lost."""
@@ -162,7 +171,13 @@ class WorkerRunner:
         starts = await self._device_topics(host_devices)
         fleet_end = (await self._retry(partial(self._log.ends, self._topics.fleet.name)))[0]
         incarnation, sampler = self._incarnation(host_devices, context, nvml, publisher, group)
-        monitor = HostMonitor(sampler, incarnation.placements, context.pressure, settings.watch_interval_s)
+        monitor = HostMonitor(
+            sampler,
+            incarnation.placements,
+            context.pressure,
+            settings.watch_interval_s,
+            partial(self._check_disk, context.journal),
+        )
         background = [
             group.create_task(incarnation.execute_commands(self._log, starts), name="execute-commands"),
             group.create_task(incarnation.watch_fleet(self._log, fleet_end), name="watch-fleet"),
@@ -185,6 +200,12 @@ class WorkerRunner:
         heartbeats.cancel()
         await asyncio.gather(*background, heartbeats, return_exceptions=True)
         self.joined = False
+
+    def _check_disk(self, journal: Journal) -> str:
+        """Returns what keeps new tasks from being started, "" if nothing does."""
+        sentence = self._disk.check() or journal.obstacle()
+        self._health.set_disk_low(sentence)
+        return sentence
 
     async def _device_topics(self, host_devices: list[HostDevice]) -> dict[TopicPartition, int]:
         """Creates the topics of the devices and the host; returns the offsets to read them from."""

@@ -1,6 +1,7 @@
 """Passes samples of the host to the ledger, to heartbeats, to Prometheus and to the metrics of tasks."""
 
 import asyncio
+from collections.abc import Callable
 
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.eventlog.clock import now_ms
@@ -14,6 +15,7 @@ from trackside.worker.placements.local_placement import LocalPlacement
 from trackside.worker.placements.sharing import idle_neighbour_bytes, neighbour_uses, used_by_neighbours
 from trackside.worker.process_messages import MetricPoint
 
+MAX_SENTENCE = 1_000
 SERIES_EVERY_S = 5.0
 """Seconds between two points of a task's series; the first comes with its first sample."""
 
@@ -27,22 +29,26 @@ class HostMonitor:
         placements: PlacementController,
         pressure: MemoryPressure,
         interval_s: float = 1.0,
+        check_disk: Callable[[], str] = lambda: "",
     ) -> None:
         self._sampler = sampler
         self._placements = placements
         self._pressure = pressure
         self._interval_s = interval_s
+        self._check_disk = check_disk
+        self._disk_low = ""
         self._samples: dict[str, int] = {}
         self._gauges = Gauges()
 
     async def run(self) -> None:
         """Takes samples until it is cancelled."""
         while True:
+            self._disk_low = await asyncio.to_thread(self._check_disk)
             self._apply(await self._sampler.sample())
             await asyncio.sleep(self._interval_s)
 
     def with_readings(self, heartbeat: WorkerHeartbeat) -> WorkerHeartbeat:
-        """Returns a heartbeat with the last sample added."""
+        """Returns a heartbeat with the last sample added, and what keeps tasks from being started."""
         snapshot = self._sampler.snapshot
         if snapshot is None:
             return heartbeat
@@ -50,6 +56,7 @@ class HostMonitor:
         idle_bytes = self._placements.warm.memory_bytes + idle_neighbour_bytes(ledger)
         return heartbeat.model_copy(
             update={
+                "disk_low": self._disk_low[:MAX_SENTENCE],
                 "devices": tuple(snapshot.devices.values()),
                 "available_bytes": snapshot.host.available_bytes + idle_bytes,
                 "cpu_percent": round(snapshot.cpu_percent, 1),

@@ -1,6 +1,7 @@
 """Commands about the stack of this machine: `up`, `down`, `status`."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import signal
@@ -15,13 +16,17 @@ from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column
 from trackside.domain.table import ViewRow
 from trackside.embedded import stack
-from trackside.embedded.folder import ProcessStatus, StackStatus
+from trackside.embedded.errors import StackMissing
+from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
+from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import HOST
 from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import json_row, open_read_models
 
 ASK_S = 10.0
+WATCH_S = 1.0
+"""How often a stack in the foreground is asked what is wrong."""
 
 
 def up(catalogue: Path | None, slots: int, foreground: bool, leash: Path | None) -> None:
@@ -33,10 +38,12 @@ def up(catalogue: Path | None, slots: int, foreground: bool, leash: Path | None)
     if foreground:
         with stack_process.started(catalogue, slots, StepReporter()) as made:
             screen.say(f"the stack runs; Kafka is at {made.bootstrap_servers}. Ctrl-C stops it.")
-            run(_until_signal())
+            run(_until_signal(made))
         return
     made = stack_process.start(catalogue, slots, StepReporter(), leash)
     screen.say(f"the stack runs in {made.folder}; Kafka is at {made.bootstrap_servers}")
+    for problem in made.status.problems.values():
+        screen.complain(problem)
     screen.say("next: trackside status, trackside submit SPEC.yaml, trackside down")
 
 
@@ -53,17 +60,19 @@ def down() -> None:
 
 def status(as_json: bool) -> None:
     """Prints the processes, devices and queue of the stack; raises FailureReported if one is not ready."""
-    found = stack_process.running()
-    if found is None:
-        raise CommandFailed("no stack runs here or above; start one with `trackside up`")
-    state = stack.load(found.folder).status
+    try:
+        found = stack.find()
+    except StackMissing as error:
+        raise CommandFailed(str(error)) from error
+    state = found.status
     processes = run(_processes(state))
     devices, queue = run(_fleet(found))
-    ready = state.state == "running" and all(row["state"] in ("ready", "ended") for row in processes)
+    ready = state.is_ready and all(row["state"] in ("ready", "ended") for row in processes)
     if as_json:
         listed = [json_row(row) for row in devices]
         screen.emit(
             {"folder": str(found.folder), "state": state.state, "ready": ready, "processes": processes}
+            | {"problems": list(state.problems.values()), "disk_low": DISK_LOW in state.problems}
             | {"kafka": found.bootstrap_servers, "devices": listed, "queue": queue}
         )
     else:
@@ -72,11 +81,21 @@ def status(as_json: bool) -> None:
         raise FailureReported()
 
 
-async def _until_signal() -> None:
+async def _until_signal(made: Stack) -> None:
+    """Waits for a signal to stop; what is wrong meanwhile is printed once, and once when it is over."""
     signalled = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, signalled.set)
-    await signalled.wait()
+    shown: dict[str, str] = {}
+    while not signalled.is_set():
+        problems = (await asyncio.to_thread(current_status, made.folder)).problems
+        for subject in problems.keys() - shown.keys():
+            screen.complain(problems[subject])
+        for subject in shown.keys() - problems.keys():
+            screen.complain(f"no longer: {shown[subject]}")
+        shown = problems
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(signalled.wait(), WATCH_S)
 
 
 async def _processes(state: StackStatus) -> list[dict[str, Any]]:
@@ -101,9 +120,11 @@ def readiness(port: int | None) -> dict[str, Any] | None:
 
 
 def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, Any]:
-    state, waiting = each.state, ""
+    state, waiting = each.state, each.obstacle
     if each.health_port is not None and state == "ready":
         waiting = "no answer" if answer is None else str(answer.get("waiting") or "")
+        if answer is not None and answer.get("disk_low") and not waiting:
+            waiting = "room on its disk, to start new tasks"
         state = "ready" if answer is not None and answer.get("ready") else "waiting"
     lags: dict[str, float] = {} if answer is None else answer.get("lag_s") or {}
     return {
@@ -134,7 +155,10 @@ def _show(
     devices: list[ViewRow],
     queue: list[ViewRow],
 ) -> None:
-    screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}\n")
+    screen.say(f"{found.folder} {state.state}; Kafka at {found.bootstrap_servers}")
+    for problem in state.problems.values():
+        screen.say(f"problem: {problem}")
+    screen.say("")
     columns = [
         Column("process", keep=True),
         Column("state"),
@@ -168,4 +192,5 @@ def _show(
     screen.say("")
     screen.show_table(columns, cells)
     waiting = ", ".join(f"{row['tasks']} in {row['queue']}" for row in queue) or "empty"
-    screen.say(f"\nqueue: {waiting}")
+    pause = "; no task is started before there is room" if DISK_LOW in state.problems else ""
+    screen.say(f"\nqueue: {waiting}{pause}")

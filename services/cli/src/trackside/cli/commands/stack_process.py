@@ -13,6 +13,7 @@ from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import NAME, claim, held_leash
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
+from trackside.eventlog.settings import StackSettings, read_settings
 
 WORKER = "worker"
 SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),)
@@ -63,6 +64,7 @@ def start(catalogue: Path | None, slots: int, steps: StepReporter, leash: Path |
             bootstrap_servers=os.environ.get(BOOTSTRAP) or None,
             postgres_dsn=os.environ.get(DSN) or None,
             leash=leash,
+            disk=read_settings(StackSettings).disk_limits,
         )
         return stack.start(home, options, steps)
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from trackside.telemetry.disk_space import write_obstacle
 from trackside.worker.durable_files import sync, write_atomically
 from trackside.worker.process_messages import ENDING_FILE, AttemptEnding, UnreadableMessageError, decode
 
@@ -62,6 +63,7 @@ class Journal:
         self._workdirs = data_dir / "tasks"
         self.home = data_dir / "home"
         self._syncs: dict[str, asyncio.TimerHandle] = {}
+        self._write_failed = False
         for folder in (self._entries, self._endings, self._workdirs, self.home):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -79,8 +81,20 @@ class Journal:
 
     def write(self, entry: JournalEntry) -> None:
         """Records a placement as accepted and creates its working directory. Raises OSError."""
-        self.workdir(entry).mkdir(exist_ok=True)
-        write_atomically(self.entry_file(entry), json.dumps(asdict(entry)).encode())
+        try:
+            self.workdir(entry).mkdir(exist_ok=True)
+            write_atomically(self.entry_file(entry), json.dumps(asdict(entry)).encode())
+        except OSError:
+            self._write_failed = True
+            raise
+
+    def obstacle(self) -> str:
+        """Returns why an entry can't be written since one could not be, "" if one can."""
+        if not self._write_failed:
+            return ""
+        found = write_obstacle(self._entries) or write_obstacle(self._workdirs)
+        self._write_failed = bool(found)
+        return found
 
     def ending(self, entry: JournalEntry) -> AttemptEnding | None:
         """Returns the ending that the task's process wrote; None if there is none or it can't be read."""
