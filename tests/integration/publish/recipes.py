@@ -20,13 +20,32 @@ FETCH_S = 300
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one example is prepared and run; `{at}` is its folder in the cache."""
+    """How one program is prepared and run; `{at}` is its folder in the cache.
+
+    Its source is in the examples' folder of its name, or in `source`.
+    """
 
     name: str
     tools: Sequence[str]
     prepare: Sequence[Sequence[str]]
     run: Sequence[str]
     variables: Mapping[str, str]
+    source: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.source or RECIPES_FOLDER / self.name
+
+
+def go_recipe(name: str, source: Path | None = None) -> Recipe:
+    return Recipe(
+        name,
+        ["go"],
+        [["go", "build", "-mod=readonly", "-buildvcs=false", "-o", "program", "."]],
+        ["{at}/program"],
+        {"GOMODCACHE": "{at}/.modules", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"},
+        source,
+    )
 
 
 RECIPES = (
@@ -38,13 +57,7 @@ RECIPES = (
         ["node", "{at}/publish.js"],
         {},
     ),
-    Recipe(
-        "go",
-        ["go"],
-        [["go", "build", "-mod=readonly", "-buildvcs=false", "-o", "publish", "."]],
-        ["{at}/publish"],
-        {"GOMODCACHE": "{at}/.modules", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"},
-    ),
+    go_recipe("go"),
     Recipe(
         "java",
         ["java", "mvn", "sha256sum"],
@@ -83,7 +96,7 @@ def _prepare(recipe: Recipe, at: Path) -> ReadyRecipe:
     fetched = at / ".fetched"
     if fetched.exists():  # don't write: another worker may be running it
         return program
-    shutil.copytree(RECIPES_FOLDER / recipe.name, at, dirs_exist_ok=True)
+    shutil.copytree(recipe.folder, at, dirs_exist_ok=True)
     for step in recipe.prepare:
         try:
             done = subprocess.run(
@@ -111,7 +124,7 @@ def _filled(text: str, at: Path) -> str:
 
 def _digest(recipe: Recipe) -> str:
     found = hashlib.sha256()
-    for path in sorted((RECIPES_FOLDER / recipe.name).iterdir()):
+    for path in sorted(recipe.folder.iterdir()):
         found.update(path.read_bytes())
     return found.hexdigest()[:12]
 

@@ -17,12 +17,18 @@ from trackside.embedded.files import write_whole
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.ports import HOST
 from trackside.embedded.postgres.account import Account, account, can_enter
-from trackside.embedded.postgres.binaries import run_as, usable_binaries
+from trackside.embedded.postgres.binaries import usable_binaries
+from trackside.embedded.postgres.cluster import (
+    DATABASE,
+    USER,
+    Programs,
+    create_cluster,
+    has_weak_verifier,
+    renew_verifier,
+)
 from trackside.embedded.postgres.shared import FORMER, SHARED, hold, owned_folder, remove_unless_held
 from trackside.embedded.processes import ProcessSpec, is_alive
 
-USER = "trackside"
-DATABASE = "trackside"
 DATA, BELONGS_TO = "data-", "belongs-to"
 SETTINGS = {
     "listen_addresses": HOST,
@@ -32,8 +38,6 @@ SETTINGS = {
     "timezone": "UTC",
     # a container's /dev/shm may be tiny
     "dynamic_shared_memory_type": "mmap",
-    # the password is 256 random bits: stretching it would only slow each connection by 10 ms
-    "scram_iterations": "64",
 }
 UNSAFE_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 
@@ -65,9 +69,14 @@ def prepare(
     locks = [lock, *([] if binaries.lock is None else [binaries.lock])]
     data = home / "data"
     password = _password(folder)
+    log = folder.parent / "logs" / "postgres.log"
+    programs = Programs(binaries.folder, who, log)
     if not data.exists():
         progress("Postgres: creating its database cluster")
-        _initdb(binaries.folder, data, who, password)
+        create_cluster(programs, data, password)
+    elif has_weak_verifier(data):
+        clear_stale_pid(data)
+        renew_verifier(programs, data, password)
     settings = {
         **SETTINGS,
         "port": str(port),
@@ -77,7 +86,7 @@ def prepare(
     spec = ProcessSpec(
         name="postgres",
         argv=[str(binaries.folder / "postgres"), "-D", str(data), *options],
-        log=str(folder.parent / "logs" / "postgres.log"),
+        log=str(log),
         cwd=str(data),
         check="postgres",
         port=port,
@@ -153,32 +162,6 @@ def _password(folder: Path) -> str:
     if not path.exists():
         write_whole(path, secrets.token_hex(32) + "\n")
     return path.read_text().strip()
-
-
-def _initdb(binaries: Path, data: Path, who: Account, password: str) -> None:
-    """Makes the cluster and its database next to `data`, then renames it: a kill leaves no partial one."""
-    part = data.with_name("new")
-    shutil.rmtree(part, ignore_errors=True)
-    owned_folder(part, 0o700, who.owner)
-    secret = data.with_name("secret")
-    write_whole(secret, f"{password}\n")
-    os.chown(secret, who.owner, -1)
-    command = [str(binaries / "initdb"), "-D", str(part), "-U", USER, f"--pwfile={secret}", "--no-sync"]
-    settings = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--set=scram_iterations=64"]
-    try:
-        _run([*command, *settings, "--no-instructions"], who, part)
-        single = [str(binaries / "postgres"), "--single", "-D", str(part), "postgres"]
-        _run(single, who, part, f"CREATE DATABASE {DATABASE};\n")
-    finally:
-        secret.unlink(missing_ok=True)
-    part.rename(data)
-
-
-def _run(argv: list[str], who: Account, folder: Path, text: str = "") -> None:
-    ended = run_as(who, argv, folder, text)
-    if ended.returncode != 0:
-        tail = "\n".join((ended.stdout + ended.stderr).splitlines()[-8:])
-        raise StackError(f"{Path(argv[0]).name} failed in {folder} (exit {ended.returncode}):\n{tail}")
 
 
 def remove_data(folder: Path) -> None:
