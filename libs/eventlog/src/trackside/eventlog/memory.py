@@ -65,6 +65,10 @@ class MemoryLog:
             check_partitions(topic, None if found is None else found.partitions)
             check_settings(topic, {} if found is None else found.settings)
 
+    async def cluster_id(self) -> str:
+        """Returns `memory`."""
+        return "memory"
+
     async def close(self) -> None:
         """Does nothing: memory has no connections."""
 

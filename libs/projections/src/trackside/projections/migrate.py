@@ -6,6 +6,7 @@ from hashlib import sha256
 from importlib import resources
 
 from trackside.projections.definitions import NewerSchemaError, define
+from trackside.projections.log_identity import copy_claim
 from trackside.projections.postgres import LIVE_SCHEMA, Connection, execute_allowed, lock_tables, sql
 from trackside.projections.sql_files import views
 
@@ -111,6 +112,7 @@ async def swap_schemas(connection: Connection, *, live: str, fresh: str) -> None
     commit them first, and wait until the `readers` of that time are gone.
     """
     old, new = _checked(live), _checked(fresh)
+    await copy_claim(connection, old, new)
     await connection.execute(f"ALTER SCHEMA {old} RENAME TO {_checked(f'{fresh}_old')}")
     await connection.execute(f"ALTER SCHEMA {new} RENAME TO {old}")
     if await connection.fetchval("SELECT to_regnamespace('dashboards') IS NOT NULL"):

@@ -10,6 +10,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Reader, TopicPartition
 from trackside.eventlog.service_context import ServiceContext
+from trackside.projections.log_identity import claim_schema, log_id_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import OWNERS, SUMMARY_INDEXER, Owner
 from trackside.projections.positions import (
@@ -62,8 +63,8 @@ async def run_projection(
 
     Waits for Kafka and Postgres without limit; calls `on_waiting` with the reason, and with None when it
     continues; calls `on_written` after every transaction. Raises UnknownMessageError, TombstoneError and
-    UnsupportedRulesError (a log that this release can't read), OffsetGoneError and NewerSchemaError, and
-    writes nothing more.
+    UnsupportedRulesError (a log that this release can't read), OffsetGoneError, NewerSchemaError
+    and AnotherLogError, and writes nothing more.
     """
     async with database(service.settings.postgres_dsn, LIVE_SCHEMA) as opened:
         runner = Runner(OWNERS[owner], service.log, service.topics, opened, on_waiting, pace, on_written)
@@ -120,9 +121,11 @@ class Runner:
     async def _recovered(self) -> ProjectionState:
         """Returns the state of the snapshots, with the positions of the rows; creates missing tables."""
         partitions = self._partitions()
+        log_id = await log_id_of(self._log, self._topics)
 
         async def prepared(connection: Connection) -> dict[TopicPartition, int]:
             await migrate(connection, self._database.schema)
+            await claim_schema(connection, self._database.schema, log_id)
             await ensure_positions(connection, self._owner.name, partitions)
             found = await read_positions(connection, self._owner.name)
             return {topic_partition: found[topic_partition] for topic_partition in partitions}

@@ -15,6 +15,7 @@ from trackside.contracts.commands import RULES
 from trackside.domain.stream import Stream
 from trackside.domain.streams import load, pack, state_adapter
 from trackside.eventlog.recovery import Recovered
+from trackside.projections.log_identity import check_log
 from trackside.projections.postgres import (
     LIVE_SCHEMA,
     Connection,
@@ -107,14 +108,24 @@ def _loaded(states: list[str]) -> list[Stream]:
 class PostgresSnapshots:
     """The SnapshotStore in Postgres: without Postgres there are no snapshots."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, log_id: str | None = None) -> None:
         self._dsn = dsn
+        self._log_id = log_id
 
     async def load(self) -> Recovered | None:
-        """Returns the newest snapshots; None if they are missing or unusable, or if Postgres is down."""
+        """Returns the newest snapshots; None if they are missing or unusable, or if Postgres is down.
+
+        Raises AnotherLogError if they are not of the log `log_id`.
+        """
+
+        async def work(connection: Connection) -> Recovered | None:
+            if self._log_id is not None:
+                await check_log(connection, LIVE_SCHEMA, self._log_id)
+            return await load_snapshots(connection)
+
         async with database(self._dsn, LIVE_SCHEMA) as opened:
             try:
-                return await opened.transaction(load_snapshots, repeatable_read=True)
+                return await opened.transaction(work, repeatable_read=True)
             except (PostgresGoneError, SchemaMissingError) as error:
                 log.info("no snapshots, folding the whole log", reason=str(error))
                 return None

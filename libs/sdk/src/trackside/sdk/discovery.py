@@ -66,7 +66,12 @@ def _entry(task: type[Task]) -> str:
 
 
 def _nearest(name: Path) -> Path | None:
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError as error:
+        raise ClientError(
+            f"the current folder can't be used: {error.strerror}; change to one that exists"
+        ) from error
     found = (folder / name for folder in (here, *here.parents) if (folder / name).is_file())
     return next(found, None)
 

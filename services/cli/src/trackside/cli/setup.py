@@ -9,8 +9,9 @@ from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.log_identity import AnotherLogError, claim_schema, log_id_of
 from trackside.projections.migrate import migrate
-from trackside.projections.postgres import LIVE_SCHEMA, PostgresGoneError, database
+from trackside.projections.postgres import LIVE_SCHEMA, Connection, PostgresGoneError, database
 
 PATIENCE_S = 30.0
 
@@ -18,13 +19,19 @@ PATIENCE_S = 30.0
 async def prepare(settings: StackSettings) -> None:
     """Creates the topics and tables that are missing, and checks the topics that were there.
 
-    Raises TransientError, PreflightError, PostgresGoneError or NewerSchemaError.
+    Raises TransientError, PreflightError, PostgresGoneError, NewerSchemaError or AnotherLogError.
     """
     async with KafkaLog(settings.kafka_bootstrap, client_id="trackside-setup") as log:
         # Again for a while: a broker that stood still for a moment makes no topics in the next.
         await retry_with_timeout(partial(_topics, log, settings), "all", PATIENCE_S)
+        log_id = await log_id_of(log, settings.topics)
+
+    async def tables(connection: Connection) -> None:
+        await migrate(connection)
+        await claim_schema(connection, LIVE_SCHEMA, log_id)
+
     async with database(settings.postgres_dsn, LIVE_SCHEMA) as opened:
-        await opened.transaction(migrate)
+        await opened.transaction(tables)
 
 
 async def _topics(log: KafkaLog, settings: StackSettings) -> None:
@@ -37,7 +44,7 @@ def main() -> int:
     settings = read_settings(StackSettings)
     try:
         asyncio.run(prepare(settings))
-    except (TransientError, PreflightError, PostgresGoneError, NewerSchemaError) as error:
+    except (TransientError, PreflightError, PostgresGoneError, NewerSchemaError, AnotherLogError) as error:
         sys.stderr.write(f"setup: {error}\n")
         return 1
     return 0

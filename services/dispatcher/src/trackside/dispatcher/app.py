@@ -1,6 +1,7 @@
 """The dispatcher's wiring: settings, log, recovery, reactor, projection."""
 
 import sys
+from functools import partial
 
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
@@ -15,10 +16,12 @@ from trackside.domain.streams import Streams
 from trackside.eventlog.log import TopicPartition
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
+from trackside.projections.log_identity import log_id_of
 from trackside.projections.snapshots import PostgresSnapshots
 
 PROJECTION_DELAY_MAX_S = 5.0
@@ -74,7 +77,8 @@ async def _decide(
 ) -> None:
     """Recovers while the advisors start, then decides until it is stopped."""
     topics = service.topics
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.events.name)
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn, log_id)
     streams, starts = await recover(snapshots, service.log, topics.events)
     receipts, raw = await _receipts(service, settings, streams)
     for answers in (topics.suggestions, topics.assessments):

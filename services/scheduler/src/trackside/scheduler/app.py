@@ -1,11 +1,15 @@
 """The scheduler's wiring: settings, log, recovery, reactor, projection."""
 
+from functools import partial
+
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import from_end, from_start, run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
+from trackside.projections.log_identity import log_id_of
 from trackside.projections.peaks import newest_peaks
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
@@ -23,7 +27,8 @@ async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
     topics = service.topics
     if not await wait_for_topics(service, [topics.events, topics.fleet, topics.heartbeats]):
         return
-    snapshots = PostgresSnapshots(service.settings.postgres_dsn)
+    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.events.name)
+    snapshots = PostgresSnapshots(service.settings.postgres_dsn, log_id)
     streams, starts = await recover(snapshots, service.log, topics.events)
     peaks = await recovered_peaks(service.settings.postgres_dsn) if streams.positions else None
     scheduler = Scheduler(service, streams, settings, peaks)

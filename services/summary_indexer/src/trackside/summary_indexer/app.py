@@ -1,8 +1,12 @@
 """The summary-indexer's wiring: settings, log, Postgres, metrics, dead letters."""
 
+from functools import partial
+
+from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
 from trackside.eventlog.settings import StackSettings, read_settings
+from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
 from trackside.projections.runner import run_projection
@@ -24,11 +28,12 @@ async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> Non
     topics = service.topics
     if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
         return
+    log_id = await retry_with_timeout(partial(log_id_of, service.log, topics), topics.metrics.name)
     wait_reasons = WaitReasons(service.health)
     metrics_log = MetricsLog(service.log, topics, service.writer)
     async with database(service.settings.postgres_dsn) as opened:
         indexer = Indexer(
-            PointsStore(opened, topics.metrics, wait_reasons.reporter("points")),
+            PointsStore(opened, topics.metrics, wait_reasons.reporter("points"), log_id),
             metrics_log,
             batch_points=settings.batch_points,
             buffer_points=settings.buffer_points,

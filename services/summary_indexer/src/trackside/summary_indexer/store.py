@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from trackside.contracts.summaries import MetricPointsReported
 from trackside.contracts.topics import Topic
 from trackside.domain.table import RowValues, TableWrite
+from trackside.projections.log_identity import claim_schema
 from trackside.projections.metrics import POINTS, SERIES, rows_of
 from trackside.projections.migrate import migrate
 from trackside.projections.owners import SUMMARY_INDEXER
@@ -30,16 +31,21 @@ class PositionAdvance:
 class PointsStore:
     """Writes points and positions of one topic; retries until Postgres has them."""
 
-    def __init__(self, database: Database, topic: Topic, report_wait: WaitReporter) -> None:
+    def __init__(self, database: Database, topic: Topic, report_wait: WaitReporter, log_id: str) -> None:
         self._database, self._topic, self._report_wait = database, topic, report_wait
+        self._log_id = log_id
         self._known: set[int] = set()
 
     async def positions(self) -> dict[int, int]:
-        """Returns the next offset to index of every partition, 0 at first; creates missing tables."""
+        """Returns the next offset to index of every partition, 0 at first; creates missing tables.
+
+        Raises AnotherLogError if the rows are not of this log.
+        """
         places = [(self._topic.name, partition) for partition in range(self._topic.partitions)]
 
         async def prepared(connection: Connection) -> dict[int, int]:
             await migrate(connection, self._database.schema)
+            await claim_schema(connection, self._database.schema, self._log_id)
             await ensure_positions(connection, SUMMARY_INDEXER, places)
             return await self._positions(connection)
 

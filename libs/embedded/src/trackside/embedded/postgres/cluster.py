@@ -3,12 +3,11 @@
 import os
 import re
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.embedded.errors import StackError
-from trackside.embedded.files import write_whole
+from trackside.embedded.files import summarised, write_whole
 from trackside.embedded.postgres.account import Account
 from trackside.embedded.postgres.binaries import run_as
 from trackside.embedded.postgres.shared import owned_folder
@@ -18,7 +17,6 @@ DATABASE = "trackside"
 SCRAM_ITERATIONS = 4096
 """Postgres's own default. Go's lib/pq, and with it Grafana, logs in to no server that asks for fewer."""
 WEAK_SETTING = re.compile(r"^scram_iterations\s*=.*\n?", re.MULTILINE)
-REASON = re.compile(r"(?:error|ERROR|FATAL|PANIC|could not):?\s.*")
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,8 @@ class Programs:
         output = ended.stdout + ended.stderr
         if ended.returncode == 0 and "ERROR:" not in output:  # a refused statement doesn't change the code
             return
-        reasons = [found[0] for line in output.splitlines() if (found := REASON.search(line))]
-        reason = reasons[0] if reasons else f"exit {ended.returncode}"
-        where = ""
-        with suppress(OSError):
-            self.log.parent.mkdir(mode=0o700, exist_ok=True)
-            with open(os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as log:
-                log.write(output)
-            where = f"; all that it printed is in {self.log}"
-        raise StackError(f"Postgres's data can't be prepared in {data.parent}: {program}: {reason}{where}")
+        reason = summarised(output, self.log) or f"exit {ended.returncode}"
+        raise StackError(f"Postgres's data can't be prepared in {data.parent}: {program}: {reason}")
 
 
 def create_cluster(programs: Programs, data: Path, password: str) -> None:

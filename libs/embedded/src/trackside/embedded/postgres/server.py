@@ -4,7 +4,6 @@ Only the binaries are used, never the package's `get_server()`: as root that add
 every parent folder readable by all, and mistakes a stale postmaster for a running one.
 """
 
-import hashlib
 import os
 import secrets
 import shutil
@@ -28,8 +27,11 @@ from trackside.embedded.postgres.cluster import (
 )
 from trackside.embedded.postgres.shared import FORMER, SHARED, hold, owned_folder, remove_unless_held
 from trackside.embedded.processes import ProcessSpec, is_alive
+from trackside.eventlog.clock import now_ms
 
 DATA, BELONGS_TO = "data-", "belongs-to"
+ORPHANS_KEPT_S = 7 * 86_400
+"""Seconds since its last start. The folder of the stack may have been moved, and not yet started again."""
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -119,42 +121,66 @@ def clear_stale_pid(data: Path) -> None:
 def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
     """Returns the 0700 folder of the data, and its lock: in `folder`, or in SHARED if out of reach there.
 
-    The permissions of the user's folders aren't changed. If it is in SHARED, `folder`/place has its path.
+    The permissions of the user's folders aren't changed. If it is in SHARED, `folder`/place has its name.
     """
     inside, place = folder / "server", folder / "place"
-    is_new, is_reachable = not place.exists(), can_enter(folder, who)
     _remove_orphans()
-    if inside.exists() and not is_reachable:
-        raise StackError(
-            f"{who.name}, the user that Postgres runs as, can't enter {folder} any more. Let all users "
-            "enter it and the folders above it again (chmod o+x), or remove it: the next start makes its "
-            "rows again from the log"
-        )
-    if inside.exists() or (is_new and is_reachable):
+    if not place.exists() and can_enter(folder, who):
         return inside, hold(inside, 0o700, who.owner, holds)
     owned_folder(SHARED, 0o755, os.geteuid())
-    home = SHARED / f"{DATA}{_short_hash(folder)}" if is_new else Path(place.read_text().strip())
+    if not place.exists():
+        write_whole(place, f"{DATA}{secrets.token_hex(6)}\n")
+    home = _named(place)
+    _check_owner(home, folder)
     lock = hold(home, 0o700, who.owner, holds)
-    if is_new:
-        shutil.rmtree(home / "data", ignore_errors=True)  # of a folder that was removed, its password with it
     write_whole(home / BELONGS_TO, str(folder))
-    write_whole(place, f"{home}\n")
+    if (inside / "data").exists():
+        _move(inside / "data", home, who.owner)
+    shutil.rmtree(inside, ignore_errors=True)
     return home, lock
 
 
+def _named(place: Path) -> Path:
+    """Returns the folder in SHARED that `place` names; an earlier release wrote its whole path."""
+    return SHARED / place.read_text().strip()
+
+
+def _check_owner(home: Path, folder: Path) -> None:
+    """Raises StackError if the data belongs to another stack, of whose folder this one is a copy."""
+    try:
+        other = Path((home / BELONGS_TO).read_text())
+        is_ours = other.samefile(folder) or _named(other / "place") != home
+    except FileNotFoundError:
+        return  # new, or its folder was moved here
+    if not is_ours:
+        raise StackError(
+            f"the data of Postgres that {folder / 'place'} names, {home}, belongs to the stack in "
+            f"{other.parent}, of which {folder.parent} is a copy: remove {folder}, and the next start makes "
+            "its rows again from its own log"
+        )
+
+
+def _move(data: Path, home: Path, owner: int) -> None:
+    """Moves data of a folder that was moved out of reach; a kill leaves it where it was."""
+    part = home / "new"
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.move(data, part)
+    for each in [part, *part.rglob("*")]:
+        os.chown(each, owner, -1, follow_symlinks=False)
+    part.rename(home / "data")
+
+
 def _remove_orphans() -> None:
-    """Removes data outside the folders of stacks whose folder is gone."""
+    """Removes data outside the folders of stacks whose folder has been gone for a week."""
     for note in [*SHARED.glob(f"{DATA}*/{BELONGS_TO}"), *FORMER.glob(f"trackside-*/{BELONGS_TO}")]:
         try:
-            is_orphan = note.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists()
+            status = note.stat()
+            is_old = now_ms() / 1000 - status.st_mtime > ORPHANS_KEPT_S
+            is_orphan = status.st_uid == os.geteuid() and not Path(note.read_text()).exists()
         except OSError:
             continue  # another user's, or removed just now
-        if is_orphan:
+        if is_orphan and is_old:
             remove_unless_held(note.parent)
-
-
-def _short_hash(folder: Path) -> str:
-    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
 
 
 def _password(folder: Path) -> str:
@@ -169,4 +195,4 @@ def remove_data(folder: Path) -> None:
     shutil.rmtree(folder / "server", ignore_errors=True)
     place = folder / "place"
     if place.exists():
-        shutil.rmtree(Path(place.read_text().strip()), ignore_errors=True)
+        shutil.rmtree(_named(place), ignore_errors=True)

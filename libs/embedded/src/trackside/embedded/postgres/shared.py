@@ -4,6 +4,7 @@ A process that uses one has a shared lock (flock) on a file in it that only root
 exclusive lock may remove the folder.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -24,7 +25,7 @@ def owned_folder(path: Path, mode: int, owner: int) -> Path:
     """Makes a folder of that mode and owner, whatever the umask.
 
     One that is there is taken only if it is a true folder of the owner or of this user. StackError if not, or
-    if the folder can't be made.
+    if the folder can't be made; OSError if there is no room for it.
     """
     try:
         path.mkdir(mode=mode, exist_ok=True)
@@ -34,6 +35,8 @@ def owned_folder(path: Path, mode: int, owner: int) -> Path:
         os.chown(path, owner, -1)
         path.chmod(mode)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # another user would have no more room
         raise StackError(
             f"Postgres needs the folder {path}, which can't be made: {error.strerror}; start Trackside as an "
             f"ordinary user, {OWN_SERVER}"

@@ -11,7 +11,7 @@ from trackside.cli.runtime import examples
 from trackside.cli.runtime.addresses import BOOTSTRAP, DSN
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
-from trackside.embedded.folder import NAME, claim, held_leash
+from trackside.embedded.folder import NAME, claim, current_folder, held_leash
 from trackside.embedded.stack import ServiceSpec, Stack, StackOptions
 from trackside.eventlog.settings import StackSettings, read_settings
 
@@ -21,7 +21,7 @@ SETUP: Sequence[Sequence[str]] = ((sys.executable, "-m", "trackside.cli.setup"),
 
 def folder() -> Path:
     """Returns the folder of the stack that is started here: `.trackside` in the current folder."""
-    return Path.cwd() / NAME
+    return current_folder() / NAME
 
 
 def running() -> Stack | None:

@@ -11,6 +11,7 @@ from trackside.domain.fold import UnsupportedRulesError
 from trackside.embedded.errors import StackError
 from trackside.eventlog.errors import OffsetGoneError, PreflightError, TransientError
 from trackside.projections.definitions import NewerSchemaError
+from trackside.projections.log_identity import AnotherLogError
 from trackside.projections.postgres import BadDsnError, PostgresGoneError, SchemaMissingError
 from trackside.replay.history.errors import (
     BadNameError,
@@ -58,6 +59,7 @@ def explain(error: Exception) -> CommandFailed | None:
             | UndecodableError()
             | UnsupportedRulesError()
             | NewerSchemaError()
+            | AnotherLogError()
             | LogTooShortError()
             | ReplayError()
         ):

@@ -9,6 +9,7 @@ from trackside.contracts.topics import Topics
 from trackside.domain.table import Table
 from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.projections.log_identity import check_log, log_id_of
 from trackside.projections.metrics import POINTS
 from trackside.projections.migrate import create_tables
 from trackside.projections.owners import OWNERS
@@ -92,9 +93,9 @@ async def rebuild(
     With `processes` several of them fold a long log at once, each some of its partitions.
     No row and no snapshot of the live schema is used. The new schema lives in a transaction that is
     undone, so nothing of it is left whatever happens; with `swap` it takes the live one's place, also
-    if they differ, once what was written meanwhile is in it too. Raises LogTooShortError, BusyError,
-    PostgresGoneError, SchemaMissingError, TransientError, what reading a log of another release raises, and
-    PartLostError.
+    if they differ, once what was written meanwhile is in it too. Raises LogTooShortError, AnotherLogError,
+    BusyError, PostgresGoneError, SchemaMissingError, TransientError, what reading a log of another release
+    raises, and PartLostError.
     """
     report, name = RebuildReport(), f"{SWAP_PREFIX if swap else 'trial_'}{new_id()[:12]}"
     async with exclusive_swap(dsn) if swap else nullcontext():
@@ -102,6 +103,7 @@ async def rebuild(
             rebuilt = attempt.connection
             await create_tables(rebuilt, name)
             async with open_repeatable_read(dsn, schema) as live:
+                await check_log(live, schema, await log_id_of(log, topics))
                 fold_range = await _fold_range(log, topics, live, report, keep_states=swap)
                 states = await _fold(log, fold_range, rebuilt, report, progress, processes)
                 began_s = monotonic_s()

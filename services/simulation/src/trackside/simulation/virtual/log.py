@@ -159,6 +159,10 @@ class VirtualLog:
             if topic.name not in self._topics:
                 raise PreflightError(f"topic {topic.name} does not exist")
 
+    async def cluster_id(self) -> str:
+        """Returns `simulated`."""
+        return "simulated"
+
     async def close(self) -> None:
         """Does nothing: there are no connections."""
 

@@ -1,0 +1,251 @@
+"""The folder of a stack is moved and copied: it keeps its data, and no stack uses that of another."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from trackside.contracts.topics import Topics
+from trackside.embedded import stack
+from trackside.embedded.errors import StackError
+from trackside.embedded.folder import read_plan
+from trackside.embedded.postgres import server, shared
+from trackside.embedded.postgres.server import remove_data
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.log import Outgoing
+
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="not root, whose Postgres runs as another user: run the tests as root as well"
+)
+ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
+WHOLE = stack.StackOptions(setup=[[sys.executable, "-m", "trackside.cli.setup"]], durable=False)
+TOPICS = Topics()
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """Returns a folder that everybody may enter, so that the data of Postgres lies in the stack's folder."""
+    place = Path(tempfile.mkdtemp(prefix="trackside-moved-"))
+    place.chmod(0o711)
+    yield place
+    end_all(place)
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Iterator[Path]:
+    """Returns a folder that only its owner may enter: the data of root's Postgres is outside of it."""
+    tmp_path.chmod(0o700)
+    yield tmp_path
+    end_all(tmp_path)
+
+
+def end_all(place: Path) -> None:
+    for home in place.iterdir():
+        stack.stop(home)
+        remove_data(home / "postgres")
+
+
+def installation_of(home: Path) -> str:
+    found: str = json.loads((home / "installation.json").read_text())["id"]
+    return found
+
+
+def environment(log: stack.Stack, rows: stack.Stack) -> Mapping[str, str]:
+    addresses = {
+        "TRACKSIDE_KAFKA_BOOTSTRAP": log.bootstrap_servers,
+        "TRACKSIDE_POSTGRES_DSN": rows.postgres_dsn,
+    }
+    return dict(os.environ) | addresses
+
+
+async def output_of(module: str, given: Mapping[str, str]) -> tuple[int | None, str]:
+    """Runs a service until it ends by itself; returns its exit code and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        f"trackside.{module}",
+        env=given,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(120):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, output.decode()
+
+
+async def rows_of(running: stack.Stack) -> list[int]:
+    """Returns the rows of the table that the test made; none if it isn't there."""
+    connection = await asyncpg.connect(running.postgres_dsn)
+    try:
+        return [row[0] for row in await connection.fetch("SELECT value FROM kept")]
+    except asyncpg.UndefinedTableError:
+        return []
+    finally:
+        await connection.close()
+
+
+async def add_row(running: stack.Stack, value: int) -> None:
+    connection = await asyncpg.connect(running.postgres_dsn)
+    await connection.execute("CREATE TABLE IF NOT EXISTS kept (value integer)")
+    await connection.execute("INSERT INTO kept VALUES ($1)", value)
+    await connection.close()
+
+
+async def append(running: stack.Stack, value: bytes) -> None:
+    async with KafkaLog(running.bootstrap_servers, "test") as log:
+        await log.append(TOPICS.logs.name, 0, [Outgoing(b"key", value, [])])
+
+
+async def values_in(running: stack.Stack) -> list[bytes | None]:
+    async with KafkaLog(running.bootstrap_servers, "test") as log:
+        count = (await log.ends(TOPICS.logs.name))[0]
+        reader = log.reader({(TOPICS.logs.name, 0): 0})
+        found: list[bytes | None] = []
+        while len(found) < count:
+            found += [entry.value for entry in await reader.read(1.0)]
+        return found
+
+
+async def test_a_moved_folder_continues_and_a_copy_has_its_own_data(public: Path) -> None:
+    first = stack.start(public / "first", WHOLE)
+    await append(first, b"before the move")
+    await add_row(first, 1)
+    stack.stop(first.folder)
+    (public / "first").rename(public / "second")
+
+    second = stack.start(public / "second", WHOLE)
+    assert await values_in(second) == [b"before the move"]
+    assert await rows_of(second) == [1]
+    stack.stop(second.folder)
+    shutil.copytree(second.folder, public / "copy")
+
+    steps: list[str] = []
+    copy = stack.start(public / "copy", WHOLE, steps.append)
+    assert any(f"is a copy of {second.folder}" in step for step in steps)
+    assert await values_in(copy) == [b"before the move"]
+    second = stack.start(second.folder, WHOLE)
+    await append(copy, b"in the copy")
+    await add_row(copy, 2)
+    assert await values_in(second) == [b"before the move"]
+    assert (await rows_of(second), await rows_of(copy)) == ([1], [2])
+
+    names = installation_of(second.folder), installation_of(copy.folder)
+    assert len(set(names)) == 2
+    modules = ("cli.setup", "dispatcher", "scheduler", "summary_indexer")
+    given = environment(log=copy, rows=second)
+    for code, said in await asyncio.gather(*(output_of(module, given) for module in modules)):
+        assert code == 1, said
+        assert f"are of the log {names[0]}, but this log is {names[1]}: set TRACKSIDE_KAFKA" in said
+
+
+def test_a_log_of_another_installation_in_the_folder_is_refused_with_both_names(public: Path) -> None:
+    home = public / "home"
+    (home / "kafka" / "data").mkdir(parents=True)
+    (home / "kafka" / "data" / "meta.properties").write_text("version=1\ncluster.id=theirs\nnode.id=1\n")
+    (home / "installation.json").write_text(json.dumps({"id": "ours", "folder": str(home)}))
+    with pytest.raises(
+        StackError, match=r"folder of installation ours, but .*/kafka is the log of .* theirs"
+    ):
+        stack.start(home, stack.StackOptions(postgres_dsn="postgresql://nobody@127.0.0.1:1/none"))
+
+
+def test_a_copy_of_a_stack_that_runs_is_refused(public: Path) -> None:
+    options = stack.StackOptions(
+        bootstrap_servers="127.0.0.1:1", postgres_dsn="postgresql://127.0.0.1:1/none"
+    )
+    running = stack.start(public / "home", options)
+    shutil.copytree(running.folder, public / "copy", ignore=shutil.ignore_patterns("lock"))
+    with pytest.raises(
+        StackError, match=rf"is a copy of {running.folder} \(.*made while its stack was running"
+    ):
+        stack.start(public / "copy", options)
+
+
+@as_root
+async def test_data_outside_of_a_folder_that_is_moved_moves_with_it(private: Path) -> None:
+    first = stack.start(private / "first", ROWS_ALONE)
+    await add_row(first, 1)
+    data = data_of(first)
+    stack.stop(first.folder)
+    (private / "first").rename(private / "second")
+    stack.start(private / "another", ROWS_ALONE)  # it looks for data that no stack uses any more
+    second = stack.start(private / "second", ROWS_ALONE)
+    assert data.parents[1] == shared.SHARED
+    assert (await rows_of(second), data_of(second)) == ([1], data)
+
+
+@as_root
+async def test_data_outside_of_a_folder_is_not_opened_by_a_copy(private: Path) -> None:
+    first = stack.start(private / "first", ROWS_ALONE)
+    await add_row(first, 1)
+    stack.stop(first.folder)
+    shutil.copytree(first.folder, private / "copy")
+    copy = stack.start(private / "copy", ROWS_ALONE)
+    assert data_of(copy) != data_of(first)
+    assert await rows_of(copy) == []
+    assert await rows_of(stack.start(first.folder, ROWS_ALONE)) == [1]
+
+
+@as_root
+async def test_a_copy_without_a_note_of_its_installation_does_not_open_data_outside_of_it(
+    private: Path,
+) -> None:
+    """An earlier release made no note, and wrote the whole path of the data."""
+    first = stack.start(private / "first", ROWS_ALONE)
+    place = first.folder / "postgres" / "place"
+    place.write_text(f"{data_of(first).parent}\n")
+    (first.folder / "installation.json").unlink()
+    stack.stop(first.folder)
+    shutil.copytree(first.folder, private / "copy")
+    expected = (
+        rf"belongs to the stack in {first.folder}, of which .*/copy is a copy: remove .*/copy/postgres,"
+    )
+    with pytest.raises(StackError, match=expected):
+        stack.start(private / "copy", ROWS_ALONE)
+    (private / "copy" / "postgres" / "place").unlink()  # so that the end removes nothing of the first's
+
+
+@as_root
+async def test_data_in_a_folder_that_is_moved_out_of_reach_is_brought_within_reach(
+    public: Path, private: Path
+) -> None:
+    first = stack.start(public / "first", ROWS_ALONE)
+    await add_row(first, 1)
+    stack.stop(first.folder)
+    shutil.move(first.folder, private / "second")
+    second = stack.start(private / "second", ROWS_ALONE)
+    assert shared.SHARED in data_of(second).parents
+    assert await rows_of(second) == [1]
+
+
+@as_root
+def test_data_outside_of_a_folder_is_removed_a_week_after_the_folder(private: Path) -> None:
+    first = stack.start(private / "first", ROWS_ALONE)
+    data = data_of(first)
+    stack.stop(first.folder)
+    shutil.rmtree(first.folder)
+    stack.start(private / "second", ROWS_ALONE)
+    assert data.exists()
+    note = data.parent / server.BELONGS_TO
+    long_ago = note.stat().st_mtime - server.ORPHANS_KEPT_S - 1
+    os.utime(note, (long_ago, long_ago))
+    stack.start(private / "third", ROWS_ALONE)
+    assert not data.exists()
+
+
+def data_of(running: stack.Stack) -> Path:
+    (found,) = [each.data for each in read_plan(running.folder).processes if each.name == "postgres"]
+    assert found is not None
+    return Path(found)

@@ -1,0 +1,156 @@
+"""A folder in which no stack can run is refused by one sentence, which says why and what to do."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from trackside.cli.app import call
+from trackside.embedded import stack
+from trackside.embedded.errors import StackError
+
+Mount = Callable[[str], Path]
+ROWS_ALONE = stack.StackOptions(bootstrap_servers="127.0.0.1:1", durable=False)
+
+
+@pytest.fixture
+def mount() -> Iterator[Mount]:
+    """Mounts small file systems in memory; skips the test where that is not allowed."""
+    with ExitStack() as mounted:
+
+        def mount_one(options: str) -> Path:
+            folder = Path(mounted.enter_context(tempfile.TemporaryDirectory(prefix="trackside-disk-")))
+            command = ["mount", "-t", "tmpfs", "-o", f"mode=0711,{options}", "tmpfs", str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
+            return folder
+
+        yield mount_one
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Returns the one line that a command which fails prints."""
+    capsys.readouterr()
+    assert call(list(arguments)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("trackside: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".trackside", ".trackside/kafka", ".trackside/logs", ".trackside/services", ".trackside/postgres"],
+)
+def test_a_file_in_the_place_of_a_folder_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    found = refusal(capsys, "up")
+    assert str(tmp_path / name) in found
+    assert found.endswith("something else is in its place: rename that")
+
+
+@pytest.mark.parametrize("name", ["lock", "installation.json", "ports.json", "stack.json"])
+def test_a_folder_in_the_place_of_a_file_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".trackside" / name).mkdir(parents=True)
+    found = refusal(capsys, "up")
+    assert str(tmp_path / ".trackside" / name) in found
+    assert "Is a directory" in found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"state": "running", "processes": {}, "of_a_later_release": 1}']
+)
+def test_a_status_that_cannot_be_read_is_named(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".trackside").mkdir()
+    (tmp_path / ".trackside" / "stack.json").write_text(text)
+    for command in ("up", "status", "down", "ls"):
+        assert f"{tmp_path / '.trackside' / 'stack.json'} can't be read" in refusal(capsys, command)
+
+
+@pytest.mark.parametrize("command", [["up"], ["status"], ["down"], ["ls"], ["submit", "/no/search.yaml"]])
+def test_a_current_folder_that_was_removed_is_named(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    if command[0] == "submit":
+        spec = tmp_path / "search.yaml"
+        spec.write_text("kind: task\ntask_type: noop\n")
+        command = ["submit", str(spec)]
+    assert "the current folder can't be used: No such file or directory" in refusal(capsys, *command)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_file_system_that_is_read_only_is_refused(
+    is_there: bool, mount: Mount, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = mount("size=1m")
+    monkeypatch.chdir(place)
+    if is_there:
+        (place / ".trackside").mkdir()
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    assert "Read-only file system; start it in a folder of your own" in refusal(capsys, "up")
+
+
+@pytest.mark.parametrize("inodes", [1, 2, 3, 6, 9])
+def test_a_file_system_without_a_free_inode_is_refused(
+    inodes: int, mount: Mount, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(mount(f"nr_inodes={inodes}"))
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    assert "No space left on device; make room there" in refusal(capsys, "up")
+
+
+def test_what_initdb_prints_on_a_full_disk_goes_to_the_log(mount: Mount) -> None:
+    home = mount("size=2m") / ".trackside"
+    with pytest.raises(StackError) as caught:
+        stack.start(home, ROWS_ALONE)
+    (line,) = str(caught.value).splitlines()
+    log = home / "logs" / "postgres.log"
+    assert "initdb: FATAL:  could not write to file" in line
+    assert line.endswith(f"No space left on device; all that it printed is in {log}")
+    assert len(log.read_text().splitlines()) > 5
+    assert log.stat().st_mode & 0o077 == 0
+    assert [path.name for path in (home / "postgres" / "server").iterdir()] == ["used.lock"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root, who may act as another user")
+@pytest.mark.parametrize("name", ["", "kafka", "postgres", "logs"])
+def test_a_folder_of_another_user_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stranger = 65_533
+    with tempfile.TemporaryDirectory(prefix="trackside-foreign-") as place:
+        Path(place).chmod(0o777)
+        home = Path(place) / ".trackside"
+        home.mkdir()
+        if name:
+            (home / name).mkdir(mode=0o700)
+            os.chown(home, stranger, -1)
+        monkeypatch.chdir(place)
+        monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+        monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgresql://127.0.0.1:1/none")
+        os.seteuid(stranger)
+        try:
+            found = refusal(capsys, "up")
+        finally:
+            os.seteuid(0)
+        assert "Permission denied; start it in a folder of your own" in found
