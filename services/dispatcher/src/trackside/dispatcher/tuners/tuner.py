@@ -18,7 +18,7 @@ class TunerWaits(Exception):
 
 
 def suggestion_seed(search_seed: int, number: int, redraw: int = 0) -> int:
-    """Returns the 32-bit seed of trial `number`: the first 4 bytes, big-endian, of BLAKE2b("seed/number").
+    """Returns the 32-bit seed of trial `number`: BLAKE2b("seed/number") with a digest of 4 bytes, big-endian.
 
     A redraw, after the first draw gave parameters that another trial has, has "seed/number/redraw".
     """
