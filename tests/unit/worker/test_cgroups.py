@@ -107,6 +107,18 @@ async def test_what_takes_more_than_its_type_may_is_killed_and_nothing_else(real
     assert exits == [(-9, True), (0, False)]
 
 
+@pytest.mark.parametrize(
+    ("version", "used", "prefix"), [(1, "memory.usage_in_bytes", "total_"), (2, "memory.current", "")]
+)
+def test_pages_of_files_are_not_in_use(tmp_path: Path, version: int, used: str, prefix: str) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / used).write_text("1000\n")
+    (tmp_path / "7" / "memory.stat").write_text(f"{prefix}active_file 100\n{prefix}inactive_file 300\n")
+    found = Cgroups(dict.fromkeys(("memory", "pids"), tmp_path), version)
+    assert (found.used_bytes(7), found.used_bytes(8)) == (600, None)
+    assert Cgroups({}, 0).used_bytes(7) is None
+
+
 async def test_a_kill_is_blamed_on_the_task_it_came_in_and_on_no_later_one(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     events = tmp_path / "7" / "memory.events"

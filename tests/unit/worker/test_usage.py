@@ -129,9 +129,40 @@ def test_pages_that_processes_of_a_group_share_count_once(tmp_path: Path) -> Non
         process(tmp_path, pid, session=5, pages=100)
         host(
             tmp_path,
-            **{f"proc__{pid}__smaps_rollup": "0-1 ---p 0 00:00 0 [rollup]\nRss: 400 kB\nPss: 200 kB\n"},
+            **{
+                f"proc__{pid}__smaps_rollup": "0-1 ---p 0 00:00 0 [rollup]\nRss: 400 kB\nPss: 200 kB\n",
+                f"proc__{pid}__status": "VmHWM: 400 kB\nVmRSS: 400 kB\n",
+            },
         )
     assert read_sessions([5], tmp_path)[5].memory_bytes == 400 * 1024
+
+
+def forked(root: Path, pid: int, *, session: int, parent: int, image: int, anon: int, share: int) -> None:
+    """Writes the files of a process whose memory is `anon` kB, of which `share` count for it."""
+    fields = ["S", str(parent), str(session), str(session), *["0"] * 17, "9999", *["0"] * 3, str(image)]
+    texts = {
+        "stat": f"{pid} (python) {' '.join(fields)}\n",
+        "status": f"VmHWM: {anon + 50} kB\nVmRSS: {anon + 20} kB\nRssAnon: {anon} kB\nRssFile: 20 kB\n",
+        "smaps_rollup": f"Rss: {anon + 20} kB\nPss_Anon: {share} kB\nPss_File: 9 kB\nAnonymous: {anon} kB\n",
+    }
+    host(root, **{f"proc__{pid}__{name}": text for name, text in texts.items()})
+
+
+def test_pages_of_the_forkserver_are_no_task_s(tmp_path: Path) -> None:
+    """The forkserver has 300 kB that each of 2 processes shares, which is 100 kB for each of the three."""
+    forked(tmp_path, 4, session=1, parent=1, image=77, anon=300, share=100)
+    forked(tmp_path, 5, session=5, parent=4, image=77, anon=340, share=140)
+    forked(tmp_path, 6, session=6, parent=4, image=77, anon=300, share=100)
+    found = read_sessions([5, 6], tmp_path)
+    assert [found[pid].memory_bytes for pid in (5, 6)] == [40 * 1024, 0]
+    assert found[5].peak_bytes == 70 * 1024, "at its peak 30 kB more were resident"
+
+
+def test_a_program_that_a_task_runs_shares_nothing_with_the_forkserver(tmp_path: Path) -> None:
+    forked(tmp_path, 4, session=1, parent=1, image=77, anon=300, share=150)
+    forked(tmp_path, 5, session=5, parent=4, image=77, anon=310, share=160)
+    forked(tmp_path, 6, session=5, parent=5, image=88, anon=500, share=500)
+    assert read_sessions([5], tmp_path)[5].memory_bytes == (10 + 500) * 1024
 
 
 def test_the_most_that_one_process_had_is_seen_between_readings(tmp_path: Path) -> None:

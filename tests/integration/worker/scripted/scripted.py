@@ -7,7 +7,9 @@ that, and `tell_pid` as the first; `linger` at the gate once the end has been sa
 """
 
 import io
+import multiprocessing
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,13 @@ def take_half_a_gib() -> None:
     sys.stdout.write(f"{len(bytes(1) * 2**29)}\n")
 
 
+def start_helpers() -> None:
+    """Forks two processes that wait until the task ends, as those of a DataLoader do."""
+    for _ in range(2):
+        forked = multiprocessing.get_context("fork").Process(target=signal.pause, daemon=True)
+        forked.start()
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), 9)
 
@@ -64,6 +73,7 @@ RAISES = {
     "chained": exhaust_host_and_hide_it,
     "disk": fill_disk,
     "killed": kill_itself,
+    "helpers": start_helpers,
 }
 
 

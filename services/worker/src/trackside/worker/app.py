@@ -254,6 +254,7 @@ class WorkerRunner:
             neighbours=lambda: ledger.neighbours,
         )
         placements.peak = sampler.peak
+        sampler.cgroup_bytes = context.cgroups.used_bytes
         return incarnation, sampler
 
     async def _join(

@@ -18,6 +18,7 @@ import structlog
 
 from trackside.worker.attempts.memory_pressure import parse_oom_kills
 from trackside.worker.host.usage import ROOT, own_cgroups
+from trackside.worker.own_memory import numbers
 
 log = structlog.get_logger("trackside.worker")
 
@@ -27,6 +28,8 @@ _LIMITS = {
     "pids": {1: "pids.max", 2: "pids.max"},
 }
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
+_USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
+_TOTAL = {1: "total_", 2: ""}
 _PEAKS = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}
 UNLIMITED_BYTES = 2**62
 """From here on a limit of version 1 is none: the kernel shows the greatest number of whole pages."""
@@ -99,6 +102,17 @@ class Cgroups:
             limit_bytes=self._bytes(name, _LIMITS["memory"][self.version]),
             peak_bytes=self._bytes(name, _PEAKS[self.version]),
         )
+
+    def used_bytes(self, pid: int) -> int | None:
+        """Returns the bytes in use in a process's cgroup, without pages of files; None without a cgroup."""
+        folder = self.folders.get("memory")
+        used = self._bytes(str(pid), _USED[self.version]) if folder is not None else 0
+        if folder is None or not used:
+            return None
+        prefix = _TOTAL[self.version]
+        counted = numbers(folder / str(pid) / "memory.stat")
+        files = sum(counted.get(f"{prefix}{each}_file", 0) for each in ("active", "inactive"))
+        return max(0, used - files)
 
     def _bytes(self, name: str, file: str) -> int:
         """Returns the number in a file of a process's memory cgroup; 0 for none, or for no limit."""

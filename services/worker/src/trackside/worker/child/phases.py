@@ -131,7 +131,7 @@ class _Attempt:
     def result(self) -> dict[str, Any] | None:
         """Runs the phases; returns the result, None after an EXIT. Raises _Failure."""
         self._channel.status(TaskStatus.AVAILABLE)
-        task = _staged("START", lambda: _task(self._assignment, self._channel, self._control.locks))
+        task = _staged("START", self._task)
         if isinstance(self._control.next(), ExitCommand):
             return None
         self._channel.status(TaskStatus.LOADING)
@@ -144,6 +144,11 @@ class _Attempt:
             if trained is not None:
                 return trained
         return None
+
+    def _task(self) -> Any:
+        if not self._assignment.program:
+            return _instance(self._assignment.entry)
+        return ProgramTask(self._assignment, self._channel, self._control.locks, self._memory)
 
     def _trained(self, task: Any, device: str) -> dict[str, Any] | None:
         """Trains once; returns the result, or None if it ran out of memory and may be repeated."""
@@ -186,10 +191,6 @@ def _staged(stage: str, step: Callable[[], Any]) -> Any:
         return step()
     except BaseException as error:  # also SystemExit
         raise _Failure(stage, error) from error
-
-
-def _task(assignment: Assignment, channel: WorkerChannel, locks: list[int]) -> Any:
-    return ProgramTask(assignment, channel, locks) if assignment.program else _instance(assignment.entry)
 
 
 def _instance(entry: str) -> Any:

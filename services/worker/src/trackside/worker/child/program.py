@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from trackside.contracts.redaction import redact
+from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
 from trackside.sdk.channel import Channel
 from trackside.worker.child import orphans
 from trackside.worker.child.parent_death import die_with
+from trackside.worker.child.process_memory import ProcessMemory
 from trackside.worker.child.program_lines import (
     FinalLine,
     LineSplitter,
@@ -36,6 +38,7 @@ from trackside.worker.child.program_lines import (
     read_line,
 )
 from trackside.worker.output_text import keep_end, printable
+from trackside.worker.own_memory import own_memory
 from trackside.worker.process_messages import Assignment
 
 PARAMETERS_FILE = "parameters.json"
@@ -47,6 +50,8 @@ READ_BYTES = 65_536
 DRAIN_BYTES = 16_777_216
 """How much is read after a program has ended; processes that it has left may continue to write."""
 POLL_S = 0.05
+FIRST_MEASURE_S, LAST_MEASURE_S = 0.01, 2.0
+"""The age at which the memory of a program is measured first, and after which only the worker does."""
 _PLACEHOLDER = re.compile(r"\{(parameters_file|workdir|device)\}")
 
 
@@ -78,16 +83,20 @@ def _error_fields(stage: str, error: BaseException) -> dict[str, str]:
 class ProgramTask:
     """A program as a task: to load is to write its parameters, to train is to run it.
 
-    The program inherits the descriptors in `locks`. Raises UnstartableError if there is no such program.
+    The program inherits the descriptors in `locks`. `memory` gets its peak. Raises UnstartableError if there
+    is no such program.
     """
 
-    def __init__(self, assignment: Assignment, channel: Channel, locks: list[int]) -> None:
+    def __init__(
+        self, assignment: Assignment, channel: Channel, locks: list[int], memory: ProcessMemory
+    ) -> None:
         self._argv = assignment.program
         self._path = assignment.path
         self._workdir = Path(assignment.workdir)
         self._parameters = assignment.parameters
         self._channel = channel
         self._locks = locks
+        self._memory = memory
         _check_runnable(self._argv[0], self._environment("", -1, -1))
 
     def load(self) -> None:
@@ -119,6 +128,7 @@ class ProgramTask:
                 code = listener.run_to_end()
             finally:
                 os.close(answers_write)
+                self._memory.record_program(listener.peak_bytes)
         if code != 0:
             raise ProgramFailedError(code, _manner(code) + listener.last_lines())
         return listener.result
@@ -230,6 +240,8 @@ class _ProgramListener:
         self._lines = LineSplitter()
         self._last = b""
         self._warnings = 0
+        self.peak_bytes = 0
+        self._began_s = self._measured_s = monotonic_s()
 
     def run_to_end(self) -> int:
         """Reads until the program has ended; returns its exit code, negative for a signal."""
@@ -240,7 +252,7 @@ class _ProgramListener:
                 selector.register(descriptor, selectors.EVENT_READ, take)
             ending = _watch_end(selector, self._process.pid)
             while (code := self._process.poll()) is None:
-                for key, _ in selector.select(None if ending is not None else POLL_S):
+                for key, _ in selector.select(self._measure_due_s() if ending is not None else POLL_S):
                     if key.fd != ending and not _pass_on(key.fd, key.data):
                         selector.unregister(key.fd)
         for descriptor, take in handlers.items():
@@ -251,6 +263,21 @@ class _ProgramListener:
         if ending is not None:
             os.close(ending)
         return code
+
+    def _measure_due_s(self) -> float | None:
+        """Measures the program when that is due; returns the seconds until it is again, None for never.
+
+        Its memory is gone once it has ended, so it is measured each time its age has doubled; after a second
+        the worker does so.
+        """
+        now_s = monotonic_s()
+        age_s, before_s = now_s - self._began_s, self._measured_s - self._began_s
+        due_s = max(FIRST_MEASURE_S, 2 * before_s)
+        if age_s >= due_s:
+            found = own_memory(Path(f"/proc/{self._process.pid}"), 0)
+            self.peak_bytes = max(self.peak_bytes, found.peak_bytes if found is not None else 0)
+            self._measured_s, due_s = now_s, 2 * age_s
+        return due_s - age_s if due_s < LAST_MEASURE_S else None
 
     def last_lines(self) -> str:
         """Returns the last lines of the program's standard error, to follow a sentence."""

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future as Promise
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import structlog
@@ -154,6 +154,7 @@ class HostSampler:
 
     `owned` returns the sessions that exist now, `neighbours` the other workers on the host. `failed` is
     called once for a failed device, with the reason.
+    `cgroup_bytes` returns what the kernel has counted for the cgroup of a session; None without one.
     A driver that doesn't answer delays no sample: its devices fail at the second sample after
     `driver_timeout_s`.
     """
@@ -178,6 +179,7 @@ class HostSampler:
         self._failed = failed
         self._interval_s = interval_s
         self._driver_timeout_s = driver_timeout_s
+        self.cgroup_bytes: Callable[[int], int | None] = lambda _: None
         self._sample: HostSample | None = None
         self._peaks: dict[str, Usage] = {}
         self._health = dict.fromkeys(self._uuids, DeviceHealth())
@@ -195,7 +197,7 @@ class HostSampler:
     async def sample(self) -> Snapshot:
         """Takes one sample now."""
         owned = list(self._owned())
-        sample = await asyncio.to_thread(_sampled, [task.pid for task in owned])
+        sample = await asyncio.to_thread(_sampled, [task.pid for task in owned], self.cgroup_bytes)
         answers = await self._driver_answers()
         readings = {device_id: found for device_id, found in answers.items() if isinstance(found, GpuReading)}
         tasks = task_uses(self._sample, sample, owned, readings, self._peaks)
@@ -254,8 +256,16 @@ class HostSampler:
         return self._answers
 
 
-def _sampled(pids: Collection[int]) -> HostSample:
-    return HostSample(time.monotonic(), read_host(), read_cpu(), read_sessions(pids))
+def _sampled(pids: Collection[int], cgroup_bytes: Callable[[int], int | None]) -> HostSample:
+    sessions = {pid: as_counted(session, cgroup_bytes(pid)) for pid, session in read_sessions(pids).items()}
+    return HostSample(time.monotonic(), read_host(), read_cpu(), sessions)
+
+
+def as_counted(session: SessionUsage, counted_bytes: int | None) -> SessionUsage:
+    """Returns a session's usage with what the kernel has counted for its cgroup, if it has one."""
+    if counted_bytes is None:
+        return session
+    return replace(session, memory_bytes=counted_bytes, peak_bytes=max(session.peak_bytes, counted_bytes))
 
 
 def _in_thread(call: Callable[[], _T]) -> asyncio.Future[_T]:

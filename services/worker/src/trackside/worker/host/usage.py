@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from trackside.worker.host.nvml import GpuProcess, GpuReading
+from trackside.worker.own_memory import KIB, numbers, own_memory, shares_of_others
 
 ROOT = Path("/")
-_KIB = 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIMIT, _USED, _INACTIVE = 0, 1, 2
@@ -60,7 +60,7 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True)
 class SessionUsage:
-    """The usage of a session: memory and peak memory in bytes, CPU time since its start."""
+    """The usage of a session: own memory and its peak in bytes, CPU time since its start."""
 
     pids: frozenset[int] = frozenset()
     memory_bytes: int = 0
@@ -70,18 +70,23 @@ class SessionUsage:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """Some fields of /proc/PID/stat; `cpu_s` includes children that have ended."""
+    """Some fields of /proc/PID/stat; `cpu_s` includes children that have ended.
+
+    `image` is where its stack starts: equal for processes of which one was forked from the other.
+    """
 
     pid: int
+    parent: int
     group: int
     session: int
     cpu_s: float
     resident_bytes: int
+    image: int = 0
 
 
 def read_host(root: Path = ROOT) -> HostMemory:
     """Returns the memory of the host, or of this process's cgroup where that is less."""
-    meminfo = _numbers(root / "proc/meminfo", scale=_KIB)
+    meminfo = numbers(root / "proc/meminfo", KIB)
     total, available = meminfo.get("MemTotal", 0), meminfo.get("MemAvailable", 0)
     limited_by: Literal["host", "cgroup"] = "host"
     for limit, used, _ in _cgroup_limits(root):
@@ -98,7 +103,7 @@ def memory_pool(root: Path = ROOT) -> str:
     the same ones. Empty if the kernel doesn't tell its boot id: then nothing is known to be shared.
     """
     boot_id = _text(root / "proc/sys/kernel/random/boot_id").strip()
-    total = _numbers(root / "proc/meminfo", scale=_KIB).get("MemTotal", 0)
+    total = numbers(root / "proc/meminfo", KIB).get("MemTotal", 0)
     limits = [(limit, folder) for limit, _, folder in _cgroup_limits(root) if limit < total]
     if not boot_id or not limits:
         return boot_id
@@ -122,7 +127,7 @@ def _cgroup_limits(root: Path) -> Iterable[tuple[int, int, Path]]:
         while folder.is_relative_to(mount):
             limit, used = _text(folder / files[_LIMIT]).strip(), _text(folder / files[_USED]).strip()
             if limit.isdigit() and used.isdigit():
-                cache = _numbers(folder / "memory.stat").get(files[_INACTIVE], 0)
+                cache = numbers(folder / "memory.stat").get(files[_INACTIVE], 0)
                 yield int(limit), max(0, int(used) - cache), folder
             folder = folder.parent
 
@@ -165,13 +170,33 @@ def read_sessions(leaders: Collection[int], root: Path = ROOT) -> dict[int, Sess
     members: dict[int, list[ProcessStat]] = defaultdict(list)
     wanted = frozenset(leaders)
     proc = root / "proc"
+    found: dict[int, ProcessStat] = {}
     for name in os.listdir(proc) if wanted else ():  # noqa: PTH208 - as in _text
         stat = parse_stat(_text(f"{proc}/{name}/stat")) if name.isdigit() else None
         if stat is not None:
+            found[stat.pid] = stat
             leader = stat.session if stat.session in wanted else stat.group
             if leader in wanted:
                 members[leader].append(stat)
-    return {leader: _session_usage(stats, root) for leader, stats in members.items()}
+    inherited = _inherited_bytes(found, wanted, root)
+    return {leader: _session_usage(stats, inherited, root) for leader, stats in members.items()}
+
+
+def _inherited_bytes(
+    stats: Mapping[int, ProcessStat], leaders: Collection[int], root: Path
+) -> dict[int, int]:
+    """Returns by image what a process has of the pages of the forkserver: an equal share of what it shares.
+
+    The forkserver is the parent of leaders, and of their image; a program that a task runs has another one.
+    """
+    parents = {stats[leader].parent for leader in leaders if leader in stats}
+    shares = {}
+    for forkserver in (stats[pid] for pid in parents if pid in stats):
+        sharers = sum(each.image == forkserver.image for each in stats.values()) - 1
+        if forkserver.image and sharers:
+            others_bytes = shares_of_others(root / "proc" / str(forkserver.pid))
+            shares[forkserver.image] = others_bytes // sharers
+    return shares
 
 
 def parse_stat(text: str) -> ProcessStat | None:
@@ -182,35 +207,28 @@ def parse_stat(text: str) -> ProcessStat | None:
         return None
     return ProcessStat(
         pid=int(head.partition(" ")[0]),
+        parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
         cpu_s=sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S,
         resident_bytes=int(fields[21]) * _PAGE_BYTES,
+        image=int(fields[25]) if len(fields) > 25 else 0,
     )
 
 
-def _session_usage(stats: list[ProcessStat], root: Path) -> SessionUsage:
-    memory = [_memory(stat, len(stats) > 1, root) for stat in stats]
-    peak_bytes = sum(memory)
-    if len(stats) == 1:
-        peak_bytes = max(
-            peak_bytes, _numbers(root / f"proc/{stats[0].pid}/status", scale=_KIB).get("VmHWM", 0)
-        )
+def _session_usage(stats: list[ProcessStat], inherited: Mapping[int, int], root: Path) -> SessionUsage:
+    """Returns the usage of processes; the peak of the session is at least that of each process."""
+    memory_bytes = peak_bytes = 0
+    for stat in stats:
+        own = own_memory(root / "proc" / str(stat.pid), inherited.get(stat.image, 0))
+        memory_bytes += stat.resident_bytes if own is None else own.now_bytes
+        peak_bytes = max(peak_bytes, 0 if own is None else own.peak_bytes)
     return SessionUsage(
         pids=frozenset(stat.pid for stat in stats),
-        memory_bytes=sum(memory),
-        peak_bytes=peak_bytes,
+        memory_bytes=memory_bytes,
+        peak_bytes=max(memory_bytes, peak_bytes),
         cpu_s=sum(stat.cpu_s for stat in stats),
     )
-
-
-def _memory(stat: ProcessStat, has_others: bool, root: Path) -> int:
-    """Returns a process's memory in bytes; shared pages, as of data loaders, count by its share (PSS)."""
-    if has_others:
-        share = _numbers(root / f"proc/{stat.pid}/smaps_rollup", scale=_KIB).get("Pss")
-        if share is not None:
-            return share
-    return stat.resident_bytes
 
 
 def cpu_percent(before: SessionUsage | None, now: SessionUsage, elapsed_s: float) -> float:
@@ -275,16 +293,6 @@ def foreign_on_host(host: HostMemory, own: Iterable[Usage]) -> int:
 def known_bytes(processes: Iterable[GpuProcess]) -> int:
     """Returns the sum of the known memory of processes, in bytes."""
     return sum(process.memory_bytes or 0 for process in processes)
-
-
-def _numbers(path: Path, scale: int = 1) -> dict[str, int]:
-    """Returns the numbers of a file with lines `name: 123 kB` or `name 123`; empty if it can't be read."""
-    found = {}
-    for line in _text(path).splitlines():
-        parts = line.split()
-        if len(parts) > 1 and parts[1].isdigit():
-            found[parts[0].rstrip(":")] = int(parts[1]) * scale
-    return found
 
 
 def _text(path: Path | str) -> str:

@@ -180,7 +180,8 @@ class Reporter:
     ) -> tuple[AttemptEnded, int]:
         """Reports how the attempt ended; returns the event and its partition."""
         self.flush()
-        event = AttemptEnded.model_validate({**self._token, "incarnation": self._entry.incarnation, **ending})
+        fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
+        event = AttemptEnded.model_validate({**fields, **ending})
         return event, self._send(event, on_appended)
 
     def points(self, items: Sequence[MetricPoint]) -> None:

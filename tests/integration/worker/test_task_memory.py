@@ -1,0 +1,90 @@
+"""What a task uses is its own memory: not what the worker has loaded for all tasks before."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.worker.harness import (
+    Gate,
+    WorkerHarness,
+    memory_log,
+    of,
+    running,
+    scripted_settings,
+)
+from trackside.contracts.fleet import RunningPlacement, WorkerHeartbeat
+from trackside.contracts.message import Message
+from trackside.contracts.summaries import MetricPointsReported
+from trackside.contracts.topics import Topics
+
+MIB = 2**20
+KEPT = 96 * MIB
+OVERHEAD = 64 * MIB
+"""More than an interpreter has, and much less than the module that is preloaded."""
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[WorkerHarness]:
+    topics = Topics("t.")
+    settings = scripted_settings(
+        tmp_path / "worker",
+        preload="tests.integration.worker.scripted.preloaded",
+        watch_interval_s=0.2,
+    )
+    async with running(await memory_log(topics), topics, settings) as made:
+        yield made
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    return Gate(tmp_path / "gate")
+
+
+async def measured(harness: WorkerHarness, task_id: str, at_least: int = 1) -> int:
+    """Waits until a heartbeat has a peak of a task, and a point its use; returns the greater one."""
+
+    def peaks(messages: list[Message]) -> list[RunningPlacement]:
+        beats = of(messages, WorkerHeartbeat)
+        return [each for beat in beats for each in beat.running if each.peak_memory_bytes >= at_least]
+
+    def points(messages: list[Message]) -> list[float]:
+        series = [each for batch in of(messages, MetricPointsReported) for each in batch.series]
+        values = [value for each in series if each.tag == "system/memory_bytes" for value in each.values]
+        return [value for value in values if value]
+
+    beats = await harness.messages(harness.topics.heartbeats, "w1", lambda all_: bool(peaks(all_)))
+    batches = await harness.messages(harness.topics.metrics, task_id, lambda all_: bool(points(all_)))
+    return max(peaks(beats)[-1].peak_memory_bytes, int(points(batches)[-1]))
+
+
+@pytest.mark.parametrize("steps", ["wait", "helpers_wait"])
+async def test_a_task_that_waits_uses_little_whatever_the_worker_has_preloaded(
+    harness: WorkerHarness, gate: Gate, steps: str
+) -> None:
+    """It showed 323 MiB with torch preloaded; helpers that it forks share those pages, too."""
+    requested = {"train": [steps], "gate": str(gate.path)}
+    await harness.run("a", requested, task_type="scripted")
+    used = await measured(harness, "a")
+    await gate.pass_one()
+    end = await harness.end("a")
+    assert end.memory_measure == "own"
+    assert 0 < end.peak_memory_bytes < OVERHEAD
+    assert used <= end.peak_memory_bytes
+
+
+async def test_what_a_task_takes_is_measured_also_after_it_has_let_go_of_it(harness: WorkerHarness) -> None:
+    await harness.run("a", {"train": ["ok"], "keep": KEPT}, task_type="scripted")
+    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
+
+
+async def test_what_a_short_program_takes_is_measured(harness: WorkerHarness) -> None:
+    """The kernel counts for a program also what the process had that started it."""
+    await harness.run("a", {}, task_type="taking")
+    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
+
+
+async def test_a_type_with_a_limit_is_measured_as_one_without(harness: WorkerHarness) -> None:
+    """Where there are cgroups it is the kernel that counts, as it does for the limit."""
+    await harness.run("a", {"train": ["ok"], "keep": KEPT}, task_type="capped")
+    assert KEPT <= (await harness.end("a")).peak_memory_bytes < KEPT + OVERHEAD
