@@ -12,12 +12,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.polling import poll_until_sync
 from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.errors import StackError
-from trackside.embedded.folder import read_plan
+from trackside.embedded.folder import is_locked, read_plan
 from trackside.embedded.postgres import server, shared
 from trackside.embedded.postgres.server import remove_data
+from trackside.embedded.processes import is_alive
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Outgoing
 
@@ -171,6 +173,34 @@ def test_a_copy_of_a_stack_that_runs_is_refused(public: Path) -> None:
         StackError, match=rf"is a copy of {running.folder} \(.*made while its stack was running"
     ):
         stack.start(public / "copy", options)
+
+
+async def test_a_stack_whose_folder_is_moved_while_it_runs_stops_and_continues_in_the_new_place(
+    public: Path,
+) -> None:
+    first = stack.start(public / "first", ROWS_ALONE)
+    await add_row(first, 1)
+    (public / "first").rename(public / "second")
+    poll_until_sync(lambda: not is_locked(public / "second"))
+    assert not (public / "first").exists()
+    assert await rows_of(stack.start(public / "second", ROWS_ALONE)) == [1]
+
+
+def test_a_folder_that_is_removed_while_its_stack_starts_is_named_and_nothing_stays(public: Path) -> None:
+    home = public / "home"
+    supervisor = public / "supervisor"
+    remove = (
+        "import os, shutil, sys; open(sys.argv[2], 'w').write(str(os.getppid())); shutil.rmtree(sys.argv[1])"
+    )
+    options = stack.StackOptions(
+        bootstrap_servers="127.0.0.1:1",
+        postgres_dsn="postgresql://127.0.0.1:1/none",
+        setup=[[sys.executable, "-c", remove, str(home), str(supervisor)], ["sleep", "600"]],
+    )
+    with pytest.raises(StackError, match=f"{home} was removed while its stack started: start it again"):
+        stack.start(home, options)
+    poll_until_sync(lambda: not is_alive(int(supervisor.read_text())))
+    supervisor.unlink()
 
 
 @as_root

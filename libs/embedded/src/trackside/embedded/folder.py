@@ -210,6 +210,19 @@ def is_locked(folder: Path) -> bool:
         os.close(handle)
 
 
+def change_of_place(folder: Path, lock: int) -> str:
+    """Returns what happened to a folder whose lock this process holds: "removed", "moved", or nothing, ""."""
+    held = os.fstat(lock)
+    if held.st_nlink == 0:
+        return "removed"
+    try:
+        return "" if os.path.samestat(held, (folder / "lock").stat()) else "moved"
+    except (FileNotFoundError, NotADirectoryError):
+        return "moved"
+    except OSError:
+        return ""  # nothing can be known now
+
+
 def _locks(handle: int, how: int) -> bool:
     """Locks a file, shared or exclusive; returns False if another process holds a conflicting lock."""
     try:

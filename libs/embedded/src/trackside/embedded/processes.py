@@ -95,7 +95,7 @@ def spawn(spec: ProcessSpec, log: int | None = None) -> subprocess.Popen[bytes]:
 
 def open_log(path: str) -> int:
     """Opens a log file to append to, which only its owner may read; OSError if it can't be written."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).parent.mkdir(mode=0o700, exist_ok=True)  # not the folder above: it may have been removed
     opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(opened, 0o600)  # of a file that an earlier release made
     return opened

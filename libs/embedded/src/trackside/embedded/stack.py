@@ -336,7 +336,7 @@ def _await_ready(folder: Path, timeout_s: float, progress: ReportProgress) -> St
                 raise StackError(status.reason)
             if status.state == "running":
                 return Stack(folder, status)
-        if not folder.exists():
+        if not (folder / "lock").exists():
             raise StackError(f"{folder} was removed while its stack started: start it again")
         if not alive:
             raise StackError(f"the supervisor ended:\n{last_lines(folder / 'logs' / 'supervisor.log')}")

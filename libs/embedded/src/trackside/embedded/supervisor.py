@@ -28,6 +28,7 @@ from trackside.embedded.folder import (
     Plan,
     ProcessStatus,
     StackStatus,
+    change_of_place,
     is_cut,
     open_leash,
     read_plan,
@@ -154,15 +155,15 @@ class Supervisor:
             live_status.answer_requests(self.listening, self.status)
 
     def _check_disks(self) -> None:
-        """Notes which disks are nearly full; a folder that was removed ends the stack."""
+        """Notes which disks are nearly full; a folder that was removed or moved ends the stack."""
         now = time.monotonic()
         if now < self.disks_due:
             return
         self.disks_due = now + DISKS_EVERY_S
         self.problems.set(DISK_LOW, self.disks.check())
         self.problems.flush()
-        if self.lock is not None and os.fstat(self.lock).st_nlink == 0:
-            self.status.reason = f"{self.folder} was removed while its stack ran"
+        if self.lock is not None and (change := change_of_place(self.folder, self.lock)):
+            self.status.reason = f"{self.folder} was {change} while its stack ran"
 
     def _on_stop(self, *_: object) -> None:
         self.stop_requests += 1
