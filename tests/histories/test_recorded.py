@@ -53,6 +53,8 @@ MORE_CAUSES = {
     "answered": {"offset", "answered_at"},
     "tell_tuner": {"at"},
 }  # of a publication, and of parameters to try
+ADDED = {"limit": None, "limit_bytes": 0, "largest_limit_bytes": 0, "at_memory_limit": False}
+"""Fields of later releases, and their values in logs of older ones."""
 RENAMED = {"assessor_failures": "verdictless"}  # what a field was called when the digests were written
 FOLDER = Path(__file__).parent
 WRITE = bool(os.environ.get("TRACKSIDE_WRITE_HISTORIES"))
@@ -130,7 +132,6 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
         kind_of_part, number = ("", None) if part is None else (part["kind"], part["number"])
         task |= {each: number if each == kind_of_part else None for each in ("trial", "group")}
         task["name"] = "" if part is None else part["name"]
-        assert {attempt.pop("limit") for attempt in task["attempts"]} == {None}
     of_root = {"past": root.pop("assessor_feed", []), "asking": root.pop("asking", [])}
     return state | of_root | {each: root if each == kind else None for each in ("search", "batch")}
 
@@ -144,8 +145,11 @@ def meaning(state: Any) -> Any:
         return [meaning(each) for each in state]
     if not isinstance(state, dict):
         return state
-    causes = CAUSES | next((more for mark, more in MORE_CAUSES.items() if mark in state), set())
-    return {RENAMED.get(name, name): meaning(value) for name, value in state.items() if name not in causes}
+    assert {name: state[name] for name in ADDED if name in state}.items() <= ADDED.items()
+    left_out = (
+        ADDED.keys() | CAUSES | next((more for mark, more in MORE_CAUSES.items() if mark in state), set())
+    )
+    return {RENAMED.get(name, name): meaning(value) for name, value in state.items() if name not in left_out}
 
 
 def recorded(name: str) -> list[Any]:

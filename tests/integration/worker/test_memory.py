@@ -194,6 +194,16 @@ async def test_a_type_has_no_more_memory_than_its_catalogue_allows(harness: Work
     assert refused.code == "out_of_memory" and "modest" in refused.message
 
 
+async def test_t17_a_training_that_runs_out_of_memory_requests_no_more_than_its_type_may(
+    harness: WorkerHarness,
+) -> None:
+    reserved = Reservation(memory_bytes=800 * MIB)
+    await harness.run("a", {"train": ["host", "ok"]}, task_type="modest", interrupts=1, reserved=reserved)
+    story = await harness.events_until_end("a")
+    assert of(story, TaskInterrupted)[0].reserved.memory_bytes == 1024 * MIB
+    assert of(story, AttemptEnded)[0].end is AttemptEnd.FINISHED
+
+
 async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgroup(
     harness: WorkerHarness, tmp_path: Path
 ) -> None:
@@ -205,6 +215,7 @@ async def test_t6_a_task_that_uses_more_than_its_type_may_is_killed_by_its_cgrou
     await harness.run("b", {"train": ["much", "ok"]}, task_type="scripted", device="cpu-1")
     end = await harness.end("a")
     assert (end.end, end.exit_code, end.limit) == (AttemptEnd.OOM_HOST, -9, "max_memory")
+    assert end.limit_bytes == 256 * MIB == (await harness.joined()).max_memory_bytes["capped"]
     assert end.error is not None and "killed at max_memory of its task type" in end.error.message
     assert (await harness.end("b")).end is AttemptEnd.FINISHED
     await harness.run("killed", {"train": ["killed"]}, task_type="scripted")

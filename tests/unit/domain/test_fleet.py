@@ -1,5 +1,7 @@
 """Which workers are there: the newest incarnation of each, until it has left or is lost."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.domain.given import FIRST_MS, record_of
@@ -24,6 +26,7 @@ def joined(
     worker: str = "w1",
     after: dict[str, int] | None = None,
     task_type: str = "digits",
+    **more: Any,
 ) -> WorkerJoined:
     return WorkerJoined(
         worker_id=worker,
@@ -33,6 +36,7 @@ def joined(
         task_types=[task_type],
         queues=["default"],
         after=after or {},
+        **more,
     )
 
 
@@ -62,6 +66,16 @@ def test_a_worker_that_joined_is_there_with_its_devices() -> None:
     assert (worker.after, worker.joined_ms, worker.gone) == ({3: 17, 5: 2}, FIRST_MS, "")
     assert state.current("w1", "i-1")
     assert state.position == 1
+
+
+def test_a_worker_tells_how_much_memory_it_allows_a_task_of_each_type() -> None:
+    state, _ = told(
+        joined(max_memory_bytes={"digits": 5}, max_cuda_memory_bytes={"digits": 3}), joined("i-2", "w2")
+    )
+    limits = {
+        name: (each.max_memory_bytes, each.max_cuda_memory_bytes) for name, each in state.workers.items()
+    }
+    assert limits == {"w1": ({"digits": 5}, {"digits": 3}), "w2": ({}, {})}
 
 
 def test_an_incarnation_joins_once() -> None:

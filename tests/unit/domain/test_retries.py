@@ -72,6 +72,56 @@ def test_ends_of_different_kinds_are_counted_apart() -> None:
     assert told.task().end is END.OOM_HOST
 
 
+def killed_at_limit(told: Told, limit: int, largest: int, end: AttemptEnd = END.OOM_HOST) -> None:
+    """Tells one more attempt, killed at a memory limit, where a worker allows `largest` (0: any)."""
+    number = told.task().attempt.number
+    reserved = Reservation(memory_bytes=100, largest_limit_bytes=largest)
+    assert told.tell(assigned(attempt=number).model_copy(update={"reserved": reserved})) == APPLIED
+    told.tell(begun(attempt=number))
+    fields = {"limit_bytes": limit, "peak_memory_bytes": limit // 2}
+    assert told.tell(ended(end, attempt=number).model_copy(update=fields)) == APPLIED
+
+
+def test_a_task_killed_at_the_largest_memory_limit_is_not_tried_again() -> None:
+    told = task_queued()
+    killed_at_limit(told, limit=500, largest=800)
+    task = told.task()
+    assert task.state is TaskState.QUEUED
+    assert task.raised is not None and task.raised.memory_bytes > 500, (
+        "more than it was killed at, not than it used"
+    )
+    assert retries.exceeded_limit(task.needs.retry, task.attempts) == 500
+    killed_at_limit(told, limit=800, largest=800)
+    assert (told.task().state, told.task().end, len(told.task().attempts)) == (
+        TaskState.ENDED,
+        END.OOM_HOST,
+        2,
+    )
+    assert [attempt.limit_bytes for attempt in told.task().attempts] == [500, 800]
+
+
+def test_a_task_killed_at_a_memory_limit_is_tried_again_where_a_worker_has_none() -> None:
+    told = task_queued()
+    killed_at_limit(told, limit=500, largest=0)
+    assert told.task().state is TaskState.QUEUED
+
+
+def test_a_policy_may_allow_another_attempt_at_the_largest_memory_limit() -> None:
+    told = task_queued(retry={"oom_host": 1, "at_memory_limit": True})
+    killed_at_limit(told, limit=500, largest=500)
+    task = told.task()
+    assert task.state is TaskState.QUEUED
+    assert retries.exceeded_limit(task.needs.retry, task.attempts) == 0, "any worker may run it again"
+    killed_at_limit(told, limit=500, largest=500)
+    assert told.task().end is END.OOM_HOST
+
+
+def test_an_attempt_that_was_lost_is_tried_again_whatever_it_may_use() -> None:
+    told = task_queued()
+    killed_at_limit(told, limit=0, largest=500, end=END.LOST)
+    assert told.task().state is TaskState.QUEUED
+
+
 def test_an_attempt_out_of_memory_is_followed_by_one_with_more() -> None:
     told = task_queued()
     tried(told, END.OOM_DEVICE, peak_bytes=10_000)

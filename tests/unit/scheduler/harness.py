@@ -82,8 +82,10 @@ class SchedulerHarness:
         incarnation: str = "",
         pool: str = "",
         uuids: tuple[str, ...] = (),
+        limits: dict[str, float] | None = None,
+        cuda_limits: dict[str, float] | None = None,
     ) -> None:
-        """Folds the join of a worker; memory in GiB. GPUs have these uuids, or none."""
+        """Folds the join of a worker; memory in GiB, `limits` by task type. GPUs may have uuids."""
         share = int(memory * GIB) // max(1, cpus)
         devices = [
             Device(
@@ -110,6 +112,8 @@ class SchedulerHarness:
             memory_bytes=int(memory * GIB),
             max_tasks=max_tasks,
             memory_pool=pool,
+            max_memory_bytes=_in_bytes(limits or {}),
+            max_cuda_memory_bytes=_in_bytes(cuda_limits or {}),
         )
         self.fold_fleet(joined)
 
@@ -282,3 +286,7 @@ class SchedulerHarness:
             neighbours=neighbours,
         )
         self.cluster.hosts.apply_heartbeat(beat)
+
+
+def _in_bytes(by_type: dict[str, float]) -> dict[str, int]:
+    return {name: int(size * GIB) for name, size in by_type.items()}

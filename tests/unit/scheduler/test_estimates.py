@@ -1,8 +1,12 @@
 """How much memory is reserved for a task, and where the number comes from."""
 
+import pytest
+
 from tests.unit.scheduler.given import GIB
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.tasks import AttemptEnd
+
+NO_RETRY = {"retry": dict.fromkeys(("lost", "oom_host", "oom_device"), 0)}
 
 
 def test_t17_a_task_s_own_word_counts_first_then_what_its_type_used_then_a_default() -> None:
@@ -47,15 +51,31 @@ def test_peaks_of_older_logs_that_count_what_all_tasks_share_are_not_learned() -
     assert harness.task("b").attempt.reserved.estimated_by == "default"
 
 
-def test_a_failed_attempt_teaches_nothing() -> None:
+@pytest.mark.parametrize("end", sorted(set(AttemptEnd) - {AttemptEnd.FINISHED, AttemptEnd.PREEMPTED}))
+def test_t21_an_attempt_that_did_not_finish_teaches_nothing(end: AttemptEnd) -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(gpus=(24,), memory=64)
+    harness.submit("a", kind="gpu", needs=NO_RETRY)
+    harness.run_pass()
+    harness.end("a", end, peak_memory_bytes=60 * GIB, peak_cuda_memory_bytes=20 * GIB)
+    assert harness.task("a").end is end
+    harness.submit("b", kind="gpu")
+    harness.run_pass()
+    reserved = harness.task("b").attempt.reserved
+    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (2 * GIB, 2 * GIB)
+    assert reserved.estimated_by == "default"
+
+
+def test_t21_of_a_task_that_was_tried_again_only_the_attempt_that_finished_is_learned_from() -> None:
     harness = SchedulerHarness()
     harness.join_worker(cpus=1, memory=64)
-    harness.submit("a")
-    harness.run_pass()
-    harness.end("a", AttemptEnd.FAILED, peak_memory_bytes=60 * GIB)
+    harness.submit("a", needs={"retry": {"failed": 1}})
+    for end, peak in ((AttemptEnd.FAILED, 60), (AttemptEnd.FINISHED, 3)):
+        harness.run_pass()
+        harness.end("a", end, peak_memory_bytes=peak * GIB)
     harness.submit("b")
     harness.run_pass()
-    assert harness.task("b").attempt.reserved.estimated_by == "default"
+    assert harness.task("b").attempt.reserved.memory_bytes == int(3 * GIB * 1.1)
 
 
 def test_a_task_that_ran_out_of_memory_gets_more_and_at_most_what_the_largest_device_has() -> None:

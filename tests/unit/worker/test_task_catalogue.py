@@ -103,12 +103,14 @@ def test_ceilings_and_the_runner_are_kept(tmp_path: Path) -> None:
         "tasks: {a: {entry: 'm:C', max_memory: 4GiB, max_cuda_memory: 1.5GB, runner: warm, "
         "max_tasks: 7, max_growth: 1000}, b: {entry: 'm:C'}}"
     )
-    tasks = read_catalogue(write(tmp_path, text)).tasks
-    warm, plain = tasks["a"], tasks["b"]
+    catalogue = read_catalogue(write(tmp_path, text))
+    warm, plain = catalogue.tasks["a"], catalogue.tasks["b"]
     assert (warm.max_memory_bytes, warm.max_cuda_memory_bytes) == (4 * 2**30, 1_500_000_000)
     assert (warm.runner, warm.max_tasks, warm.max_growth_bytes) == ("warm", 7, 1000)
     assert (plain.runner, plain.max_tasks, plain.max_growth_bytes) == ("process", None, None)
     assert (plain.max_memory_bytes, plain.max_cuda_memory_bytes, plain.parameters) == (None, None, None)
+    assert catalogue.max_memory_bytes == {"a": 4 * 2**30}, "what is told to the scheduler"
+    assert catalogue.max_cuda_memory_bytes == {"a": 1_500_000_000}
 
 
 SCHEMA = """tasks:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trackside.contracts.message import DISPATCHER, SCHEDULER, WORKER, Event
 
@@ -36,6 +36,8 @@ class WorkerJoined(Event):
     `memory_bytes` is what the host may give to tasks, `max_tasks` how many processes it takes (0: no limit).
     Workers with the same `memory_pool` share that memory: they run on one kernel, in the same cgroup with a
     limit if there is one. Without it, as in old records, a worker has its memory for itself.
+    `max_memory_bytes` is the most that one task of a type may have of it, `max_cuda_memory_bytes` the most of
+    each GPU; types without a limit are left out.
     """
 
     written_by: ClassVar[frozenset[str]] = WORKER
@@ -49,6 +51,8 @@ class WorkerJoined(Event):
     memory_bytes: int = 0
     max_tasks: int = 0
     memory_pool: str = ""
+    max_memory_bytes: dict[str, int] = Field(default={})
+    max_cuda_memory_bytes: dict[str, int] = Field(default={})
 
 
 class WorkerLeft(Event):

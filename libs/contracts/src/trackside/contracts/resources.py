@@ -79,13 +79,18 @@ RetryRule = Annotated[Retry, BeforeValidator(_from_number, json_schema_input_typ
 
 
 class RetryPolicy(_Spec):
-    """How many more tries a task gets, by the way an attempt ended: a number, or a rule with a backoff."""
+    """How many more tries a task gets, by the way an attempt ended: a number, or a rule with a backoff.
+
+    A task that was killed at the memory limit of its type (`max_memory` in a worker's catalogue) is tried
+    again only on a worker that allows more, unless `at_memory_limit` is set.
+    """
 
     lost: RetryRule = Retry(times=3)
     failed: RetryRule = Retry()
     oom_host: RetryRule = Retry(times=2)
     oom_device: RetryRule = Retry(times=2)
     timed_out_run: RetryRule = Retry()
+    at_memory_limit: bool = False
 
 
 class Needs(_Spec):

@@ -110,11 +110,15 @@ class TaskReleased(Event):
 
 
 class Reservation(BaseModel):
-    """Memory that is kept for an attempt: on the host in all, and on each of its devices."""
+    """Memory that is kept for an attempt: on the host in all, and on each of its devices.
+
+    `largest_limit_bytes` is the most memory of a host that any worker allows such a task, 0 for no limit.
+    """
 
     model_config = ConfigDict(frozen=True)
     memory_bytes: int = 0
     cuda_memory_bytes: int = 0
+    largest_limit_bytes: int = 0
     estimated_by: Literal["task", "group", "learned", "default", "raised"] = "default"
 
 
@@ -312,7 +316,7 @@ class MetricReported(Event):
 class AttemptEnded(Event):
     """An attempt is over: by its worker's word, or by the scheduler's if the worker is lost.
 
-    `limit` is which limit of host memory it was killed for; none if it was not, or if that isn't known.
+    `limit` is which limit of host memory it was killed for, if known; `limit_bytes` that of `max_memory`.
     `memory_measure` is how the peak of host memory was measured: `own` memory of the task, or all that is
     `resident` in its processes, as in older releases, with what the worker had loaded before.
     """
@@ -333,6 +337,7 @@ class AttemptEnded(Event):
     peak_cuda_memory_bytes: int = 0
     memory_measure: Literal["resident", "own"] = "resident"
     limit: MemoryLimit | None = None
+    limit_bytes: int = 0
     leftovers: tuple[str, ...] = ()
 
 
@@ -372,10 +377,7 @@ class RecallTask(Command):
 
 
 class StopTask(Command):
-    """Tells a worker to end one placement of a task.
-
-    `end` says as what: cancelled, preempted or timed out.
-    """
+    """Tells a worker to end one placement of a task, as cancelled, preempted or timed out (`end`)."""
 
     stream: str
     task_id: str

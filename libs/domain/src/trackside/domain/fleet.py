@@ -1,6 +1,6 @@
 """The fleet: which workers are there, in which incarnation, with which devices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trackside.contracts.fleet import Device, DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
@@ -38,6 +38,10 @@ class Worker:
     """How many tasks it runs at once; 0: no limit."""
     memory_pool: str = ""
     """What its memory is part of: workers with the same one share it; empty: it has its own."""
+    max_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The most that one task may have of its host's memory, in bytes, by the task types with such a limit."""
+    max_cuda_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The same of each GPU."""
     unhealthy: dict[str, str] = field(default_factory=dict)
     """Why devices have failed, by device id; cleared when the worker joins again."""
     gone: str = ""
@@ -108,6 +112,8 @@ def _joined(fleet: Fleet, event: WorkerJoined, record: Record) -> Outcome:
         memory_bytes=event.memory_bytes,
         max_tasks=event.max_tasks,
         memory_pool=event.memory_pool,
+        max_memory_bytes=event.max_memory_bytes,
+        max_cuda_memory_bytes=event.max_cuda_memory_bytes,
     )
     return Outcome.APPLIED
 

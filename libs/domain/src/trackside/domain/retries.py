@@ -14,7 +14,17 @@ _NEVER = Retry()
 
 def allows(policy: RetryPolicy, attempts: Sequence[Attempt], end: AttemptEnd) -> bool:
     """Says whether a task whose newest attempt has ended so gets another one."""
+    if 0 < attempts[-1].reserved.largest_limit_bytes <= exceeded_limit(policy, attempts[-1:]):
+        return False
     return _count(attempts, end) <= _rule(policy, end).times
+
+
+def exceeded_limit(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:
+    """Returns the largest memory limit that attempts were killed at, bytes; more is needed to try again.
+
+    0 if there was none, or if the policy allows another attempt with the same limit.
+    """
+    return 0 if policy.at_memory_limit else max(attempt.limit_bytes for attempt in attempts)
 
 
 def interrupts_left(policy: RetryPolicy, attempts: Sequence[Attempt]) -> int:

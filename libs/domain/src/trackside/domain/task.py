@@ -110,6 +110,8 @@ class Attempt:
     """The peak of its memory on one of its devices, in bytes; 0 if unknown, or before the end."""
     limit: MemoryLimit | None = None
     """Which limit of host memory it was killed for; None if it was not, if unknown, or before the end."""
+    limit_bytes: int = 0
+    """That limit, in bytes, if it is `max_memory`; else 0."""
     leftovers: tuple[str, ...] = ()
     """The names of up to 10 processes that it left running, which were killed at its end."""
 

@@ -307,12 +307,15 @@ def _attempt_ended(task: Task, event: AttemptEnded, record: Record) -> Outcome:
     attempt.peak_memory_bytes = event.peak_memory_bytes if event.memory_measure == "own" else 0
     attempt.peak_cuda_memory_bytes = event.peak_cuda_memory_bytes
     attempt.limit = event.limit
+    attempt.limit_bytes = event.limit_bytes
     attempt.leftovers = event.leftovers
     attempt.ended_ms = record.append_time_ms
     attempt.status = _last_status(event.end)
     task.place = None
     if event.end is AttemptEnd.OOM_HOST:
-        task.raised = raised(attempt.reserved, "host", event.peak_memory_bytes)
+        # What was measured may be less than the limit that it was killed at.
+        used_bytes = max(event.peak_memory_bytes, event.limit_bytes)
+        task.raised = raised(attempt.reserved, "host", used_bytes)
     elif event.end is AttemptEnd.OOM_DEVICE:
         task.raised = raised(attempt.reserved, "device", event.peak_cuda_memory_bytes)
     again = not task.stop_reason and not task.idle

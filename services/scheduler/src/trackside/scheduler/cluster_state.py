@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.booking import Booking, booking_of, refresh_booking
 from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, memory_demand
@@ -139,7 +138,9 @@ class ClusterState:
     def demand(self, scheduling_class: SchedulingClass) -> MemoryDemand:
         """Returns the memory that the tasks of a class need, by what is known now."""
         if scheduling_class.demand is None:
-            largest = largest_memory(self.hosts.open, scheduling_class.requirements)
+            largest = largest_memory(
+                self.hosts.open, self.hosts.feasibility_hosts(self.now_ms), scheduling_class.requirements
+            )
             scheduling_class.demand = memory_demand(
                 scheduling_class.requirements, self.peaks, self.policy.default_bytes, largest
             )
@@ -302,7 +303,7 @@ class ClusterState:
             table.pop(task_id, None)
         self.backoff_timers.set(task_id, None)
         self.time_limits.set(task_id, None)
-        if task.end is AttemptEnd.FINISHED and self.peaks.learn(task.task_type, task.attempt):
+        if self.peaks.learn(task.task_type, task.attempt):
             for task_queue in (self.waiting, self.placed_behind):
                 for scheduling_class in task_queue.classes.values():
                     if scheduling_class.requirements.task_type == task.task_type:

@@ -26,13 +26,26 @@ class MemoryEstimate:
         """Whether a user gave it, for the task or its group; then it is never cut."""
         return self.source in ("task", "group")
 
+    def within(self, limit_bytes: int) -> int | None:
+        """Returns what a task requests where it may have so much (0: any), bytes; None if it needs more.
+
+        A default is cut: it isn't known that the task needs as much.
+        """
+        if limit_bytes == 0 or self.size_bytes <= limit_bytes:
+            return self.size_bytes
+        return limit_bytes if self.source == "default" else None
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryDemand:
-    """The memory that a task needs: on the host in total, and on each of its GPUs."""
+    """The memory that a task needs: on the host in total, and on each of its GPUs.
+
+    `largest_limit_bytes` is the most memory that any worker allows, 0 if one of them allows any.
+    """
 
     memory: MemoryEstimate
     cuda: MemoryEstimate
+    largest_limit_bytes: int = 0
 
     def estimated_by(self, with_cuda: bool) -> EstimateSource:
         """Returns the source of the numbers: the stronger one if they differ."""
@@ -51,7 +64,10 @@ class MemoryPeaks:
     cuda: dict[str, deque[int]] = field(default_factory=dict)
 
     def learn(self, task_type: str, attempt: Attempt) -> bool:
-        """Adds the peaks of a finished attempt; returns whether the estimates of its type changed."""
+        """Adds the peaks of a task's last attempt, if it finished; returns whether the estimates changed.
+
+        What failed or was stopped has used less than such a task needs, or more.
+        """
         if attempt.end is not AttemptEnd.FINISHED:
             return False
         before = (self.learned_memory(task_type), self.learned_cuda(task_type))
@@ -75,10 +91,15 @@ class MemoryPeaks:
 
 @dataclass(frozen=True, slots=True)
 class LargestMemory:
-    """The memory of the largest host and of the largest GPU that a task could get, bytes; 0 if unknown."""
+    """The most that a task could get on a host and on a GPU, bytes; 0 if unknown.
+
+    `limit` is the most memory of a host that any worker allows, also one that is gone for a short time; 0 if
+    it is neither limited nor known for one of them.
+    """
 
     memory: int = 0
     cuda: int = 0
+    limit: int = 0
 
 
 def memory_demand(
@@ -86,7 +107,8 @@ def memory_demand(
 ) -> MemoryDemand:
     """Returns the memory that a task needs; `defaults` are bytes on the host and on a GPU.
 
-    Numbers that no user gave are cut to the largest host or GPU: there the task runs alone.
+    Numbers that no user gave are cut to the most that a worker allows, or to the largest host or GPU: there
+    the task runs alone.
     """
     learned = (peaks.learned_memory(requirements.task_type), peaks.learned_cuda(requirements.task_type))
     return MemoryDemand(
@@ -106,6 +128,7 @@ def memory_demand(
             requirements.raised_cuda_memory_bytes,
             largest.cuda,
         ),
+        largest_limit_bytes=largest.limit,
     )
 
 

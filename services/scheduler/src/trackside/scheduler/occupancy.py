@@ -7,6 +7,7 @@ from trackside.contracts.fleet import Device, NeighbourUse, WorkerHeartbeat
 from trackside.contracts.memory import MAX_BYTES
 from trackside.domain.fleet import Worker
 from trackside.scheduler.booking import Booking
+from trackside.scheduler.memory_limits import host_limit
 from trackside.scheduler.requirements import Requirements
 
 ABOVE_ANY_PRIORITY = 10
@@ -196,13 +197,18 @@ class HostState:
         return bool(self.bookings) or any(other.bookings for other in self.pool)
 
     def serves(self, requirements: Requirements) -> bool:
-        """Returns whether this worker accepts tasks of this type, queue and fixed worker."""
+        """Returns whether this worker accepts such tasks: type, queue, fixed worker and memory limit."""
         worker = self.worker
         return (
             requirements.task_type in worker.task_types
             and requirements.queue in worker.queues
             and requirements.worker_id in ("", worker.worker_id)
+            and not (requirements.exceeded_bytes and self.is_exceeded(requirements))
         )
+
+    def is_exceeded(self, requirements: Requirements) -> bool:
+        """Returns whether this worker allows no more memory than the limit that a task was killed at."""
+        return 0 < host_limit(self.worker, requirements.task_type) <= requirements.exceeded_bytes
 
     @property
     def open_devices(self) -> OpenDevices:

@@ -8,6 +8,7 @@ from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.booking import Booking
 from trackside.scheduler.estimates import MemoryDemand, MemoryEstimate
+from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import AdmissionLimits, DeviceState, HostState
 from trackside.scheduler.requirements import Requirements
 
@@ -78,16 +79,20 @@ class PlacementQuery:
 
 
 def reservable_device_bytes(
-    device: DeviceState, requirements: Requirements, estimate: MemoryEstimate, admission: AdmissionLimits
+    host: HostState,
+    device: DeviceState,
+    requirements: Requirements,
+    estimate: MemoryEstimate,
+    admission: AdmissionLimits,
 ) -> int | None:
     """Returns what a task gets on a GPU, bytes, or None if it does not fit next to the tasks there."""
     others = device.bookings
     if others and (requirements.whole_device or device.is_exclusive):
         return None
+    need = estimate.within(device_limit(host.worker, device.spec, requirements.task_type))
     total = device.spec.memory_bytes
-    if total == 0:
-        return estimate.size_bytes
-    need = min(estimate.size_bytes, total) if estimate.source == "default" else estimate.size_bytes
+    if need is None or total == 0:
+        return need
     kept_free = max(int(total * admission.device_free_share), admission.device_free_bytes) if others else 0
     free = device.free_bytes
     if need <= free - kept_free:
@@ -113,19 +118,22 @@ def delays_waiting(device: DeviceState, newcomer_bytes: int) -> bool:
 
 
 def reservable_host_bytes(
-    host: HostState, devices: Iterable[DeviceState], estimate: MemoryEstimate, admission: AdmissionLimits
+    host: HostState, devices: Iterable[DeviceState], query: PlacementQuery
 ) -> int | None:
     """Returns what a task gets of the host's memory, bytes, or None if it does not fit.
 
     A default is at most the CPU slots' share of their host, and never keeps a task off a free slot.
     """
+    estimate, admission = query.demand.memory, query.rules.admission
+    need = estimate.within(host_limit(host.worker, query.requirements.task_type))
+    if need is None:
+        return None
     share = sum(device.spec.memory_bytes for device in devices if not device.is_gpu)
     is_default = estimate.source == "default"
-    need = min(estimate.size_bytes, share) if is_default and share else estimate.size_bytes
+    need = min(need, share) if is_default and share else need
     total = host.worker.memory_bytes
     if total == 0:
         return need
-    need = min(need, total) if is_default else need
     kept_free = (
         max(int(total * admission.host_free_share), admission.host_free_bytes) if host.has_tasks else 0
     )
@@ -150,11 +158,11 @@ def candidate_on(
             if device.bookings:
                 return None
             continue
-        found = reservable_device_bytes(device, query.requirements, demand.cuda, admission)
+        found = reservable_device_bytes(host, device, query.requirements, demand.cuda, admission)
         if found is None:
             return None
         cuda = max(cuda, found)
-    memory = reservable_host_bytes(host, devices, demand.memory, admission)
+    memory = reservable_host_bytes(host, devices, query)
     if memory is None or not host.has_room(admission):
         return None
     return Candidate(host, devices, _reservation(memory, cuda, demand, devices[0].is_gpu))
@@ -162,7 +170,10 @@ def candidate_on(
 
 def _reservation(memory: int, cuda: int, demand: MemoryDemand, with_cuda: bool) -> Reservation:
     return Reservation(
-        memory_bytes=memory, cuda_memory_bytes=cuda, estimated_by=demand.estimated_by(with_cuda=with_cuda)
+        memory_bytes=memory,
+        cuda_memory_bytes=cuda,
+        estimated_by=demand.estimated_by(with_cuda=with_cuda),
+        largest_limit_bytes=demand.largest_limit_bytes,
     )
 
 
@@ -173,7 +184,7 @@ def multi_device_candidate(host: HostState, query: PlacementQuery) -> Candidate 
         fitting = [
             device
             for device in host.matching_devices(query.requirements)
-            if device.spec.kind == kind and query.is_usable(device) and _fits_alone(device, query)
+            if device.spec.kind == kind and query.is_usable(device) and _fits_alone(host, device, query)
         ]
         if len(fitting) >= count:
             fitting.sort(key=lambda device: (query.rules.sort_key(device), device.rank))
@@ -183,10 +194,10 @@ def multi_device_candidate(host: HostState, query: PlacementQuery) -> Candidate 
     return None
 
 
-def _fits_alone(device: DeviceState, query: PlacementQuery) -> bool:
+def _fits_alone(host: HostState, device: DeviceState, query: PlacementQuery) -> bool:
     if device.is_gpu:
-        found = reservable_device_bytes(device, query.requirements, query.demand.cuda, query.rules.admission)
-        return found is not None
+        demand, admission = query.demand.cuda, query.rules.admission
+        return reservable_device_bytes(host, device, query.requirements, demand, admission) is not None
     return not device.bookings
 
 
@@ -201,14 +212,17 @@ def candidate_behind(host: HostState, device: DeviceState, query: PlacementQuery
     cuda = 0
     if device.is_gpu:
         available = device.spec.memory_bytes - device.foreign_bytes
-        cuda = demand.cuda.size_bytes
+        wanted = demand.cuda.within(device_limit(host.worker, device.spec, query.requirements.task_type))
+        if wanted is None:
+            return None
+        cuda = wanted
         if not demand.cuda.is_user_given and device.spec.memory_bytes:
             cuda = min(cuda, available)
         if device.spec.memory_bytes and cuda > available:
             return None
     elif host.worker.memory_bytes and demand.memory.source == "default" and host.free_bytes <= 0:
         return None
-    memory = reservable_host_bytes(host, (device,), demand.memory, admission)
+    memory = reservable_host_bytes(host, (device,), query)
     if memory is None:
         return None
     return Candidate(host, (device,), _reservation(memory, cuda, demand, device.is_gpu))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from trackside.domain import retries
 from trackside.domain.task import Task
 
 DEVICE_KINDS = {"any": frozenset({"cpu", "gpu"}), "cpu": frozenset({"cpu"}), "gpu": frozenset({"gpu"})}
@@ -14,9 +15,10 @@ class Requirements:
 
     `memory_bytes` and `cuda_memory_bytes` are estimates of a user, None if there is none; `estimated_by` says
     whether the task or its group has them. The raised ones are lower bounds after it ran out of memory, 0 for
-    none. `worker_id` and `device_id` are the fixed device, empty for none. `preempts_below`: it may preempt
-    tasks whose effective priority is lower than this, -1 for none. `allows_look_ahead`: it may be placed
-    after a running task.
+    none. `exceeded_bytes` is the memory limit that it was killed at, 0 for none: only a worker that allows
+    more may run it. `worker_id` and `device_id` are the fixed device, empty for none. `preempts_below`: it
+    may preempt tasks whose effective priority is lower than this, -1 for none. `allows_look_ahead`: it may be
+    placed after a running task.
     """
 
     queue: str
@@ -30,6 +32,7 @@ class Requirements:
     cuda_memory_bytes: int | None = None
     raised_memory_bytes: int = 0
     raised_cuda_memory_bytes: int = 0
+    exceeded_bytes: int = 0
     preempts_below: int = -1
     allows_look_ahead: bool = True
     estimated_by: Literal["task", "group"] = "task"
@@ -60,6 +63,7 @@ def requirements_of(task: Task) -> Requirements:
         cuda_memory_bytes=wanted.estimate_cuda_memory,
         raised_memory_bytes=0 if raised is None else raised.memory_bytes,
         raised_cuda_memory_bytes=0 if raised is None else raised.cuda_memory_bytes,
+        exceeded_bytes=0 if raised is None else retries.exceeded_limit(needs.retry, task.attempts),
         preempts_below=needs.priority if needs.preempt else -1,
         estimated_by=task.estimated_by,
         allows_look_ahead=wanted.devices == 1 and needs.queue_timeout_s is None,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from trackside.contracts.tasks import Reservation
 from trackside.scheduler.estimates import MemoryDemand
+from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.placement import Candidate, PlacementQuery
 from trackside.scheduler.requirements import Requirements
@@ -14,13 +15,15 @@ def reserve_place(hosts: Iterable[HostState], query: PlacementQuery) -> Candidat
     requirements, demand = query.requirements, query.demand
     best: tuple[tuple[int, int, int], Candidate] | None = None
     for host in hosts:
-        if not host.serves(requirements) or not host.open or _exceeds_host(host, demand):
+        if not host.serves(requirements) or not host.open or _is_small_host(host, query):
             continue
         for kind in ("gpu", "cpu"):
             devices = [
                 device
                 for device in host.matching_devices(requirements)
-                if device.spec.kind == kind and query.is_usable(device) and not _too_small(device, demand)
+                if device.spec.kind == kind
+                and query.is_usable(device)
+                and not _is_small_device(host, device, query)
             ]
             if len(devices) < requirements.device_count:
                 continue
@@ -50,14 +53,12 @@ def _shortage(device: DeviceState, requirements: Requirements, demand: MemoryDem
     return int(short > 0), short
 
 
-def _too_small(device: DeviceState, demand: MemoryDemand) -> bool:
-    """Returns whether a device is too small for what is known to be needed."""
-    return (
-        device.is_gpu
-        and demand.cuda.source != "default"
-        and 0 < device.spec.memory_bytes < demand.cuda.size_bytes
-    )
+def _is_small_device(host: HostState, device: DeviceState, query: PlacementQuery) -> bool:
+    """Returns whether a device gives a task less than what is known to be needed."""
+    limit = device_limit(host.worker, device.spec, query.requirements.task_type)
+    return device.is_gpu and query.demand.cuda.within(limit) is None
 
 
-def _exceeds_host(host: HostState, demand: MemoryDemand) -> bool:
-    return demand.memory.source != "default" and 0 < host.worker.memory_bytes < demand.memory.size_bytes
+def _is_small_host(host: HostState, query: PlacementQuery) -> bool:
+    """Returns the same for a host."""
+    return query.demand.memory.within(host_limit(host.worker, query.requirements.task_type)) is None

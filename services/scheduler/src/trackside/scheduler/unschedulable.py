@@ -4,21 +4,29 @@ from collections.abc import Iterable, Sequence
 
 from trackside.contracts.memory import shown
 from trackside.scheduler.estimates import LargestMemory
+from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.requirements import Requirements
 
 MAX_LISTED = 10
 
 
-def largest_memory(hosts: Iterable[HostState], requirements: Requirements) -> LargestMemory:
-    """Returns the memory of the largest host and GPU among the workers that accept such tasks."""
-    memory = cuda = 0
+def largest_memory(
+    hosts: Iterable[HostState], present: Iterable[HostState], requirements: Requirements
+) -> LargestMemory:
+    """Returns the most memory that such tasks could get on these hosts, and on those that are `present`."""
+    task_type, memory, cuda = requirements.task_type, 0, 0
     for host in hosts:
         if host.serves(requirements):
-            devices = [device for device in host.matching_devices(requirements) if device.is_gpu]
-            cuda = max([cuda, *(device.spec.memory_bytes for device in devices)])
-            memory = max(memory, host.worker.memory_bytes)
-    return LargestMemory(memory, cuda)
+            devices = [device.spec for device in host.matching_devices(requirements) if device.is_gpu]
+            cuda = max([cuda, *(device_limit(host.worker, device, task_type) for device in devices)])
+            memory = max(memory, host_limit(host.worker, task_type))
+    limits = [
+        host_limit(host.worker, task_type)
+        for host in present
+        if host.serves(requirements) and any(True for _ in host.matching_devices(requirements))
+    ]
+    return LargestMemory(memory, cuda, max(limits) if limits and all(limits) else 0)
 
 
 def unschedulable_reason(requirements: Requirements, hosts: Sequence[HostState]) -> str:
@@ -30,6 +38,10 @@ def unschedulable_reason(requirements: Requirements, hosts: Sequence[HostState])
         return _no_worker(requirements, hosts)
     if any(_could_run(host, requirements) for host in accepting):
         return ""
+    if requirements.exceeded_bytes:
+        accepting = [host for host in accepting if not host.is_exceeded(requirements)]
+        if not accepting:
+            return _exceeded(requirements)
     return (
         _no_device(requirements, accepting)
         or _too_few(requirements, accepting)
@@ -45,23 +57,25 @@ def _could_run(host: HostState, requirements: Requirements) -> bool:
     """Returns whether a host could run a task if nothing else ran there."""
     if not host.serves(requirements):
         return False
-    total = host.worker.memory_bytes
-    if requirements.memory_bytes is not None and 0 < total < requirements.memory_bytes:
+    limit = host_limit(host.worker, requirements.task_type)
+    if requirements.memory_bytes is not None and 0 < limit < requirements.memory_bytes:
         return False
     fitting = [
-        device for device in host.matching_devices(requirements) if _is_large_enough(device, requirements)
+        device
+        for device in host.matching_devices(requirements)
+        if _is_large_enough(host, device, requirements)
     ]
     gpus = sum(device.is_gpu for device in fitting)
     return max(gpus, len(fitting) - gpus) >= requirements.device_count
 
 
-def _is_large_enough(device: DeviceState, requirements: Requirements) -> bool:
-    total = device.spec.memory_bytes
+def _is_large_enough(host: HostState, device: DeviceState, requirements: Requirements) -> bool:
+    limit = device_limit(host.worker, device.spec, requirements.task_type)
     return (
         not device.is_gpu
         or requirements.cuda_memory_bytes is None
-        or total == 0
-        or requirements.cuda_memory_bytes <= total
+        or limit == 0
+        or requirements.cuda_memory_bytes <= limit
     )
 
 
@@ -102,27 +116,41 @@ def _too_few(requirements: Requirements, accepting: Sequence[HostState]) -> str:
     return f"needs {_devices(requirements)} on one worker, {worker_id} has the most: {count}"
 
 
+def _exceeded(requirements: Requirements) -> str:
+    return (
+        f"was killed at its memory limit of {shown(requirements.exceeded_bytes)}, and no worker allows tasks "
+        f"of type {requirements.task_type!r} more: raise max_memory in the catalogue of a worker"
+    )
+
+
 def _too_large(requirements: Requirements, accepting: Sequence[HostState]) -> str:
     serving = [host for host in accepting if host.serves(requirements)]
+    task_type = requirements.task_type
     if requirements.cuda_memory_bytes is not None:
-        gpus = [
-            (device.spec.memory_bytes, host, device)
-            for host in serving
-            for device in host.matching_devices(requirements)
-        ]
-        total, host, device = max(gpus, key=lambda entry: entry[0])
-        if not any(_is_large_enough(device, requirements) for _, _, device in gpus):
+        gpus = [(host, device) for host in serving for device in host.matching_devices(requirements)]
+        if not any(_is_large_enough(host, device, requirements) for host, device in gpus):
+            host, device = max(gpus, key=lambda gpu: device_limit(gpu[0].worker, gpu[1].spec, task_type))
+            limit = device_limit(host.worker, device.spec, task_type)
             name = f"{host.worker.worker_id}/{device.spec.device_id}"
-            needed = shown(requirements.cuda_memory_bytes)
-            return f"needs {needed} on one device, the largest has {shown(total)} ({name})"
-    largest = max(serving, key=lambda host: host.worker.memory_bytes)
-    total = largest.worker.memory_bytes
-    if requirements.memory_bytes is not None and 0 < total < requirements.memory_bytes:
-        name = largest.worker.worker_id
-        return (
-            f"needs {shown(requirements.memory_bytes)} on one host, the largest has {shown(total)} ({name})"
-        )
+            needed = f"needs {shown(requirements.cuda_memory_bytes)} on one device"
+            if limit < device.spec.memory_bytes:
+                return f"{needed}, {_most_allowed(limit, name, task_type, 'max_cuda_memory')}"
+            return f"{needed}, the largest has {shown(limit)} ({name})"
+    largest = max(serving, key=lambda host: host_limit(host.worker, task_type))
+    limit, name = host_limit(largest.worker, task_type), largest.worker.worker_id
+    if requirements.memory_bytes is not None and 0 < limit < requirements.memory_bytes:
+        needed = f"needs {shown(requirements.memory_bytes)} on one host"
+        if limit != largest.worker.memory_bytes:
+            return f"{needed}, {_most_allowed(limit, name, task_type, 'max_memory')}"
+        return f"{needed}, the largest has {shown(limit)} ({name})"
     return ""
+
+
+def _most_allowed(limit_bytes: int, name: str, task_type: str, key: str) -> str:
+    return (
+        f"the most that tasks of type {task_type!r} may have is {shown(limit_bytes)} "
+        f"({name}, {key} in its catalogue): request less, or raise it there"
+    )
 
 
 def _devices(requirements: Requirements) -> str:

@@ -275,6 +275,8 @@ class WorkerRunner:
             memory_bytes=incarnation.placements.ledger.memory_bytes,
             max_tasks=self._settings.max_tasks,
             memory_pool=incarnation.placements.ledger.memory_pool,
+            max_memory_bytes=self._catalogue.max_memory_bytes,
+            max_cuda_memory_bytes=self._catalogue.max_cuda_memory_bytes,
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         publisher.outbox.event(

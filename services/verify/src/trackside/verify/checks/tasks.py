@@ -286,7 +286,9 @@ class TaskChecks:
             return
         task.ends[event.end.value] += 1
         rule: Retry = getattr(task.needs.retry, event.end.value, None) or Retry()
-        task.exhausted = task.failures_of(event.end) > rule.times
+        is_last = 0 < task.reserved.largest_limit_bytes <= event.limit_bytes
+        at_limit = is_last and not task.needs.retry.at_memory_limit
+        task.exhausted = at_limit or task.failures_of(event.end) > rule.times
         if task.stop_requested or task.idle or task.exhausted:
             self._end(task, record)
             return

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -298,7 +299,9 @@ class AttemptRun:
 
     def _memory_at_end(self, process: TaskProcess) -> MemoryAtEnd:
         counted = self._context.cgroups.memory(process.pid)
-        return memory_at_end(counted, self._context.pressure, self._listener.peak_bytes())
+        found = memory_at_end(counted, self._context.pressure, self._listener.peak_bytes())
+        # The catalogue's number, as the scheduler knows it: the kernel's is rounded to whole pages.
+        return replace(found, max_bytes=self.spec.task_type.max_memory_bytes or 0)
 
     def _on_free(self, free: ProcessFree) -> None:
         """Frees the process for another task, unless a signal for this task is on its way to it."""

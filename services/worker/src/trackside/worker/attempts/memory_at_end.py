@@ -31,6 +31,11 @@ class MemoryAtEnd:
     where: str = _WHERE["host"]
 
     @property
+    def hit(self) -> dict[str, object]:
+        """The limit that was hit, as fields of AttemptEnded."""
+        return {"limit": self.limit, "limit_bytes": self.max_bytes if self.limit == "max_memory" else 0}
+
+    @property
     def amounts(self) -> str:
         """How much was used and how much was left, for people."""
         used = f"the task used {shown(self.used_bytes)}" if self.used_bytes else "what it used isn't known"

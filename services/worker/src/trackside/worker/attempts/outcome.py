@@ -50,8 +50,8 @@ def determine_ending(
     error = process_death_error(code, phase, memory)
     if memory.limit is None or code not in _KILLED:
         return {"end": AttemptEnd.FAILED, "exit_code": code, "error": error}
-    known = {"limit": memory.limit, "peak_memory_bytes": memory.used_bytes}
-    return {"end": AttemptEnd.OOM_HOST, "exit_code": code, "error": error} | known
+    known = {"exit_code": code, "error": error, "peak_memory_bytes": memory.used_bytes}
+    return {"end": AttemptEnd.OOM_HOST} | known | memory.hit
 
 
 def _blame_memory(found: Ending, memory: MemoryAtEnd) -> Ending:
@@ -66,7 +66,7 @@ def _blame_memory(found: Ending, memory: MemoryAtEnd) -> Ending:
     killed = found.get("exit_code") in _KILLED or "killed by signal: Killed" in message
     if found.get("end") == AttemptEnd.FAILED and killed and memory.limit is not None:
         blamed = error | {"message": f"{memory.reason}; {message}"}
-        return found | {"end": AttemptEnd.OOM_HOST, "error": blamed, "limit": memory.limit}
+        return found | {"end": AttemptEnd.OOM_HOST, "error": blamed} | memory.hit
     return found
 
 

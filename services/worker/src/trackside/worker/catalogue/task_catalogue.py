@@ -87,6 +87,18 @@ class TaskCatalogue:
     tasks: Mapping[str, TaskType] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
 
+    @property
+    def max_memory_bytes(self) -> dict[str, int]:
+        """The most memory of the host that one task may have, by the types that have such a limit."""
+        limits = {name: task_type.max_memory_bytes for name, task_type in sorted(self.tasks.items())}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    @property
+    def max_cuda_memory_bytes(self) -> dict[str, int]:
+        """The same for the memory of each GPU."""
+        limits = {name: task_type.max_cuda_memory_bytes for name, task_type in sorted(self.tasks.items())}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
     def violation_of(self, task_type: str, parameters: Json) -> str | None:
         """Returns how parameters violate the schema of a known type, as a sentence; None if they don't."""
         schema = self.tasks[task_type].parameters

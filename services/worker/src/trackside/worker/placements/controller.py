@@ -38,6 +38,7 @@ from trackside.worker.placements.local_placement import (
     check_type_limits,
     claim_of,
     journal_entry_of,
+    limit_to_type,
 )
 from trackside.worker.placements.sharing import published
 from trackside.worker.placements.warm_processes import WarmProcessPool
@@ -329,14 +330,9 @@ class PlacementController:
         most = peaks["peak_memory_bytes" if resource == "host" else "peak_cuda_memory_bytes"]
         placement.interrupts += 1
         grown = claim_of(placement.command, raised(placement.reserved, resource, most))
-        limited = self.ledger.limit_raised(grown)
-        placement.reserved = placement.reserved.model_copy(
-            update={
-                "memory_bytes": limited.memory_bytes,
-                "cuda_memory_bytes": limited.cuda_memory_bytes,
-                "estimated_by": "raised",
-            }
-        )
+        limited = limit_to_type(self.ledger.limit_raised(grown), placement.task_type)
+        amounts = {"memory_bytes": limited.memory_bytes, "cuda_memory_bytes": limited.cuda_memory_bytes}
+        placement.reserved = placement.reserved.model_copy(update=amounts | {"estimated_by": "raised"})
         placement.reporter.interrupted(placement.interrupts, resource, placement.reserved, interrupt.error)
         metrics.counter("trackside.worker.interrupted.tasks").labels(resource=resource).inc()
         placement.allocation.stage = Stage.LOADED

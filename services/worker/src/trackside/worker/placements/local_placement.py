@@ -1,9 +1,10 @@
 """One placement on a worker: what it requests, its stage, and what is decided about it."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trackside.contracts.fleet import RunningPlacement
+from trackside.contracts.memory import shown
 from trackside.contracts.message import Envelope
 from trackside.contracts.tasks import AttemptEnd, RecallTask, Reservation, RunTask, StopTask
 from trackside.worker.attempts.attempt import AttemptRun
@@ -139,6 +140,16 @@ def claim_of(command: RunTask, reserved: Reservation) -> Claim:
     )
 
 
+def limit_to_type(claim: Claim, task_type: TaskType) -> Claim:
+    """Lowers a claim to the most that the catalogue allows its type."""
+    memory, cuda = task_type.max_memory_bytes, task_type.max_cuda_memory_bytes
+    return replace(
+        claim,
+        memory_bytes=claim.memory_bytes if memory is None else min(claim.memory_bytes, memory),
+        cuda_memory_bytes=claim.cuda_memory_bytes if cuda is None else min(claim.cuda_memory_bytes, cuda),
+    )
+
+
 def check_type_limits(claim: Claim, task_type: TaskType) -> Refusal | None:
     """Returns a refusal if a placement requests more than the catalogue allows its type, else None."""
     limits = (
@@ -147,7 +158,9 @@ def check_type_limits(claim: Claim, task_type: TaskType) -> Refusal | None:
     )
     for what, wanted, limit in limits:
         if limit is not None and wanted > limit:
-            sentence = f"{task_type.name} may have {limit} bytes of {what} here, and requests {wanted}"
+            sentence = (
+                f"{task_type.name} may have {shown(limit)} of {what} here, and requests {shown(wanted)}"
+            )
             return Refusal("out_of_memory", sentence)
     return None
 

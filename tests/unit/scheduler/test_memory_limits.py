@@ -1,0 +1,193 @@
+"""The memory that a catalogue allows tasks of a type: what is reserved, and where they are tried again."""
+
+from tests.unit.scheduler.given import GIB
+from tests.unit.scheduler.harness import SchedulerHarness
+from trackside.contracts.fleet import WorkerLost
+from trackside.contracts.tasks import AttemptEnd
+from trackside.domain.task import TaskState
+
+
+def kill_at_limit(harness: SchedulerHarness, task_id: str, gib: float, peak: float = 0) -> None:
+    """Ends an attempt as its worker does whose task was killed at its memory limit."""
+    harness.end(
+        task_id,
+        AttemptEnd.OOM_HOST,
+        limit_bytes=int(gib * GIB),
+        peak_memory_bytes=int((peak or gib) * GIB),
+    )
+
+
+def test_t17_a_default_is_cut_to_what_the_catalogue_of_the_worker_allows() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=64, limits={"digits": 0.5}, cuda_limits={"digits": 0.25})
+    harness.join_worker("w2", cpus=1, limits={"digits": 1})
+    harness.submit("a", kind="gpu")
+    harness.submit("b", kind="cpu")
+    assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w2/cpu-0")]
+    reserved = harness.task("a").attempt.reserved
+    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (GIB // 2, GIB // 4)
+    assert harness.task("b").attempt.reserved.memory_bytes == GIB
+
+
+def test_t17_a_default_is_cut_on_each_worker_to_what_is_allowed_there() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})
+    harness.join_worker("w2", cpus=1, memory=16)
+    for name in ("a", "b"):
+        harness.submit(name)
+    assert harness.assignments() == [("a", "w1/cpu-0"), ("b", "w2/cpu-0")]
+    assert [harness.task(name).attempt.reserved.memory_bytes for name in ("a", "b")] == [GIB // 2, 2 * GIB]
+
+
+def test_t17_what_was_learned_is_cut_to_the_largest_limit() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=64, limits={"digits": 1}, cuda_limits={"digits": 2})
+    harness.submit("a", kind="gpu")
+    harness.run_pass()
+    harness.end("a", peak_memory_bytes=GIB, peak_cuda_memory_bytes=2 * GIB)
+    harness.submit("b", kind="gpu")
+    assert harness.assignments() == [("b", "w1/gpu-0")]
+    reserved = harness.task("b").attempt.reserved
+    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (GIB, 2 * GIB)
+    assert reserved.estimated_by == "learned"
+
+
+def test_t17_what_was_raised_is_cut_to_the_largest_limit() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=64, limits={"digits": 3}, cuda_limits={"digits": 2.5})
+    harness.submit("a", kind="gpu")
+    harness.run_pass()
+    harness.end("a", AttemptEnd.OOM_DEVICE, peak_cuda_memory_bytes=2 * GIB)
+    assert harness.assignments() == [("a", "w1/gpu-0")]
+    assert harness.task("a").attempt.reserved.cuda_memory_bytes == int(2.5 * GIB)
+    harness.end("a", AttemptEnd.OOM_HOST, peak_memory_bytes=3 * GIB - 1)
+    assert harness.assignments() == [("a", "w1/gpu-0")], (
+        "the host ran out of memory below the limit of its type"
+    )
+    assert harness.task("a").attempt.reserved.memory_bytes == 3 * GIB
+
+
+def test_t17_a_limit_of_another_type_is_none() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"faces": 0.5})
+    harness.submit("a")
+    harness.run_pass()
+    assert harness.task("a").attempt.reserved.memory_bytes == 2 * GIB
+
+
+def test_t17_a_task_that_was_killed_at_the_largest_limit_ends_out_of_memory() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})
+    harness.join_worker("w2", cpus=1, memory=0.5)
+    harness.submit("a")
+    harness.run_pass()
+    kill_at_limit(harness, "a", 0.5)
+    assert (harness.task("a").state, harness.task("a").end) == (TaskState.ENDED, AttemptEnd.OOM_HOST)
+    assert harness.run_pass() == []
+
+
+def test_t17_a_task_that_was_killed_at_its_limit_is_tried_again_where_more_is_allowed() -> None:
+    harness = SchedulerHarness()
+    for name, limit in (("w1", 0.5), ("w2", 0.625), ("w3", 0.5)):
+        harness.join_worker(name, cpus=1, memory=16, limits={"digits": limit})
+    harness.submit("a")
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+    kill_at_limit(harness, "a", 0.5, peak=0.375)
+    assert harness.assignments() == [("a", "w2/cpu-0")]
+    assert harness.task("a").attempt.reserved.memory_bytes == int(0.625 * GIB)
+    kill_at_limit(harness, "a", 0.625)
+    assert harness.task("a").end is AttemptEnd.OOM_HOST
+
+
+def test_t17_a_worker_without_a_limit_allows_more() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})
+    harness.join_worker("w2", cpus=1)
+    harness.submit("a")
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+    kill_at_limit(harness, "a", 0.5)
+    assert harness.assignments() == [("a", "w2/cpu-0")]
+
+
+def test_t17_a_worker_that_cannot_run_a_task_allows_it_nothing() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=16, limits={"digits": 0.5})
+    harness.join_worker("w2", cpus=1, memory=16)
+    harness.submit("a", kind="gpu")
+    harness.submit("b", device="w1/gpu-0")
+    assert harness.assignments() == [("a", "w1/gpu-0"), ("b", "w1/gpu-0")]
+    for name in ("a", "b"):
+        kill_at_limit(harness, name, 0.5)
+        assert harness.task(name).end is AttemptEnd.OOM_HOST
+
+
+def test_t17_a_policy_may_have_a_task_tried_again_at_its_limit() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})
+    harness.submit("a", needs={"retry": {"oom_host": 1, "at_memory_limit": True}})
+    harness.run_pass()
+    kill_at_limit(harness, "a", 0.5)
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+    assert harness.task("a").attempt.reserved.memory_bytes == GIB // 2
+    kill_at_limit(harness, "a", 0.5)
+    assert harness.task("a").end is AttemptEnd.OOM_HOST
+
+
+def test_t17_a_retry_waits_and_says_so_if_the_worker_that_allowed_more_is_gone() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 0.5})
+    harness.join_worker("w2", cpus=1, memory=16, limits={"digits": 1})
+    harness.submit("a", device="cpu-0")
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+    incarnation = harness.fleet.workers["w2"].incarnation
+    harness.fold_fleet(WorkerLost(worker_id="w2", incarnation=incarnation, silent_ms=9_999))
+    kill_at_limit(harness, "a", 0.5)
+    assert harness.assignments() == [], "the worker may return"
+    harness.run_pass(after_s=60)
+    assert harness.unschedulable() == {
+        "a": "was killed at its memory limit of 512 MiB, and no worker allows tasks of type 'digits' more: "
+        "raise max_memory in the catalogue of a worker"
+    }
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 2})
+    assert harness.assignments() == [("a", "w1/cpu-0")]
+
+
+def test_t17_an_estimate_above_every_limit_is_unschedulable_and_the_limit_is_named() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=64, limits={"digits": 1}, cuda_limits={"digits": 4})
+    harness.join_worker("w2", gpus=(16,), memory=64, limits={"digits": 2}, cuda_limits={"digits": 3})
+    harness.submit("a", memory=3)
+    harness.submit("b", kind="gpu", cuda=20)
+    harness.submit("c", kind="gpu", memory=2, cuda=3)
+    assert harness.assignments() == [("c", "w2/gpu-0")]
+    assert harness.unschedulable() == {
+        "a": "needs 3 GiB on one host, the most that tasks of type 'digits' may have is 2 GiB "
+        "(w2, max_memory in its catalogue): request less, or raise it there",
+        "b": "needs 20 GiB on one device, the most that tasks of type 'digits' may have is 4 GiB "
+        "(w1/gpu-0, max_cuda_memory in its catalogue): request less, or raise it there",
+    }
+
+
+def test_t17_a_host_and_a_gpu_smaller_than_the_default_run_a_task() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(1,), memory=1)
+    harness.submit("a", kind="gpu")
+    assert harness.assignments() == [("a", "w1/gpu-0")]
+    reserved = harness.task("a").attempt.reserved
+    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (GIB, GIB)
+
+
+def test_t17_a_place_is_reserved_only_where_the_estimate_is_allowed() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 1})
+    harness.join_worker("w2", cpus=1, memory=16, types=("digits", "faces"))
+    for name in ("x", "y"):
+        harness.submit(name, memory=1)
+    assert len(harness.assignments()) == 2
+    harness.submit("a", memory=4)
+    harness.submit("z", memory=1)
+    harness.end("x")
+    assert harness.assignments() == [("z", "w1/cpu-0")]
+    assert harness.assignments(after_s=1) == [] and harness.assignments(after_s=120) == []
+    [scheduling_class] = [each for each in harness.cluster.waiting.classes.values() if each.size]
+    assert scheduling_class.reserved_worker_id == "w2"
