@@ -93,3 +93,8 @@ class LineRedactor:
             return REDACTED
         self._in_key = "-----END" not in line and re.search(_KEY_EDGES[0], line) is not None
         return redact(line)
+
+    def pass_over(self, line: str) -> None:
+        """Takes the next line as one that is not published."""
+        if self._in_key or "-----BEGIN" in line:
+            self.redact(line)

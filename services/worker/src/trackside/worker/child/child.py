@@ -10,7 +10,7 @@ import sys
 from typing import NoReturn
 
 from trackside.sdk import trial
-from trackside.worker.child import orphans, phases
+from trackside.worker.child import at_exit, orphans, phases
 from trackside.worker.child.control_channel import ControlChannel, WorkerGoneError
 from trackside.worker.child.parent_death import die_with
 from trackside.worker.child.process_memory import ProcessMemory
@@ -30,12 +30,14 @@ def main(parent: int, channel: int, stdout: int, stderr: int) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    at_exit.forget_inherited()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump of a task would fill the disk
     _redirect(stdout, stderr)
     connection = socket.socket(fileno=channel)
     control = ControlChannel(connection)
     with contextlib.suppress(WorkerGoneError):  # the process is not needed any more
         _run(connection, control)
+    at_exit.run_functions()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

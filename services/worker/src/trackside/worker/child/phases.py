@@ -16,12 +16,12 @@ from typing import Any
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.eventlog.clock import monotonic_s
 from trackside.sdk import trial
-from trackside.worker.child import orphans
+from trackside.worker.child import at_exit, orphans
 from trackside.worker.child.control_channel import ControlChannel
 from trackside.worker.child.out_of_memory import exception_chain, out_of_memory
 from trackside.worker.child.process_memory import ProcessMemory, release_memory
 from trackside.worker.child.program import ProgramTask, program_failure
-from trackside.worker.child.serialise import error_fields, to_plain_json
+from trackside.worker.child.serialise import error_fields, exit_failure, to_plain_json
 from trackside.worker.child.worker_channel import WorkerChannel
 from trackside.worker.durable_files import write_atomically
 from trackside.worker.process_messages import (
@@ -63,11 +63,15 @@ def run(
             error_fields(failure.stage, failure.cause),
             None,
         )
+        if isinstance(failure.cause, SystemExit):
+            error, exit_code = exit_failure(failure.stage, failure.cause)
         sys.stderr.write(error["traceback"])
     else:
         if result is None:
             return False
         end = AttemptEnd.FINISHED
+    if assignment.max_tasks is None:  # else when the process ends
+        at_exit.run_functions()
     channel.flush()
     control.over()
     ending = AttemptEnding(

@@ -85,6 +85,15 @@ def error_fields(stage: str, error: BaseException) -> dict[str, str]:
     }
 
 
+def exit_failure(stage: str, error: SystemExit) -> tuple[dict[str, str], int]:
+    """Returns a call of sys.exit as the fields of a TaskError, and the exit code that Python has for it."""
+    code = error.code
+    exit_code = code if isinstance(code, int) else 0 if code is None else 1
+    fields = error_fields(stage, error)
+    fields["message"] = f"sys.exit({fields['message']}) was called: the task returned no result"
+    return fields, exit_code
+
+
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without its first frames, which are those of the worker."""
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (OWN_MODULE, __name__):

@@ -1,7 +1,8 @@
 """Reports what happens to one placement: events, and metric points and output lines to look at."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -31,8 +32,11 @@ from trackside.worker.reporting.outbox import WorkerOutbox
 
 FLUSH_S = 0.1
 MAX_BATCH_POINTS = 200
-MAX_BATCH_LINES = 500
+MAX_FIRST_LINES = 400
+MAX_LAST_LINES = 100
 MAX_LINE_CHARACTERS = 8_192
+LAST_CHARACTERS = 2_048
+"""How much of its end is kept of a longer line."""
 MAX_TAG_CHARACTERS = 256
 OBJECTIVE = "objective"
 
@@ -67,6 +71,10 @@ class Reporter:
             "stderr": LineRedactor(),
         }
         self._line_numbers: dict[OutputSource, int] = {"stdout": 1, "stderr": 1}
+        self._last_lines: dict[OutputSource, deque[str]] = {
+            "stdout": deque(),
+            "stderr": deque(),
+        }
         self._dropped_lines: dict[OutputSource, int] = {"stdout": 0, "stderr": 0}
         self._timer: asyncio.TimerHandle | None = None
         self._reported = 0
@@ -193,16 +201,18 @@ class Reporter:
             self._flush_soon()
 
     def output(self, source: OutputSource, lines: Sequence[str]) -> None:
-        """Sends lines of output every 0.1 s: at most the first 500, and the number of those left out.
+        """Sends lines of output every 0.1 s: at most the first 400, the last 100, and their number between.
 
         What looks like a secret is redacted.
         """
-        kept = self._lines[source]
-        room = max(0, MAX_BATCH_LINES - len(kept))
-        kept += [
-            self._redactors[source].redact(printable(line[:MAX_LINE_CHARACTERS])) for line in lines[:room]
-        ]
-        self._dropped_lines[source] += max(0, len(lines) - room)
+        first, last, redactor = self._lines[source], self._last_lines[source], self._redactors[source]
+        room = max(0, MAX_FIRST_LINES - len(first))
+        first += [shown_line(line, redactor) for line in lines[:room]]
+        for line in lines[room:]:
+            if len(last) == MAX_LAST_LINES:
+                redactor.pass_over(last.popleft())
+                self._dropped_lines[source] += 1
+            last.append(line)
         self._flush_soon()
 
     def flush(self) -> None:
@@ -212,9 +222,9 @@ class Reporter:
             self._timer = None
         if self._points:
             self._summary(self._publisher.topics.metrics, self._point_batch())
-        for source, lines in self._lines.items():
-            if lines:
-                self._summary(self._publisher.topics.logs, self._line_batch(source, lines))
+        for source in self._lines:
+            for batch in self._line_batches(source):
+                self._summary(self._publisher.topics.logs, batch)
 
     def _flush_soon(self) -> None:
         if self._timer is None:
@@ -239,20 +249,32 @@ class Reporter:
             stream=entry.stream, task_id=entry.task_id, attempt=entry.attempt, series=series
         )
 
-    def _line_batch(self, source: OutputSource, lines: list[str]) -> OutputWritten:
-        first, self._lines[source] = self._line_numbers[source], []
-        self._line_numbers[source] += len(lines) + self._dropped_lines[source]
-        if self._dropped_lines[source]:
-            lines = [*lines, f"[{self._dropped_lines[source]} more lines came too fast and were left out]"]
-            self._dropped_lines[source] = 0
-        return OutputWritten(
-            stream=self._entry.stream,
-            task_id=self._entry.task_id,
-            attempt=self._entry.attempt,
-            source=source,
-            first_line=first,
-            lines=lines,
-        )
+    def _line_batches(self, source: OutputSource) -> Iterator[OutputWritten]:
+        """Yields the first lines, with a note on those left out after them, and the last lines."""
+        first, dropped = self._lines[source], self._dropped_lines[source]
+        last = [shown_line(line, self._redactors[source]) for line in self._last_lines[source]]
+        self._lines[source], self._dropped_lines[source] = [], 0
+        self._last_lines[source].clear()
+        if not dropped:
+            yield from self._line_batch(source, [*first, *last])
+            return
+        note = f"[{dropped} more lines came too fast and were left out]"
+        yield from self._line_batch(source, [*first, note], dropped - 1)
+        yield from self._line_batch(source, last)
+
+    def _line_batch(self, source: OutputSource, lines: list[str], more: int = 0) -> Iterator[OutputWritten]:
+        """Yields lines and counts them, and `more` after them."""
+        number = self._line_numbers[source]
+        self._line_numbers[source] += len(lines) + more
+        if lines:
+            yield OutputWritten(
+                stream=self._entry.stream,
+                task_id=self._entry.task_id,
+                attempt=self._entry.attempt,
+                source=source,
+                first_line=number,
+                lines=lines,
+            )
 
     def _metric(
         self,
@@ -288,6 +310,16 @@ class Reporter:
         return self._publisher.writer.single(
             self._entry.stream, event, cause=self.cause, traceparent=self._traceparent
         )
+
+
+def shown_line(line: str, redactor: LineRedactor) -> str:
+    """Returns a line as it is published: without secrets; of a long one the beginning and the end."""
+    first = redactor.redact(printable(line[:MAX_LINE_CHARACTERS]))
+    if len(line) <= MAX_LINE_CHARACTERS:
+        return first
+    last = redact(printable(line[-MAX_LINE_CHARACTERS:]))[-LAST_CHARACTERS:]
+    left_out = len(line) - MAX_LINE_CHARACTERS
+    return f"{first[: MAX_LINE_CHARACTERS - LAST_CHARACTERS]} [{left_out} characters left out] {last}"
 
 
 def split_value(reported: ReportedValue) -> tuple[float | str | None, Mapping[str, float | str]]:
