@@ -77,8 +77,8 @@ def errand() -> Stream[Errand]:
     return Stream("e", 0, "errand", root=Errand(), tasks={"e.a": task})
 
 
-def test_its_line_in_a_list_has_its_name() -> None:
-    assert VIEW.listed(ROW) == Listed(runs="morning")
+def test_nothing_is_special_in_its_line_of_a_list() -> None:
+    assert VIEW.listed(ROW) == Listed()
 
 
 def test_its_page_has_its_status_and_its_tasks() -> None:

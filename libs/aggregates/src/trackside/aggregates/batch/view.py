@@ -12,7 +12,7 @@ from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.report import ReportSection
 from trackside.domain.display.short_text import named_values
 from trackside.domain.display.task_state import Fields, ends_text
-from trackside.domain.display.text import Column, TextTable, duration
+from trackside.domain.display.text import Column, TextTable, counted, duration
 from trackside.domain.display.view import (
     CHILDREN,
     LAST_ATTEMPTS,
@@ -52,14 +52,22 @@ class BatchView(View[Batch]):
     state_names = ("groups", "running_group", "concurrency", "open_tasks")
 
     def listed(self, row: ViewRow) -> Listed:
-        """Returns how many tasks have ended, and its name or how many groups it has."""
+        """Returns how many tasks have ended, and how many groups it has."""
         ended = row["finished_tasks"] + row["unfinished_tasks"]
-        return Listed(f"{ended}/{row['tasks']}", runs=row["name"] or f"{row['groups']} groups")
+        return Listed(f"{ended}/{row['tasks']}", runs=counted(row["groups"], "group"))
+
+    def left(self, row: ViewRow) -> int:
+        """Returns how many tasks have not ended."""
+        return int(row["tasks"] - row["finished_tasks"] - row["unfinished_tasks"])
+
+    def ordered(self, row: ViewRow, listed: Sequence[ViewRow]) -> Sequence[ViewRow]:
+        """Returns its tasks in the order of its spec."""
+        return _in_order(row, listed)
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns its groups, each task with its device, its end, and what failed, and its children."""
         attempts = task_rows.by_task(rows[LAST_ATTEMPTS])
-        tasks = task_rows.task_table(_in_order(row, rows[TASKS]), attempts, row["batch_id"])
+        tasks = task_rows.task_table(rows[TASKS], attempts, row["batch_id"])
         tables = [_group_table(rows[GROUPS]), tasks]
         if rows[CHILDREN]:
             tables.append(_child_table(row["batch_id"], rows[CHILDREN]))
@@ -67,8 +75,7 @@ class BatchView(View[Batch]):
 
     def lists(self, row: ViewRow, rows: QueriedRows) -> dict[str, Sequence[ViewRow]]:
         """Returns its groups, its tasks and its children."""
-        tasks = super().lists(row, {**rows, TASKS: _in_order(row, rows[TASKS])})
-        return {GROUPS: rows[GROUPS], **tasks, CHILDREN: rows[CHILDREN]}
+        return {GROUPS: rows[GROUPS], **super().lists(row, rows), CHILDREN: rows[CHILDREN]}
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
         """Returns a section for each group."""
@@ -89,7 +96,7 @@ class BatchView(View[Batch]):
         batch, ends = stream.root, _counts(stream.root)
         groups = batch.spec.groups
         which = min(batch.group, len(groups) - 1)
-        where = f"{group_name(groups[which], which)} ({which + 1} of {len(groups)} groups)"
+        where = f"{group_name(groups[which], which)} ({which + 1} of {counted(len(groups), 'group')})"
         hidden = len(groups) - SHOWN_GROUPS
         return Progress(
             status=batch.status.value,

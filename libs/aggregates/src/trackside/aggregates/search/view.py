@@ -3,12 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from trackside.aggregates.search.messages import TRIAL, SearchStatus
+from trackside.aggregates.search.messages import TRIAL, SearchStatus, TrialStatus
 from trackside.aggregates.search.objectives import names_of
 from trackside.aggregates.search.state import Search, Trial, trial_status
 from trackside.contracts.tasks import AttemptEnd, Figure
 from trackside.domain.display import report, task_rows, task_state
-from trackside.domain.display.report import ReportSection
+from trackside.domain.display.report import HistoryPoint, ReportSection
+from trackside.domain.display.selection import Selection, SortKey, selected
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import Column, TextTable, as_text, duration, number
 from trackside.domain.display.view import (
@@ -46,6 +47,8 @@ class SearchView(View[Search]):
     }
     page_queries = (TRIALS, FRONT)
     report_queries = (TRIALS, TASKS, LAST_ATTEMPTS)
+    list_query = TRIALS
+    statuses = tuple(TrialStatus)
     shows_failed_tasks = False
     parts: ClassVar[Mapping[str, str]] = {TRIALS: TRIAL}
     state_names = ("task_type", "tuner", "assessor", "direction", "max_trials", "concurrency", "seed")
@@ -55,12 +58,31 @@ class SearchView(View[Search]):
         ended = f"{row['ended_trials']}/{row['max_trials']}"
         return Listed(ended, row["best_value"], row["tuner"], row["task_type"])
 
+    def left(self, row: ViewRow) -> int:
+        """Returns how many trials may still end."""
+        return max(0, row["max_trials"] - row["ended_trials"])
+
+    def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
+        """Returns what trials may be sorted by; the best value comes first."""
+        return {
+            "trial": SortKey(lambda trial: trial["trial"]),
+            "value": SortKey(_shown_value, descending=row["direction"] == "maximize"),
+            "took": SortKey(lambda trial: trial["duration_s"], descending=True),
+            "ended": SortKey(lambda trial: trial["ended_at"], descending=True),
+            "reports": SortKey(lambda trial: trial["reports"], descending=True),
+        }
+
+    def status_of(self, row: ViewRow) -> str:
+        """Returns the status of a trial."""
+        return str(row["status"])
+
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns its best trial or Pareto front, its limits, and its trials."""
         reason = row["failure"] or row["stop_reason"]
         ended, run = row["ended_trials"], row["running_trials"]
         facts: list[tuple[str, object]] = [
             ("search", row["search_id"]),
+            *([("name", row["name"])] if row.get("name") else []),
             ("status", f"{row['status']} ({reason})" if reason else str(row["status"])),
             ("trials", f"{ended} ended of {row['max_trials']}, {run} run"),
             *_best(row, rows[FRONT]),
@@ -76,13 +98,17 @@ class SearchView(View[Search]):
         return {TRIALS: rows[TRIALS], FRONT: rows[FRONT]}
 
     def sections(self, row: ViewRow, rows: QueriedRows) -> list[ReportSection]:
-        """Returns one section, whose rows have the values and parameters of the trials too."""
-        by_task = {trial["task_id"]: trial for trial in rows[TRIALS]}
+        """Returns one section, best first, whose rows have the values and parameters of the trials too."""
+        tasks = {task["task_id"]: task for task in rows[TASKS]}
+        keys = self.sort_keys(row)
+        best_first = selected(rows[TRIALS], Selection(sort="value"), keys, self.status_of, self.statuses)
         known = [
-            _as_trial(task, by_task[task["task_id"]]) for task in rows[TASKS] if task["task_id"] in by_task
+            _as_trial(tasks[trial["task_id"]], trial) for trial in best_first if trial["task_id"] in tasks
         ]
-        known.sort(key=lambda task: task["trial"])
-        return [report.section(TRIALS, row["status"], known, task_rows.by_task(rows[LAST_ATTEMPTS]))]
+        made = report.section(TRIALS, row["status"], known, task_rows.by_task(rows[LAST_ATTEMPTS]))
+        if len(_objectives(row)) < 2:
+            made.direction, made.history = row["direction"], _history(rows[TRIALS])
+        return [made]
 
     def progress(self, stream: Stream[Search]) -> Progress:
         """Returns how many trials have ended, and the best one or the Pareto front."""
@@ -210,9 +236,15 @@ def trial_table(trials: Sequence[ViewRow], objectives: Sequence[str] = ()) -> Te
 
 def _trial_cells(trial: ViewRow, objectives: int) -> list[object]:
     """Returns the cells of a trial without its parameters; without a final value it has its last one."""
-    value = trial["value"] if trial["value"] is not None else trial["last_value"]
+    value = _shown_value(trial)
     values = [value] if objectives == 1 else trial["objective_values"] or [value, *[None] * (objectives - 1)]
     return [trial["trial"], trial["status"], *values, trial["reports"], duration(trial["duration_s"])]
+
+
+def _shown_value(trial: ViewRow) -> float | None:
+    """Returns the value of a trial, or the last one that it reported."""
+    value: float | None = trial["value"]
+    return trial["last_value"] if value is None else value
 
 
 def _objectives(search: ViewRow) -> list[str]:
@@ -251,8 +283,23 @@ def _best(search: ViewRow, front: Sequence[ViewRow]) -> list[tuple[str, str | No
 
 
 def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
-    own = {"name": f"trial {trial['trial']}", "objective": trial["value"], "trial": trial["trial"]}
+    own = {
+        "name": f"trial {trial['trial']}",
+        "objective": _shown_value(trial),
+        "trial": trial["trial"],
+        "early_stopped": trial["status"] == TrialStatus.EARLY_STOPPED.value,
+    }
     return {**task, **own, "result": {**trial["parameters"], **(task["result"] or {})}}
+
+
+def _history(trials: Sequence[ViewRow]) -> list[HistoryPoint]:
+    """Returns the value of each trial that has one; one that was stopped early can't be the best."""
+    return [
+        HistoryPoint(trial["trial"], value, trial["status"] == TrialStatus.SUCCEEDED.value)
+        for trial in trials
+        if trial["status"] in (TrialStatus.SUCCEEDED.value, TrialStatus.EARLY_STOPPED.value)
+        and (value := _shown_value(trial)) is not None
+    ]
 
 
 def _front(search: Search) -> str:

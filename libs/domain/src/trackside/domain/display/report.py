@@ -34,6 +34,15 @@ class FailedTask:
     attempts: int
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """The value of a numbered part, such as a trial; `counts` if it may be the best one."""
+
+    number: int
+    value: float
+    counts: bool
+
+
 @dataclass(slots=True)
 class ReportSection:
     """Tasks that belong together, such as a group: their result columns, and how many have not ended."""
@@ -44,23 +53,35 @@ class ReportSection:
     finished: list[FinishedTask] = field(default_factory=list)
     failed: list[FailedTask] = field(default_factory=list)
     open: int = 0
+    early_stopped: list[FinishedTask] = field(default_factory=list)
+    """Tasks that an assessor stopped, with the last value that they reported."""
+    history: list[HistoryPoint] = field(default_factory=list)
+    """The values of the parts in the order of their numbers, to be drawn; empty if they can't be compared."""
+    direction: str = ""
+    """Whether a higher or a lower value of the history is better: `maximize` or `minimize`."""
 
 
 def section(
     name: str, status: str, tasks: Iterable[ViewRow], attempts: Mapping[str, ViewRow]
 ) -> ReportSection:
-    """Makes a section; its columns are all scalar results that any of its finished tasks has."""
+    """Makes a section; its columns are all scalar results that any of its finished tasks has.
+
+    A task with a true `early_stopped` is listed as such, whatever its end.
+    """
     made = ReportSection(name, status, [])
     for task in tasks:
         attempt = attempts.get(task["task_id"])
-        if task["ending"] == "finished":
+        if task.get("early_stopped"):
+            made.early_stopped.append(_finished(task, attempt))
+        elif task["ending"] == "finished":
             made.finished.append(_finished(task, attempt))
         elif task["ending"] is not None:
             made.failed.append(_failed(task, attempt))
         else:
             made.open += 1
-    names = {name for row in made.finished for name in row.cells}
-    first = [OBJECTIVE] if any(row.cells.get(OBJECTIVE) is not None for row in made.finished) else []
+    with_cells = [*made.finished, *made.early_stopped]
+    names = {name for row in with_cells for name in row.cells}
+    first = [OBJECTIVE] if any(row.cells.get(OBJECTIVE) is not None for row in with_cells) else []
     made.columns = first + sorted(names - {OBJECTIVE})
     return made
 

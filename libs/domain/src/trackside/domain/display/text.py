@@ -57,6 +57,11 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.5g}"
 
 
+def counted(count: int, what: str) -> str:
+    """Returns a number of things: `1 group`, `3 groups`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float | None) -> str:
     """Returns a duration as text: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds is None:

@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from trackside.contracts.tasks import AttemptEnd
 from trackside.domain.display import report, task_rows, task_state
 from trackside.domain.display.report import ReportSection
+from trackside.domain.display.selection import SortKey
 from trackside.domain.display.task_state import Fields
 from trackside.domain.display.text import TextTable, duration, fields_line
 from trackside.domain.stream import Stream
 from trackside.domain.table import ViewRow
+from trackside.domain.task import TaskState
 
 S = TypeVar("S")
 QueriedRows = Mapping[str, Sequence[ViewRow]]
@@ -29,7 +31,7 @@ class Listed:
     best: float | None = None
     tuner: str = ""
     runs: str = ""
-    """What it runs: a task type or its name."""
+    """What it runs: a task type, or how many groups of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,10 @@ class View(ABC, Generic[S]):
     """The queries whose rows its page needs: its own, or those over any stream."""
     report_queries: ClassVar[Sequence[str]] = (TASKS, LAST_ATTEMPTS)
     """The queries whose rows its report needs."""
+    list_query: ClassVar[str] = TASKS
+    """The query of `page_queries` whose rows people may choose from and sort: its name says what they are."""
+    statuses: ClassVar[Sequence[str]] = (*TaskState, *AttemptEnd)
+    """What `status_of` may return."""
     shows_failed_tasks: ClassVar[bool] = True
     """Whether its board lists the tasks that did not finish: for a search, that is part of its work."""
     parts: ClassVar[Mapping[str, str]] = {}
@@ -120,7 +126,28 @@ class View(ABC, Generic[S]):
 
     def listed(self, row: ViewRow) -> Listed:
         """Returns what is special in its line of a list."""
-        return Listed(runs=row["name"])
+        return Listed()
+
+    def left(self, row: ViewRow) -> int | None:
+        """Returns how many of its parts have not ended, from its row; None if that is not known."""
+        return None
+
+    def ordered(self, row: ViewRow, listed: Sequence[ViewRow]) -> Sequence[ViewRow]:
+        """Returns the rows of `list_query` in the order in which people see them."""
+        return listed
+
+    def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
+        """Returns what the rows of `list_query` may be sorted by."""
+        return {
+            "value": SortKey(lambda task: task["objective"], descending=True),
+            "queued": SortKey(lambda task: task["queued_at"], descending=True),
+            "ended": SortKey(lambda task: task["ended_at"], descending=True),
+            "type": SortKey(lambda task: task["task_type"]),
+        }
+
+    def status_of(self, row: ViewRow) -> str:
+        """Returns the status of a row of `list_query`: how a task ended, or its state."""
+        return str(row["ending"] or row["state"])
 
     def page(self, row: ViewRow, rows: QueriedRows) -> Page:
         """Returns its page, from its row and those of `page_queries`."""

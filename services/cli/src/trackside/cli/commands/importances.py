@@ -8,6 +8,7 @@ from trackside.cli.commands.trials import state_of
 from trackside.cli.render import screen
 from trackside.cli.runtime.run import run
 from trackside.domain.display.text import Column
+from trackside.replay.derive.importances import TooFewTrialsError
 from trackside.replay.derive.importances import importances as importances_of
 
 BAR = 30
@@ -18,7 +19,14 @@ def importances(stream_id: str, as_json: bool) -> None:
     search = search_of(run(state_of(stream_id)))
     assert search is not None
     names = names_of(search.spec)
-    weights = [(name, *importances_of(search, at)) for at, name in enumerate(names)]
+    try:
+        weights = [(name, *importances_of(search, at)) for at, name in enumerate(names)]
+    except TooFewTrialsError as few:
+        if as_json:
+            screen.emit({"search_id": stream_id, "objectives": [], "message": str(few)})
+        else:
+            screen.say(str(few))
+        return
     if as_json:
         shares = [
             {"objective": name, "trials": count, "importances": [asdict(one) for one in found]}

@@ -1,16 +1,22 @@
 """Commands that query the read models: `ls`, `show`, `dead-letters`."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.commands import show_task
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
-from trackside.cli.runtime.failures import CommandFailed
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
 from trackside.cli.runtime.run import run
 from trackside.domain.aggregate import AggregateType
+from trackside.domain.display.end_rate import EndRate
+from trackside.domain.display.selection import SHOWN_ROWS, BadSelectionError, Selection, selected
 from trackside.domain.display.text import Column, duration
 from trackside.domain.table import ViewRow
+from trackside.eventlog.clock import now_ms
 from trackside.projections.reads import (
     ReadModels,
     json_row,
@@ -25,9 +31,9 @@ def ls(limit: int, as_json: bool) -> None:
     run(_ls(limit, as_json))
 
 
-def show(stream_id: str, as_json: bool) -> None:
-    """Prints a stream or a task; raises CommandFailed if there is none of this id."""
-    run(_show(stream_id, as_json))
+def show(stream_id: str, selection: Selection, as_json: bool) -> None:
+    """Prints a stream with the selected rows, or a task; raises CommandFailed if there is none of this id."""
+    run(_show(stream_id, selection, as_json))
 
 
 def dead_letters(limit: int, as_json: bool) -> None:
@@ -50,6 +56,7 @@ async def _ls(limit: int, as_json: bool) -> None:
         Column("status"),
         Column("ended", right=True),
         Column("best", right=True),
+        Column("name", optional=True),
         Column("tuner", optional=True),
         Column("runs", optional=True),
         Column("started", optional=True),
@@ -66,19 +73,21 @@ def _named(aggregate: AggregateType[Any], row: ViewRow) -> ViewRow:
 
 def _cells(aggregate: AggregateType[Any], row: ViewRow) -> list[object]:
     own = aggregate.view.listed(row)
-    special = [own.ended, own.best, own.tuner, own.runs]
+    special = [own.ended, own.best, row["name"], own.tuner, own.runs]
     took = duration(row["duration_s"])
     return [row[aggregate.view.id_column], aggregate.kind, row["status"], *special, row["started_at"], took]
 
 
-async def _show(stream_id: str, as_json: bool) -> None:
+async def _show(stream_id: str, selection: Selection, as_json: bool) -> None:
     async with open_read_models(Addresses().dsn) as models:
         found = await row_of_stream(models, stream_id)
         if found is not None:
-            await _show_stream(models, *found, stream_id, as_json)
+            await _show_stream(models, *found, selection, as_json)
             return
         task = await models.row("task", stream_id)
         if task is not None:
+            if selection:
+                raise BadUsage(f"{stream_id} is a task: --limit, --sort and --status are for what has tasks")
             await show_task.show_task(models, task, as_json)
             return
         commands = await models.rows("commands", stream_id)
@@ -90,19 +99,50 @@ async def _show(stream_id: str, as_json: bool) -> None:
 
 
 async def _show_stream(
-    models: ReadModels, aggregate: AggregateType[Any], row: ViewRow, stream_id: str, as_json: bool
+    models: ReadModels, aggregate: AggregateType[Any], row: ViewRow, selection: Selection, as_json: bool
 ) -> None:
-    rows = await queried_rows(models, aggregate, aggregate.view.page_queries, stream_id)
+    view = aggregate.view
+    stream_id = row[view.id_column]
+    rows = await queried_rows(models, aggregate, view.page_queries, stream_id)
+    if not as_json and selection.limit is None:
+        selection = replace(selection, limit=SHOWN_ROWS)
+    every = view.ordered(row, rows[view.list_query])
+    try:
+        listed = selected(every, selection, view.sort_keys(row), view.status_of, view.statuses)
+    except BadSelectionError as error:
+        raise BadUsage(str(error)) from None
+    rows = {**rows, view.list_query: listed}
     if as_json:
-        lists = {**aggregate.view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
-        listed = {name: [json_row(each) for each in found] for name, found in lists.items()}
-        screen.emit(json_row(row) | listed)
+        lists = {**view.lists(row, rows), "commands": await models.rows("commands", stream_id)}
+        found = {name: [json_row(each) for each in listed] for name, listed in lists.items()}
+        screen.emit(json_row(row) | found)
         return
-    page = aggregate.view.page(row, rows)
-    screen.show_table([Column(""), Column("", keep=True)], page.facts)
+    page = view.page(row, rows)
+    pace = _pace(row, every, view.left(row))
+    screen.show_table([Column(""), Column("", keep=True)], [*page.facts, *([("pace", pace)] if pace else [])])
     for table in page.tables:
         screen.say("")
         screen.show_text_table(table)
+    if len(listed) < len(every):
+        screen.say(_left_out(len(listed), len(every), view.list_query, selection))
+
+
+def _pace(row: ViewRow, parts: Sequence[ViewRow], left: int | None) -> str:
+    """Returns how fast parts of a running stream ended lately and how long the others take; else nothing."""
+    if row["ended_at"] is not None:
+        return ""
+    ends_ms = sorted(_ms(part["ended_at"]) for part in parts if part["ended_at"] is not None)
+    return EndRate(_ms(row["started_at"]), ends_ms).text(left, now_ms())
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def _left_out(shown: int, every: int, what: str, selection: Selection) -> str:
+    """Returns how many rows aren't shown, and how to see them."""
+    which = "" if selection.sort or selection.status else "the last "
+    return f"{which}{shown} of {every} {what}; see --limit, --sort and --status"
 
 
 def _show_commands(stream_id: str, commands: list[ViewRow], as_json: bool) -> None:

@@ -1,11 +1,13 @@
 """Commands that list tasks and devices, and report on them: `tasks`, `devices`, `report`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import report_page, screen
-from trackside.cli.render.report import StreamReport, stream_report
+from trackside.cli.render.history_chart import sparkline
+from trackside.cli.render.report import StreamReport, counts_of, stream_report
 from trackside.cli.runtime import heartbeats
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
@@ -13,7 +15,8 @@ from trackside.cli.runtime.run import run
 from trackside.contracts.fleet import WorkerHeartbeat
 from trackside.contracts.memory import shown
 from trackside.contracts.refusals import nearest
-from trackside.domain.display.report import ReportSection
+from trackside.domain.display.report import FinishedTask, ReportSection
+from trackside.domain.display.selection import SHOWN_ROWS
 from trackside.domain.display.task_rows import device_of, state_of
 from trackside.domain.display.text import Column, duration
 from trackside.domain.table import ViewRow
@@ -163,33 +166,16 @@ def show(report: StreamReport) -> None:
 
 
 def _show_section(section: ReportSection) -> None:
-    over = f", {section.open} not over" if section.open else ""
-    screen.say(
-        f"\n{section.name} {section.status}: "
-        f"{len(section.finished)} finished, {len(section.failed)} did not finish{over}"
-    )
+    screen.say(f"\n{section.name} {section.status}: {counts_of(section)}")
+    if sparks := sparkline(section):
+        screen.say(f"best so far {sparks}")
     if section.finished:
-        names = section.columns[:COLUMNS]
-        columns = [Column("task", keep=True), *(Column(name, right=True, optional=True) for name in names)]
-        columns += [
-            Column("load", right=True),
-            Column("train", right=True),
-            Column("attempts", right=True, optional=True),
-        ]
-        cells = [
-            [
-                row.name.replace(" ", "\u00a0"),
-                *(row.cells.get(name) for name in names),
-                _span(row.load_time_ms),
-                _span(row.train_time_ms),
-                row.attempts,
-            ]
-            for row in section.finished
-        ]
-        screen.show_table(columns, cells)
-        if len(section.columns) > COLUMNS:
-            more = ", ".join(section.columns[COLUMNS:])
-            screen.say(f"with --html or --json also: {more}")
+        _show_results(section, section.finished, "task")
+    if section.early_stopped:
+        _show_results(section, section.early_stopped, "stopped early")
+    if len(section.columns) > COLUMNS:
+        more = ", ".join(section.columns[COLUMNS:])
+        screen.say(f"with --html or --json also: {more}")
     if section.failed:
         columns = [
             Column("did not finish", keep=True),
@@ -203,6 +189,26 @@ def _show_section(section: ReportSection) -> None:
             for row in section.failed
         ]
         screen.show_table(columns, failures)
+
+
+def _show_results(section: ReportSection, tasks: Sequence[FinishedTask], heading: str) -> None:
+    names = section.columns[:COLUMNS]
+    columns = [Column(heading, keep=True), *(Column(name, right=True, optional=True) for name in names)]
+    columns += [Column("load", right=True), Column("train", right=True)]
+    columns += [Column("attempts", right=True, optional=True)]
+    cells = [
+        [
+            row.name.replace(" ", "\u00a0"),
+            *(row.cells.get(name) for name in names),
+            _span(row.load_time_ms),
+            _span(row.train_time_ms),
+            row.attempts,
+        ]
+        for row in tasks[:SHOWN_ROWS]
+    ]
+    screen.show_table(columns, cells)
+    if len(tasks) > SHOWN_ROWS:
+        screen.say(f"and {len(tasks) - SHOWN_ROWS} more; --html and --json have all")
 
 
 def _span(ms: int | None) -> str:

@@ -25,6 +25,34 @@ def show(
     stream_id: Annotated[
         str, typer.Argument(metavar="ID", help="Id of a search, of a batch, or of a task such as digits-1.7.")
     ],
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=1,
+            max=100_000,
+            metavar="N",
+            help="List at most N trials or tasks; 50 if not given, with --json all.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            metavar="NAME",
+            help="Sort trials by value (the best first), took, ended, reports or trial; tasks by value, "
+            "queued, ended or type.",
+        ),
+    ] = "",
+    status: Annotated[
+        str,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help="List only trials of this status, such as FAILED, or tasks that ended so, such as oom_host.",
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show a search with its trials, a batch with its groups, or a task with its attempts and placements.
@@ -32,12 +60,15 @@ def show(
     \b
     Examples:
       trackside show digits-1
+      trackside show digits-1 --sort value --limit 10
+      trackside show digits-1 --status FAILED
       trackside show digits-1.7
       trackside show digits-1 --json
     """
     from trackside.cli.commands import show
+    from trackside.domain.display.selection import Selection
 
-    show.show(stream_id, as_json)
+    show.show(stream_id, Selection(limit, sort, status), as_json)
 
 
 def watch(

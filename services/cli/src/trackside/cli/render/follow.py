@@ -7,7 +7,7 @@ from rich.live import Live
 
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render import screen
-from trackside.cli.render.progress_board import ProgressBoard
+from trackside.cli.render.progress_board import ProgressBoard, pace_text
 from trackside.cli.runtime.failures import CommandFailed, FailureReported
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStopRequested, TaskUnschedulable
@@ -97,7 +97,8 @@ async def _devices(client: Client) -> set[tuple[str, str]]:
 class _Plain:
     """Prints a few lines where the output is no terminal: one for each fifth of the trials or tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, board: ProgressBoard) -> None:
+        self._board = board
         self._ended = 0
         self._fifths = 0
         self._reasons: set[str] = set()
@@ -113,7 +114,9 @@ class _Plain:
         progress = aggregate.view.progress(stream)
         if progress.total and progress.ended > self._ended:
             self._ended = progress.ended
-            self._print(progress.ended * PLAIN_LINES // progress.total, progress.line)
+            pace = pace_text(progress, self._board.pace, record.append_time_ms)
+            line = f"{progress.line}; {pace}" if pace else progress.line
+            self._print(progress.ended * PLAIN_LINES // progress.total, line)
 
     def _print(self, fifths: int, line: str) -> None:
         if fifths > self._fifths:
@@ -131,7 +134,7 @@ async def _shown(board: ProgressBoard, as_json: bool) -> AsyncIterator[Callable[
     if as_json:
         yield _nothing
     elif not output.is_terminal:
-        yield _Plain()
+        yield _Plain(board)
     else:
         with Live(
             get_renderable=lambda: board.render(now_ms()),

@@ -12,7 +12,8 @@ from rich.text import Text
 from trackside.aggregates.registry import AGGREGATES
 from trackside.cli.render.screen import styled
 from trackside.contracts.message import Record
-from trackside.contracts.tasks import AttemptEnd, TaskStatus
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, TaskStatus
+from trackside.domain.display.end_rate import EndRate
 from trackside.domain.display.task_state import short_name, why
 from trackside.domain.display.text import duration, number
 from trackside.domain.display.view import Progress
@@ -35,13 +36,17 @@ class ProgressBoard:
     devices: set[DeviceKey] = field(default_factory=set)
     stream: Stream | None = None
     failed: deque[Task] = field(default_factory=lambda: deque(maxlen=ENDED))
+    pace: EndRate | None = None
 
     def update(self, record: Record, stream: Stream) -> None:
-        """Takes the state after an event: its task may be on a new device, or have failed."""
+        """Takes the state after an event: its task may be on a new device, have ended, or have failed."""
         self.stream = stream
+        self.pace = self.pace or EndRate(record.append_time_ms)
         task = stream.tasks.get(getattr(record.message, "task_id", ""))
         if task is None:
             return
+        if isinstance(record.message, AttemptEnded) and task.ended_ms == record.append_time_ms:
+            self.pace.add(task.ended_ms)
         if task.place is not None:
             self.devices |= {(task.place.worker_id, device_id) for device_id in task.place.device_ids}
         if task.end is not None and task.end is not AttemptEnd.FINISHED:
@@ -55,7 +60,7 @@ class ProgressBoard:
         failed = self.failed if aggregate.view.shows_failed_tasks else ()
         failures = [f"{short_name(task, self.stream_id)} {why(task)}" for task in failed]
         return Group(
-            *_progress(aggregate.view.progress(self.stream), now_ms),
+            *_progress(aggregate.view.progress(self.stream), self.pace, now_ms),
             _devices(self.devices, running_tasks(self.stream), self.stream_id, now_ms),
             *(Text(line, "yellow") for line in unschedulable_lines(self.stream)),
             *(Text(line, "red", no_wrap=True) for line in failures),
@@ -88,7 +93,15 @@ def running_tasks(stream: Stream) -> dict[DeviceKey, list[Task]]:
     return found
 
 
-def _progress(progress: Progress, now_ms: int) -> list[RenderableType]:
+def pace_text(progress: Progress, pace: EndRate | None, now_ms: int) -> str:
+    """Returns how fast parts end and how long the others take; empty if unknown, and at the end."""
+    if pace is None or progress.ended_ms:
+        return ""
+    left = None if progress.total is None else max(0, progress.total - progress.ended)
+    return pace.text(left, now_ms)
+
+
+def _progress(progress: Progress, pace: EndRate | None, now_ms: int) -> list[RenderableType]:
     """Draws the bar, then the progress of parts, then lines."""
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
@@ -96,6 +109,7 @@ def _progress(progress: Progress, now_ms: int) -> list[RenderableType]:
         ProgressBar(total=progress.total, completed=progress.ended, width=BAR_WIDTH),
         progress.count,
         duration(max(0.0, ((progress.ended_ms or now_ms) - progress.started_ms) / 1000)),
+        Text(pace_text(progress, pace, now_ms), "dim"),
     )
     drawn: list[RenderableType] = [bar]
     if progress.rows:

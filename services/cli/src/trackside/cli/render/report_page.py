@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from trackside.cli.render.report import StreamReport
-from trackside.domain.display.report import CellValue, ReportSection
+from trackside.cli.render.history_chart import history_svg
+from trackside.cli.render.report import StreamReport, counts_of
+from trackside.domain.display.report import CellValue, FinishedTask, ReportSection
 from trackside.domain.display.text import duration, number
 
 _STYLE = """
@@ -20,6 +21,7 @@ table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabula
 th, td { border-bottom: 1px solid #8884; padding: .3rem .8rem; text-align: left; vertical-align: top; }
 th { font-weight: 600; border-bottom-width: 2px; white-space: nowrap; }
 .n { text-align: right; white-space: nowrap; }
+svg { max-width: 100%; height: auto; margin: .5rem 0; }
 .message { overflow-wrap: anywhere; white-space: pre-wrap; }
 @media print { body { margin: 0; max-width: none; } }
 """
@@ -52,24 +54,12 @@ def _about(report: StreamReport) -> str:
 
 
 def _section(section: ReportSection) -> str:
-    counts = f"{section.status}: {len(section.finished)} finished, {len(section.failed)} did not finish"
-    if section.open:
-        counts += f", {section.open} not over"
-    parts = [f"<section><h2>{escape(section.name)}</h2>", f"<p>{escape(counts)}</p>"]
+    counts = f"{section.status}: {counts_of(section)}"
+    parts = [f"<section><h2>{escape(section.name)}</h2>", f"<p>{escape(counts)}</p>", history_svg(section)]
     if section.finished:
-        heads = [("task", ""), *(_head(section, name) for name in section.columns)]
-        heads += [("load time", "n"), ("train time", "n"), ("attempts", "n")]
-        rows = [
-            [
-                (row.name, ""),
-                *(_cell(row.cells.get(name)) for name in section.columns),
-                (_span(row.load_time_ms), "n"),
-                (_span(row.train_time_ms), "n"),
-                (str(row.attempts), "n"),
-            ]
-            for row in section.finished
-        ]
-        parts.append(_table(heads, rows))
+        parts.append(_results(section, section.finished))
+    if section.early_stopped:
+        parts += ["<h3>stopped early</h3>", _results(section, section.early_stopped)]
     if section.failed:
         heads = [("task", ""), ("ending", ""), ("stage", ""), ("attempts", "n"), ("message", "")]
         rows = [
@@ -86,9 +76,25 @@ def _section(section: ReportSection) -> str:
     return "\n".join([*parts, "</section>"])
 
 
+def _results(section: ReportSection, tasks: Sequence[FinishedTask]) -> str:
+    heads = [("task", ""), *(_head(section, name) for name in section.columns)]
+    heads += [("load time", "n"), ("train time", "n"), ("attempts", "n")]
+    rows = [
+        [
+            (row.name, ""),
+            *(_cell(row.cells.get(name)) for name in section.columns),
+            (_span(row.load_time_ms), "n"),
+            (_span(row.train_time_ms), "n"),
+            (str(row.attempts), "n"),
+        ]
+        for row in tasks
+    ]
+    return _table(heads, rows)
+
+
 def _head(section: ReportSection, name: str) -> HtmlCell:
     """Returns the heading of a result column, aligned as its cells are."""
-    kinds = {_cell(row.cells.get(name))[1] for row in section.finished}
+    kinds = {_cell(row.cells.get(name))[1] for row in (*section.finished, *section.early_stopped)}
     return name, "" if "" in kinds else "n"
 
 

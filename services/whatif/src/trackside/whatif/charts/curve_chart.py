@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from trackside.aggregates.search.messages import TrialStatus
-from trackside.whatif.charts.canvas import Label, Polyline, Shape
+from trackside.whatif.charts.canvas import Label, Polyline, Shape, ticks
 from trackside.whatif.compare import Comparison, ScenarioResult
 
 COLORS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b")
@@ -96,12 +96,12 @@ class _Plot:
 
     def axes(self) -> Iterator[Shape]:
         """Draws the grid at round numbers."""
-        for value in _ticks(self._low, self._high):
+        for value in ticks(self._low, self._high):
             y = self._place(0, value)[1]
             yield Polyline(((_LEFT, y), (self._right, y)), GRID, 1)
             yield Label(_LEFT - 6, y + 4, f"{value:.6g}", 10, "end", MUTED)
         size, unit = _unit(self._span / 1000)
-        for moment in _ticks(0, self._span / 1000 / size):
+        for moment in ticks(0, self._span / 1000 / size):
             x = self._place(moment * size * 1000, self._low)[0]
             yield Polyline(((x, self._lower), (x, self._lower + 4)), GREY, 1)
             yield Label(x, self._lower + 16, f"{moment:g} {unit}", 10, "middle", MUTED)
@@ -148,14 +148,6 @@ def _early(result: ScenarioResult, curve: Curve) -> float:
     """Returns the best value after a quarter of the time, else the first one."""
     by_then = [value for ms, value in curve if ms <= result.search.makespan_ms / 4]
     return by_then[-1] if by_then else curve[0][1]
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Returns four to ten round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
-    rough = (high - low) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _unit(seconds: float) -> tuple[int, str]:
