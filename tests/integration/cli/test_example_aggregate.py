@@ -71,7 +71,7 @@ def test_it_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (row["kind"], row["id"], row["status"]) == ("repeat", STREAM, "DONE")
     assert row["spec"]["times"] == 3, "JSON columns of any view are read as JSON"
     [line] = said(capsys, "ls").splitlines()[1:]
-    assert line.split()[:6] == [STREAM, "repeat", "DONE", "3/3", "-", "-"]
+    assert line.split()[:6] == [STREAM, "repeat", "DONE", "3/3", "-", "seeds"]
 
 
 @pytest.mark.usefixtures("addresses")

@@ -143,12 +143,27 @@ def test_t22_a_report_has_a_section_for_each_group_with_all_scalar_results(
     ]
 
 
+def test_the_trials_of_a_search_are_sorted_and_selected(capsys: pytest.CaptureFixture[str]) -> None:
+    every = answer(capsys, "show", "two")["trials"]
+    best = answer(capsys, "show", "two", "--sort", "value", "--limit", "1")["trials"]
+    assert [trial["trial"] for trial in best] == [1] and len(every) > 2
+    failed = answer(capsys, "show", "two", "--status", "failed")["trials"]
+    assert [trial["status"] for trial in failed] == ["FAILED"]
+    assert f"the last 1 of {len(every)} trials" in said(capsys, "show", "two", "-n", "1")
+    assert call(["show", "two", "--sort", "valu"]) == 2
+    assert (
+        "expected one of: trial, value, took, ended, reports; did you mean 'value'?"
+        in capsys.readouterr().err
+    )
+    assert call(["show", "two.0", "--sort", "value"]) == 2
+
+
 def test_t22_a_report_of_a_search_has_the_values_first_then_the_parameters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     [only] = answer(capsys, "report", "two")["sections"]
     assert only["columns"] == ["value", "accuracy", "hidden", "lr", "note", "optimizer"]
-    assert [row["name"] for row in only["finished"]] == ["trial 0", "trial 1", "trial 3"]
+    assert [row["name"] for row in only["finished"]] == ["trial 1", "trial 3", "trial 0"], "best first"
     [failed] = only["failed"]
     assert (failed["ending"], failed["stage"], failed["message"][:11]) == ("failed", "TRAIN", "ValueError:")
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from trackside.domain.display.selection import BadSelectionError, Selection, SortKey, selected
+from trackside.domain.table import ViewRow
 
 KEYS = {"value": SortKey(lambda row: row["value"]), "took": SortKey(lambda row: row["took"], descending=True)}
 STATUSES = ("DONE", "FAILED")
-ROWS = [
+ROWS: list[ViewRow] = [
     {"name": "a", "value": 3.0, "took": 1.0, "status": "DONE"},
     {"name": "b", "value": None, "took": 9.0, "status": "FAILED"},
     {"name": "c", "value": 1.0, "took": 4.0, "status": "DONE"},

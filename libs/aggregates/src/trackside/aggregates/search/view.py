@@ -60,7 +60,7 @@ class SearchView(View[Search]):
 
     def left(self, row: ViewRow) -> int:
         """Returns how many trials may still end."""
-        return max(0, row["max_trials"] - row["ended_trials"])
+        return max(0, int(row["max_trials"]) - int(row["ended_trials"]))
 
     def sort_keys(self, row: ViewRow) -> Mapping[str, SortKey]:
         """Returns what trials may be sorted by; the best value comes first."""

@@ -53,9 +53,9 @@ Shape = Box | Label | Polyline
 
 
 def svg(width: float, height: float, shapes: Sequence[Shape], description: str) -> str:
-    """Returns the shapes as a self-contained SVG element; `description` is its accessible name."""
+    """Returns the shapes as an SVG element of an HTML page; `description` is its accessible name."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" '
         f'aria-label="{escape(description)}" font-family="{FONT}, Verdana, sans-serif">',
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
         *(_element(shape) for shape in shapes),
