@@ -18,7 +18,7 @@ from trackside.contracts.refusals import Problem
 from trackside.dispatcher.advisor.tuner_factory import make_tuner
 
 DRAWN = 600
-FORMS = [
+FORMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"_type": "choice", "_value": [1, "a", None]}, {"type": "choice", "values": [1, "a", None]}),
     ({"_type": "randint", "_value": [2, 5]}, {"type": "randint", "low": 2, "high": 5}),
     ({"_type": "uniform", "_value": [0.5, 2.5]}, {"type": "uniform", "low": 0.5, "high": 2.5}),
