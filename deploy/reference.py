@@ -74,7 +74,11 @@ def messages() -> str:
         "An event names its cause as `ce_causationid`: `<stream>@<offset>`, the offset of the event that it "
         "rests on, in the partition of that stream. The events of one decision share a cause, a device "
         "command names one too, and the events of a worker repeat that of the command they rest on. "
-        "`CommandReceived`, `WorkerJoined`, heartbeats and dead letters have none."
+        "`CommandReceived`, `WorkerJoined`, heartbeats and dead letters have none.\n\n"
+        "A worker numbers the events that name its incarnation (`ce_sequence`), from its `WorkerJoined` on, "
+        "in the order in which they happened: the end of a placement is numbered when its devices are free, "
+        "which may be before it is reported. What is recovered after a crash has no number. The order of "
+        "a worker's events in different partitions is that of these numbers, not of times."
     )
     return _page("Messages", introduction, *parts)
 

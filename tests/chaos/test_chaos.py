@@ -1,7 +1,8 @@
 """Real processes are killed while a search runs; at the end the results are as without faults.
 
 `make chaos` runs more: TRACKSIDE_CHAOS_RUNS searches, each with its own seed and more faults; and as many
-with TRACKSIDE_CHAOS_FAULTS random faults, about one a second, without waiting for recovery.
+with TRACKSIDE_CHAOS_FAULTS random faults, about one a second, without waiting for recovery. One of these runs
+beside TRACKSIDE_CHAOS_LOOPS busy loops, and its log is verified again and again while it grows.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from tests.chaos.harness import SLOTS, ChaosHarness, start_stack, watched_files,
 from tests.chaos.history import TIMEOUT_S, History
 from tests.chaos.proxy import Proxy, port_of_broker
 from tests.chaos.random_faults import RandomFaults
+from tests.chaos.starvation import busy_loops
 from trackside.aggregates.search.messages import SearchSpec, StartSearch, Tuner
 from trackside.aggregates.search.space import Choice, Uniform
 from trackside.contracts.resources import Retry, RetryPolicy
@@ -27,14 +29,19 @@ from trackside.contracts.topics import Topics
 from trackside.embedded import stack
 from trackside.embedded.ports import free_ports
 from trackside.embedded.stack import Stack
+from trackside.eventlog.errors import TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.sdk import Client
 from trackside.sdk.publication import Accepted
+from trackside.verify.log import verify_topics
 
 LONG_RUNS = int(os.environ.get("TRACKSIDE_CHAOS_RUNS", "0"))
 TRIALS = 30
 LONG_ROUNDS = 2
 RANDOM_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_FAULTS", "100"))
+BUSY_LOOPS = int(os.environ.get("TRACKSIDE_CHAOS_LOOPS", "32"))
+STARVED_FAULTS = int(os.environ.get("TRACKSIDE_CHAOS_STARVED_FAULTS", "40"))
+"""Fewer than without busy loops: each takes the stack several times as long."""
 MANY_FAULTS = 100
 """After this many faults an attempt was repeated and an event ignored."""
 SEARCH_ID = "chaos"
@@ -83,17 +90,53 @@ def stack_behind_proxy(tmp_path: Path, leash: Path) -> Iterator[tuple[Stack, Pro
 async def test_a_search_survives_a_fault_a_second(
     stack_behind_proxy: tuple[Stack, Proxy], seed: int, number: int
 ) -> None:
+    await assert_survives_random_faults(*stack_behind_proxy, seed + number, RANDOM_FAULTS)
+
+
+@pytest.mark.skipif(not LONG_RUNS, reason="long; `make chaos` runs it")
+@pytest.mark.timeout(3_600)
+async def test_on_a_starved_machine_nothing_wrong_is_found_at_any_length_of_the_log(
+    stack_behind_proxy: tuple[Stack, Proxy], seed: int
+) -> None:
     running, proxy = stack_behind_proxy
-    trials = RANDOM_FAULTS // 2 + 2 * SLOTS
-    async with open_harness(running, seed + number) as harness:
-        with annotated(harness, seed + number):
+    lengths: list[int] = []
+    with busy_loops(BUSY_LOOPS):
+        verifying = asyncio.create_task(verify_while_it_grows(running, lengths))
+        try:
+            await assert_survives_random_faults(running, proxy, seed, STARVED_FAULTS)
+        finally:
+            verifying.cancel()
+            outcome = (await asyncio.gather(verifying, return_exceptions=True))[0]
+        if isinstance(outcome, AssertionError):
+            raise outcome
+    print(f"verified at {len(lengths)} lengths: {lengths}")  # noqa: T201
+    assert len(set(lengths)) > 2
+
+
+async def verify_while_it_grows(running: Stack, lengths: list[int]) -> None:
+    """Verifies the log again and again, and notes its length; goes on where the broker is away."""
+    async with KafkaLog(running.bootstrap_servers, client_id="chaos-verify") as log:
+        while True:
+            try:
+                report = await verify_topics(log, Topics())
+            except TransientError:
+                continue
+            assert report.findings == []
+            lengths.append(report.events)
+
+
+async def assert_survives_random_faults(running: Stack, proxy: Proxy, seed: int, faults: int) -> None:
+    """Runs a search with random faults, and checks the results."""
+    trials = faults // 2 + 2 * SLOTS
+    async with open_harness(running, seed) as harness:
+        with annotated(harness, seed):
             harness.release_trials(0)
-            publication = await harness.client.publish(search(seed + number, trials), SEARCH_ID)
+            publication = await harness.client.publish(search(seed, trials), SEARCH_ID)
             assert isinstance(await harness.client.answer(publication, TIMEOUT_S), Accepted)
             await harness.until_devices_busy()
             random_faults = RandomFaults(harness, proxy)
             try:
-                await random_faults.run(RANDOM_FAULTS)
+                await random_faults.run(faults)
             finally:
                 await random_faults.stop()
             harness.note(f"stopped after {random_faults.counts}")
@@ -101,7 +144,7 @@ async def test_a_search_survives_a_fault_a_second(
             harness.release_trials(trials - harness.released)
             for count in range(1, trials + 1):
                 await harness.history.until(f"{count} ends", lambda n=count: ended(harness) >= n)  # type: ignore[misc]
-            await assert_consistent(harness, trials, expect_damage=RANDOM_FAULTS >= MANY_FAULTS)
+            await assert_consistent(harness, trials, expect_damage=faults >= MANY_FAULTS)
     stack.stop(running.folder)
     assert assertions.processes_in(running.folder) == []
 

@@ -14,17 +14,20 @@ from jsonschema import Draft202012Validator
 from tests.commands import command_of
 from trackside.aggregates import documents
 from trackside.aggregates.registry import AGGREGATES, CODEC
-from trackside.contracts.codec import UPCASTERS, Draft, encode
+from trackside.contracts.codec import EVENTS, FLEET_EVENTS, UPCASTERS, Draft, encode
 from trackside.contracts.message import Command, Message
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES = documents.examples()
+NUMBERED = {kind for kind in (*EVENTS, *FLEET_EVENTS) if "incarnation" in kind.model_fields}
+"""The events that have a number if a worker writes them."""
 WIRE_TYPES = sorted(kind.wire_type() for kind in documents.messages())
 
 
 def draft(message: Message) -> Draft:
     """Returns an example the envelope that its writer would, with every attribute set."""
     role = next(iter(sorted(getattr(message, "written_by", ()))), "dispatcher")
+    numbered = role == "worker" and type(message) in NUMBERED
     return Draft(
         message=message,
         id="5f0c1d.1",
@@ -38,6 +41,7 @@ def draft(message: Message) -> Draft:
         index=1,
         count=2,
         traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        sequence=42 if numbered else 0,
     )
 
 

@@ -125,6 +125,11 @@ def a_worker_forgets_its_journal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decide, "lost_attempts", lambda *_: ())
 
 
+def a_worker_gives_a_device_to_two(patch: pytest.MonkeyPatch) -> None:
+    """A worker doesn't look whether a device is in use."""
+    patch.setattr(simulated_worker._Incarnation, "_is_busy", lambda *_: False)
+
+
 def a_service_names_a_wrong_cause(patch: pytest.MonkeyPatch) -> None:
     """What the reactor writes as the cause of a decision is not what the decision rests on."""
     patch.setattr(reactor, "cause_of", lambda stream, offset: f"{stream}@{offset + 1_000}")
@@ -139,6 +144,7 @@ MUTANTS: Collection[Mutate] = (
     a_worker_obeys_every_command,
     an_unknown_append_is_taken_for_lost,
     a_worker_forgets_its_journal,
+    a_worker_gives_a_device_to_two,
     a_service_names_a_wrong_cause,
 )
 

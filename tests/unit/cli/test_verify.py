@@ -60,3 +60,25 @@ def test_programs_get_what_was_not_looked_at_as_null() -> None:
     assert (whole["holds"], whole["events"], len(whole["findings"])) == (False, 100, 1)
     assert [by_name[name]["holds"] for name in ("INV-1", "INV-4", "INV-11")] == [True, False, None]
     assert by_name["INV-15"]["skipped"] == "needs --postgres"
+
+
+def test_what_is_open_is_no_violation(capsys: pytest.CaptureFixture[str]) -> None:
+    report = verdict(0)
+    report.open = [Finding("INV-1", "trackside.events", 3, at, "digits-1", "no answer") for at in range(7)]
+    show(report)
+    said = capsys.readouterr().out
+    assert "holds, 7 open" in said
+    assert "open so far: INV-1 trackside.events-3@0 digits-1: no answer\n" in said
+    assert "and 2 more are open; --json has all\n" in said
+    assert said.endswith("nothing found: 100 events of 2 streams\n")
+    whole = as_object(report)
+    assert (whole["holds"], len(whole["open"])) == (True, 7)
+    assert {row["invariant"]: row["open"] for row in whole["invariants"] if row["open"]} == {"INV-1": 7}
+
+
+def test_uses_that_could_not_be_compared_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    report = verdict(0)
+    report.uncompared_uses = 12
+    show(report)
+    assert "INV-4: 12 uses could not be compared with all others" in capsys.readouterr().out
+    assert as_object(report)["uncompared_uses"] == 12

@@ -1,8 +1,11 @@
 """Given histories of searches, as services write them; the fold applies all their events."""
 
+import json
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from tests.unit.projections.given_batches import eventful_batch, stopped_batch, unfinished_batch
 from trackside.aggregates.search.messages import (
@@ -41,6 +44,8 @@ SPACE: Space = SearchSpec.model_validate_json(
     '{"task_type": "t", "max_trials": 1, "space": {"lr": {"type": "uniform", "low": 0, "high": 1}}}'
 ).space
 Decision = list[Outgoing]
+NUMBERS: WeakKeyDictionary[Log, Counter[str]] = WeakKeyDictionary()
+"""The last number of each incarnation in a log."""
 
 
 @dataclass
@@ -53,9 +58,24 @@ class HistoryWriter:
     tokens: dict[str, int] = field(default_factory=dict)
 
     async def append(self, stream: str, decision: Decision) -> None:
-        """Appends one decision to the partition of its stream."""
+        """Appends one decision to the partition of its stream; workers' events get the next number."""
         topic = self.topics.events
-        await self.log.append(topic.name, partition_of(stream, topic.partitions), decision)
+        numbered = [self._numbered(record) for record in decision]
+        await self.log.append(topic.name, partition_of(stream, topic.partitions), numbered)
+
+    def _numbered(self, record: Outgoing) -> Outgoing:
+        """Returns the event of a worker with its number, unless it was recovered.
+
+        The end that a worker gives an attempt which is lost has a number too, but is not in the log.
+        """
+        body = json.loads(record.value or b"{}")
+        by_worker = ("ce_source", WORKER.source.encode()) in record.headers
+        if "incarnation" not in body or not (by_worker or "end" in body) or body.get("recovered"):
+            return record
+        numbers = NUMBERS.setdefault(self.log, Counter())
+        numbers[body["incarnation"]] += 1
+        number = f"{numbers[body['incarnation']]:09}".encode()
+        return replace(record, headers=[*record.headers, ("ce_sequence", number)]) if by_worker else record
 
     async def join(self, worker: str, incarnation: str, devices: int = 2) -> None:
         """Writes that a worker joined with CPU slots."""
@@ -71,7 +91,7 @@ class HistoryWriter:
             queues=["default"],
             after={},
         )
-        await self.log.append(self.topics.fleet.name, 0, [WORKER.single(worker, joined)])
+        await self.log.append(self.topics.fleet.name, 0, [self._numbered(WORKER.single(worker, joined))])
 
     async def lose(self, worker: str, incarnation: str) -> None:
         """Writes that a worker was lost."""

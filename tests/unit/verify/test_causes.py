@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.domain.given import STREAM, Told, search_running, submitted, suggested
 from trackside.contracts.message import Envelope, Record
+from trackside.contracts.topics import partition_of
 from trackside.domain.proposal import cause_of
 from trackside.verify.verifier import Verifier
 
@@ -27,7 +28,7 @@ def found(records: Sequence[Record], *, whole: bool = True) -> tuple[list[str], 
     verifier = Verifier(whole=whole)
     for record in records:
         verifier.take(record)
-    findings = [finding for finding in verifier.finish(0) if finding.invariant == "INV-18"]
+    findings = [finding for finding in verifier.finish() if finding.invariant == "INV-18"]
     assert all(finding.offset == BEFORE for finding in findings)
     return [finding.message for finding in findings], verifier.findings.checked["INV-18"]
 
@@ -64,9 +65,24 @@ def test_an_event_that_was_not_applied_causes_nothing() -> None:
     verifier = Verifier()
     for record in [*records[:3], copy, *late]:
         verifier.take(record)
-    findings = [finding.message for finding in verifier.finish(0) if finding.invariant == "INV-18"]
+    findings = [finding.message for finding in verifier.finish() if finding.invariant == "INV-18"]
     assert findings == ["its cause, offset 3, is not an applied event of its stream"]
 
 
 def test_of_one_stream_alone_causes_in_others_are_not_checked() -> None:
     assert found(history("another@1"), whole=False) == ([], 1)
+
+
+def test_a_cause_in_a_partition_that_was_not_read_that_far_is_open() -> None:
+    partitions = 3
+    other = next(
+        name for name in "abcdef" if partition_of(name, partitions) != partition_of(STREAM, partitions)
+    )
+    records = history(f"{other}@0")
+    for record in records:
+        record.partition = partition_of(STREAM, partitions)
+    verifier = Verifier(partitions=partitions)
+    for record in records:
+        verifier.take(record)
+    found = [finding for finding in verifier.finish() if finding.invariant == "INV-18"]
+    assert (found, [finding.invariant for finding in verifier.findings.open]) == ([], ["INV-18"])

@@ -49,7 +49,7 @@ def found(*events: Event) -> list[tuple[str, str]]:
     verifier = Verifier(fold)
     for offset, event in enumerate((received(), BEGUN, *events)):
         verifier.take(record_of(event, offset))
-    findings = verifier.finish(0)
+    findings = verifier.finish()
     return [(finding.invariant, finding.message) for finding in findings]
 
 

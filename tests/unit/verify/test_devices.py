@@ -1,14 +1,27 @@
-"""Who had a device or memory when: by the log's clock, and by the worker's where partitions disagree."""
+"""Who had a device or memory when: in the order in which the worker has numbered its events."""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from itertools import permutations
 from typing import Any
 
 import pytest
 
+from tests.unit.domain.given import record_of
 from tests.unit.verify.random_cluster.workers import GIB
-from trackside.contracts.fleet import Device
-from trackside.domain.findings import Findings, RecordPosition
-from trackside.verify.checks.devices import PlacementUse, ResourceChecks
+from trackside.contracts.fleet import Device, WorkerJoined
+from trackside.contracts.message import Envelope, Event, Record
+from trackside.contracts.tasks import (
+    AttemptEnd,
+    AttemptEnded,
+    Reservation,
+    TaskAccepted,
+    TaskError,
+    TaskInterrupted,
+    TaskStatus,
+    TaskStatusChanged,
+)
+from trackside.domain.findings import Findings
+from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationHistory
 
 GPU = Device(device_id="gpu-0", kind="gpu", name="GPU", memory_bytes=8 * GIB)
@@ -20,7 +33,6 @@ def incarnation(**changed: Any) -> IncarnationHistory:
         "worker_id": "w1",
         "incarnation": "i1",
         "joined_offset": 0,
-        "joined_ms": 0,
         "devices": {device.device_id: device for device in (GPU, SLOT)},
         "memory_bytes": 16 * GIB,
         "max_tasks": 2,
@@ -28,80 +40,176 @@ def incarnation(**changed: Any) -> IncarnationHistory:
     return IncarnationHistory(**{**known, **changed})
 
 
-class Placements:
-    """Placements on one worker, with the times of both clocks in ms."""
+class Worker:
+    """The events of one incarnation, each with the number that its worker has given it."""
 
     def __init__(self) -> None:
-        self.findings = Findings()
-        self.resources = ResourceChecks(self.findings)
-        self.number = 0
-
-    def begin(
-        self, task: str, device: str, at: int, worker_ms: int | None = None, **more: Any
-    ) -> PlacementUse:
-        """A placement begins with 3 GiB of the host and `cuda` GiB of its device."""
-        known = more.get("incarnation", incarnation())
-        placement = PlacementUse(task, known.worker_id, (device,), known, more.get("whole", False))
-        self.number += 1
-        place = RecordPosition("events", 0, self.number, "s")
-        times = (place, at, clock(at if worker_ms is None else worker_ms))
-        self.resources.start_host(placement, *times, 3 * GIB)
-        self.resources.start_devices(placement, *times, more.get("cuda", 0) * GIB)
-        return placement
-
-    def end(self, placement: PlacementUse, at: int, worker_ms: int | None = None) -> None:
-        """A placement ends; `worker_ms` -1 is for one that its scheduler ends."""
-        self.resources.end_placement(
-            placement, at, "" if worker_ms == -1 else clock(at if worker_ms is None else worker_ms)
+        self.numbered = 0
+        self.events: list[tuple[Record, tuple[Any, ...]]] = []
+        joined = WorkerJoined(
+            worker_id="w1", incarnation="i1", host="h", devices=[], task_types=[], queues=[], after={}
         )
+        self.say(joined)
+
+    def begin(self, task: str, device: str, **more: Any) -> None:
+        """A task begins with 3 GiB of the host and `cuda` GiB of its device."""
+        known = more.get("incarnation", incarnation())
+        place = AssignedPlace("w1", known, (device,), more.get("whole", False))
+        cuda = None if more.get("behind") else more.get("cuda", 0) * GIB
+        self.say(TaskAccepted(**token(task)), (place, 3 * GIB, cuda), more.get("number"))
+
+    def train(self, task: str, device: str, number: int | None = None) -> None:
+        """A task that waited for its device has it now."""
+        place = AssignedPlace("w1", incarnation(), (device,), False)
+        changed = TaskStatusChanged(**token(task), status=TaskStatus.TRAINING)
+        self.say(changed, (place, None, 0), number)
+
+    def interrupt(self, task: str) -> None:
+        """A training runs out of memory, and gives its device to others."""
+        error = TaskError(stage="TRAIN", type="MemoryError", message="", traceback="")
+        reserved = Reservation(memory_bytes=1, cuda_memory_bytes=1, estimated_by="raised")
+        self.say(
+            TaskInterrupted(**token(task), interrupt=1, resource="device", reserved=reserved, error=error)
+        )
+
+    def end(self, task: str, number: int | None = None) -> None:
+        """A task ends; with a number that was drawn before."""
+        self.say(AttemptEnded(**token(task), end=AttemptEnd.FINISHED), number=number)
+
+    def draw(self) -> int:
+        """Draws the next number."""
+        self.numbered += 1
+        return self.numbered
+
+    def say(self, event: Event, use: tuple[Any, ...] = (), number: int | None = None) -> None:
+        """Adds an event; its number is drawn now if none is given, and 0 is none."""
+        number = self.draw() if number is None else number
+        record = record_of(event, len(self.events), stream="s")
+        sequence = {"ce_sequence": b"%09d" % number} if number else {}
+        headers = {**record.envelope.headers, "ce_source": b"trackside/worker/w1", **sequence}
+        record.envelope = Envelope(headers)
+        self.events.append((record, use))
+
+    def checks(self, events: Iterable[tuple[Record, tuple[Any, ...]]] | None = None) -> ResourceChecks:
+        """Returns the checks, after the events in this order."""
+        checks = ResourceChecks(Findings())
+        for record, use in self.events if events is None else events:
+            if use:
+                checks.start(record, *use, begins=isinstance(record.message, TaskAccepted))
+            checks.take(record)
+        return checks
 
     @property
     def found(self) -> list[str]:
         """What is found in the end."""
-        self.resources.check_until(float("inf"))
-        return [finding.message for finding in self.findings.found]
+        checks = self.checks()
+        checks.finish()
+        return messages(checks)
 
 
-def clock(ms: int) -> str:
-    return f"2026-01-31T12:00:00.{ms:03}Z"
+def token(task: str) -> dict[str, Any]:
+    return {"task_id": task, "attempt": 1, "placement": 1, "incarnation": "i1"}
+
+
+def messages(checks: ResourceChecks) -> list[str]:
+    return [finding.message for finding in checks.findings.found]
 
 
 def test_one_after_another_have_a_slot() -> None:
-    scene = Placements()
-    scene.end(scene.begin("a", "cpu-0", 10), 20)
-    scene.begin("b", "cpu-0", 20)
-    assert scene.found == []
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.end("a")
+    worker.begin("b", "cpu-0")
+    assert worker.found == []
 
 
 def test_two_have_a_slot_at_once() -> None:
-    scene = Placements()
-    first = scene.begin("a", "cpu-0", 10)
-    scene.begin("b", "cpu-0", 19)
-    scene.end(first, 20)
-    assert scene.found == ["device w1/cpu-0 has task b while it has a"]
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.begin("b", "cpu-0")
+    worker.end("a")
+    assert worker.found == ["device w1/cpu-0 has task b while it has a"]
 
 
-def test_what_landed_in_another_order_than_its_worker_said_it_is_no_finding() -> None:
-    scene = Placements()
-    first = scene.begin("a", "cpu-0", 10)
-    scene.begin("b", "cpu-0", 19, worker_ms=15)
-    scene.end(first, 30, worker_ms=14)
-    assert scene.found == []
+def test_in_whatever_order_partitions_are_read_the_same_is_found() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.begin("b", "cpu-0")
+    worker.end("a")
+    worker.begin("c", "gpu-0", whole=True)
+    worker.end("b")
+    for order in permutations(worker.events):
+        checks = worker.checks(order)
+        assert (messages(checks), checks.finish()) == (["device w1/cpu-0 has task b while it has a"], 0)
 
 
-def test_the_word_of_a_scheduler_says_nothing_of_the_workers_clock() -> None:
-    scene = Placements()
-    first = scene.begin("a", "cpu-0", 10)
-    scene.begin("b", "cpu-0", 19)
-    scene.end(first, 30, worker_ms=-1)
-    assert scene.found == ["device w1/cpu-0 has task b while it has a"]
+def test_what_is_found_of_some_events_is_found_of_more() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.end("a")
+    worker.begin("b", "cpu-0")
+    worker.begin("c", "cpu-0")
+    worker.end("b")
+    expected = ["device w1/cpu-0 has task c while it has b"]
+    for order in permutations(worker.events):
+        for length in range(len(order)):
+            checks = worker.checks(order[:length])
+            checks.finish()
+            assert messages(checks) in ([], expected)
 
 
-def test_what_a_lost_worker_had_is_free_from_its_loss_on() -> None:
-    scene = Placements()
-    scene.begin("a", "cpu-0", 10, incarnation=incarnation(end="was lost", end_offset=3, end_ms=15))
-    scene.begin("b", "cpu-0", 20)
-    assert scene.found == []
+def test_an_end_that_is_reported_late_frees_its_device_when_it_was() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    freed = worker.draw()
+    worker.begin("b", "cpu-0")
+    worker.train("a", "cpu-0")  # its last output is read once its process is gone
+    worker.end("a", freed)
+    assert worker.found == []
+
+
+def test_while_an_end_may_still_be_read_nothing_is_found() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.draw()
+    worker.begin("b", "cpu-0")
+    checks = worker.checks()
+    assert (checks.finish(), messages(checks)) == (1, [])
+
+
+def test_after_a_gap_uses_with_a_known_end_are_still_compared() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.draw()
+    worker.begin("b", "cpu-0")
+    worker.end("a")
+    assert worker.found == ["device w1/cpu-0 has task b while it has a"]
+
+
+def test_events_without_numbers_are_not_compared() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0", number=0)
+    worker.begin("b", "cpu-0", number=0)
+    checks = worker.checks()
+    assert (checks.finish(), messages(checks)) == (2, [])
+
+
+def test_an_interrupted_training_has_no_device() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.interrupt("a")
+    worker.begin("b", "cpu-0")
+    worker.train("a", "cpu-0")
+    assert worker.found == ["device w1/cpu-0 has task a while it has b"]
+
+
+def test_what_waits_for_a_device_does_not_have_it() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    worker.begin("b", "cpu-0", behind=True)
+    worker.end("a")
+    worker.train("b", "cpu-0")
+    assert worker.found == []
 
 
 @pytest.mark.parametrize(
@@ -116,73 +224,31 @@ def test_what_a_lost_worker_had_is_free_from_its_loss_on() -> None:
     ],
 )
 def test_a_gpu_is_shared_as_far_as_its_memory_reaches(second: dict[str, Any], found: list[str]) -> None:
-    scene = Placements()
-    scene.begin("a", "gpu-0", 10, cuda=5)
-    scene.begin("b", "gpu-0", 20, **second)
-    assert scene.found == found
+    worker = Worker()
+    worker.begin("a", "gpu-0", cuda=5)
+    worker.begin("b", "gpu-0", **second)
+    assert worker.found == found
 
 
 def test_a_host_has_as_many_tasks_as_it_takes() -> None:
-    scene = Placements()
-    for number, name in enumerate("abc"):
-        scene.begin(name, "gpu-0", 10 + number)
-    assert scene.found == ["host w1 has 3 tasks, it takes 2"]
+    worker = Worker()
+    for name in "abc":
+        worker.begin(name, "gpu-0")
+    assert worker.found == ["host w1 has 3 tasks, it takes 2"]
 
 
 def test_the_memory_of_a_host_is_not_given_twice() -> None:
-    scene = Placements()
+    worker = Worker()
     small = incarnation(memory_bytes=5 * GIB)
-    scene.begin("a", "gpu-0", 10, incarnation=small)
-    scene.begin("b", "gpu-0", 11, incarnation=small)
-    (found,) = scene.found
+    worker.begin("a", "gpu-0", incarnation=small)
+    worker.begin("b", "gpu-0", incarnation=small)
+    (found,) = worker.found
     assert found.startswith("host w1 has 5368709120 bytes of memory, and 6442450944 are reserved")
 
 
-def test_what_is_settled_is_judged_once_and_forgotten() -> None:
-    scene = Placements()
-    first = scene.begin("a", "cpu-0", 10)
-    scene.begin("b", "cpu-0", 19)
-    scene.resources.check_until(20)
-    assert len(scene.findings.found) == 1
-    scene.end(first, 30)
-    scene.resources.check_until(40)
-    assert len(scene.found) == 1
-
-
-def two_workers(uuid: str, pool: str) -> list[IncarnationHistory]:
-    """Returns two workers with a GPU of this uuid and memory of this pool."""
-    devices = {device.device_id: device for device in (GPU.model_copy(update={"uuid": uuid}), SLOT)}
-    return [
-        incarnation(worker_id=name, incarnation=f"{name}-1", devices=devices, memory_pool=pool)
-        for name in ("w1", "w2")
-    ]
-
-
-def test_two_workers_give_the_same_gpu_away_twice() -> None:
-    scene = Placements()
-    for task, worker in zip("ab", two_workers("GPU-7", "pool"), strict=True):
-        scene.begin(task, "gpu-0", 10, cuda=5, incarnation=worker)
-    assert scene.found == [
-        f"device GPU-7 has {8 * GIB} bytes of memory, and {10 * GIB} are reserved: task b next to a"
-    ]
-
-
-def test_two_workers_give_the_same_memory_away_twice() -> None:
-    scene = Placements()
-    first, second = two_workers("", "pool")
-    for number, worker in enumerate((first, first, second, second)):
-        scene.begin(f"t{number}", "gpu-0", 10, incarnation=worker)
-    assert scene.found == []
-    for worker in two_workers("", "pool"):
-        scene.begin(worker.worker_id, "gpu-0", 20, incarnation=replace(worker, max_tasks=0))
-    assert scene.found == [
-        f"memory pool pool has {16 * GIB} bytes of memory, and {18 * GIB} are reserved: "
-        "task w2 next to t0, t1, t2, t3, w1"
-    ]
-
-
-def test_two_workers_with_memory_and_devices_of_their_own_do_not_share_them() -> None:
-    scene = Placements()
-    for task, worker in zip("ab", two_workers("", ""), strict=True):
-        scene.begin(task, "gpu-0", 10, cuda=5, incarnation=worker)
-    assert scene.found == []
+def test_what_has_ended_is_forgotten() -> None:
+    worker = Worker()
+    worker.begin("a", "cpu-0")
+    assert worker.checks().in_use() == 1
+    worker.end("a")
+    assert worker.checks().in_use() == 0

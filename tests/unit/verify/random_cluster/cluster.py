@@ -5,6 +5,7 @@ same decision twice, lost workers that go on writing, records of roles that may 
 as it is, every invariant of the log holds; `omitted` names the rules that the services here leave out.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -15,7 +16,7 @@ from trackside.contracts.codec import Draft, encode
 from trackside.contracts.commands import Source
 from trackside.contracts.fleet import WorkerJoined, WorkerLeft, WorkerLost
 from trackside.contracts.message import Envelope, Event, Message, Record
-from trackside.contracts.tasks import RunTask, TaskAssigned
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RunTask, TaskAssigned
 from trackside.contracts.topics import Topics, partition_of
 from trackside.domain import fleet
 from trackside.domain.fleet import Fleet
@@ -48,6 +49,7 @@ class Cluster:
     now_ms: int = FIRST_MS
     _joins: int = 0
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    _numbers: Counter[str] = field(default_factory=Counter)
 
     def append(self, role: str, stream: str, *messages: Message) -> list[Outcome]:
         """Appends one decision to the events and folds it."""
@@ -65,6 +67,9 @@ class Cluster:
                 self._note(folded, message)
         if found[0] is Outcome.APPLIED:
             self.decisions.append((role, stream, list(messages)))
+            if role == "scheduler" and isinstance(messages[0], AttemptEnded) and messages[0].incarnation:
+                # Its worker lives on: others have the device after its own end, which has no effect.
+                self.append("worker", stream, messages[0].model_copy(update={"end": AttemptEnd.CANCELLED}))
         return found
 
     def append_fleet(self, role: str, event: Event, worker_id: str) -> None:
@@ -160,6 +165,8 @@ class Cluster:
     ) -> Record:
         offset = self._next(topic, partition)
         name, index, count = decision
+        incarnation = getattr(message, "incarnation", "") if role == "worker" else ""
+        self._numbers[incarnation] += 1
         _, _, headers = encode(
             Draft(
                 message=message,
@@ -170,6 +177,7 @@ class Cluster:
                 decision_id=name,
                 index=index,
                 count=count,
+                sequence=self._numbers[incarnation] if incarnation else 0,
             )
         )
         return Record(topic, partition, offset, self.now_ms, Envelope(dict(headers)), message)

@@ -95,7 +95,7 @@ UPCASTERS: Mapping[str, Upcaster] = {"trackside.task-submitted.v1": _task_submit
 OUR_HEADERS = frozenset(
     {"ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_partitionkey", "content-type"}
     | {"ce_subject", "ce_causationid", "ce_correlationid", "traceparent"}
-    | {"ce_decisionid", "ce_index", "ce_count"}
+    | {"ce_decisionid", "ce_index", "ce_count", "ce_sequence"}
 )
 """The headers that `encode` writes."""
 UNREADABLE = (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -116,7 +116,10 @@ class UnknownMessageError(UndecodableError):
 
 @dataclass(slots=True)
 class Draft:
-    """A message about to be written, with the attributes of its envelope."""
+    """A message about to be written, with the attributes of its envelope.
+
+    `sequence` numbers the events of one incarnation of a worker in the order in which they happened, from 1.
+    """
 
     message: Message
     id: str
@@ -130,6 +133,7 @@ class Draft:
     index: int = 0
     count: int = 1
     traceparent: str = ""
+    sequence: int = 0
 
 
 def encode(draft: Draft) -> tuple[bytes, bytes, Headers]:
@@ -156,6 +160,9 @@ def encode(draft: Draft) -> tuple[bytes, bytes, Headers]:
             ("ce_index", str(draft.index).encode()),
             ("ce_count", str(draft.count).encode()),
         ]
+    if draft.sequence:
+        # CloudEvents' extension `sequence` is a string whose order is that of the numbers.
+        headers.append(("ce_sequence", f"{draft.sequence:09}".encode()))
     return draft.stream.encode(), draft.message.model_dump_json().encode(), headers
 
 

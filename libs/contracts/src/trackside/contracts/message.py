@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 Json = dict[str, Any]
+MAX_SEQUENCE_DIGITS = 19
 DISPATCHER = frozenset({"dispatcher"})
 SCHEDULER = frozenset({"scheduler"})
 WORKER = frozenset({"worker"})
@@ -105,6 +106,12 @@ class Envelope:
     def time(self) -> str:
         """When its writer says it happened, RFC 3339."""
         return self.text("ce_time")
+
+    @property
+    def sequence(self) -> int:
+        """The number of the event among those of its worker's incarnation, from 1; 0 if it has none."""
+        octets = self.headers.get("ce_sequence", b"")
+        return int(octets) if octets.isdigit() and len(octets) < MAX_SEQUENCE_DIGITS else 0
 
     @property
     def causation_id(self) -> str:

@@ -1,6 +1,7 @@
 """Violations of invariants that a log shows, and how much was checked."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,15 +42,23 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings, and counts checks by invariant."""
+    """Collects findings, and counts checks by invariant.
+
+    `open` has what a longer log may still set right, such as a command that waits for its answer.
+    """
 
     found: list[Finding] = field(default_factory=list)
+    open: list[Finding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
 
     def add(self, invariant: str, place: Record | RecordPosition, message: str) -> None:
         """Adds a finding."""
         at = position_of(place) if isinstance(place, Record) else place
         self.found.append(Finding(invariant, *at, message))
+
+    def leave_open(self, invariant: str, place: RecordPosition, message: str) -> None:
+        """Adds what is a violation only if nothing more is appended to the log."""
+        self.open.append(Finding(invariant, *place, message))
 
     def illegal(self, record: Record, why: str) -> None:
         """Adds an event that isn't legal in this state."""
@@ -62,4 +71,9 @@ class Findings:
 
     def sorted(self) -> list[Finding]:
         """Returns all findings in the order of the log, partition by partition."""
-        return sorted(self.found, key=lambda f: (f.topic, f.partition, f.offset, f.invariant))
+        return in_order(self.found)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Returns findings in the order of the log, partition by partition."""
+    return sorted(findings, key=lambda f: (f.topic, f.partition, f.offset, f.invariant))

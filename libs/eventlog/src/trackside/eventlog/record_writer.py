@@ -55,9 +55,19 @@ class RecordWriter:
         return [Outgoing(*encode(draft)) for draft in drafts]
 
     def single(
-        self, stream: str, message: Message, *, cause: str = "", traceparent: str = "", message_id: str = ""
+        self,
+        stream: str,
+        message: Message,
+        *,
+        cause: str = "",
+        traceparent: str = "",
+        message_id: str = "",
+        sequence: int = 0,
     ) -> Outgoing:
-        """Returns the record of a message on its own; `message_id` is generated if it isn't given."""
+        """Returns the record of a message on its own; `message_id` is generated if it isn't given.
+
+        `sequence` is the number of an event of a worker, see `Draft`.
+        """
         draft = Draft(
             message=message,
             id=message_id or new_id(),
@@ -68,6 +78,7 @@ class RecordWriter:
             causation_id=cause,
             correlation_id=stream,
             traceparent=traceparent,
+            sequence=sequence,
         )
         return Outgoing(*encode(draft))
 

@@ -29,6 +29,7 @@ from trackside.simulation.services import dispatcher, scheduler, shipped_setting
 from trackside.simulation.statistics import FleetStatistics, TaskTimes, statistics_of
 from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
+from trackside.simulation.virtual.shuffled import ShuffledLog
 from trackside.simulation.worker import SimulatedWorker
 from trackside.verify.log import VerifyProgress, verify_topics
 
@@ -253,8 +254,9 @@ class Simulation:
         replayed = Streams(AGGREGATES)
         decoded = decode if result.seed % DECODE_EVERY == 0 else self.log.decoded
         fold = partial(self._fold, replayed)
+        shuffled = ShuffledLog(self.log, self.log.between, random.Random(result.seed))
         work = verify_topics(
-            self.log, self.topics, fold=fold, on_progress=self.on_verify_progress, decoded=decoded
+            shuffled, self.topics, fold=fold, on_progress=self.on_verify_progress, decoded=decoded
         )
         violations += [str(finding) for finding in self.loop.run_until_complete(work).findings]
         violations += self._check_stream(replayed.by_id[STREAM])

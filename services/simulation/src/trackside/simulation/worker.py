@@ -34,6 +34,8 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.simulation.worker_state import (
+    LATE_END_S,
+    LATE_ENDS,
     TASK_TYPE,
     PlacementKey,
     SimulatedDisk,
@@ -44,6 +46,7 @@ from trackside.simulation.worker_state import (
     simulated_placement,
 )
 from trackside.worker.placements.fencing import CommandAction, FencingTable
+from trackside.worker.reporting.reporter import EventNumbers
 
 PHASES = (TaskStatus.AVAILABLE, TaskStatus.TRAINING)
 
@@ -85,6 +88,7 @@ class _Incarnation:
         self._outbox = outbox
         self._rng = rng
         self._id = new_id()
+        self._numbers = EventNumbers()
         self._fencing = FencingTable(self._id, (TASK_TYPE,))
         self._placements: dict[PlacementKey, SimulatedPlacement] = {}
         self._device_users: dict[str, PlacementKey] = {}
@@ -131,14 +135,8 @@ class _Incarnation:
         places = set()
         writes = []
         for placement in unreported:
-            if placement.wait and not placement.begun:
-                self._append_event(
-                    placement, TaskReturned(**placement.token, incarnation=placement.incarnation)
-                )
-            else:
-                self._append_event(
-                    placement, TaskAccepted(**placement.token, incarnation=placement.incarnation)
-                )
+            kind = TaskReturned if placement.wait and not placement.begun else TaskAccepted
+            self._append_event(placement, kind(**placement.token, incarnation=placement.incarnation))
             if placement.ending is not None:
                 self._append_values(placement)
             end = placement.ending or AttemptEnd.LOST
@@ -164,7 +162,8 @@ class _Incarnation:
             after=after,
             memory_bytes=sum(device.memory_bytes for device in worker.devices),
         )
-        self._outbox.send(worker.topics.fleet, 0, worker.writer.single(worker.worker_id, joined), written)
+        record = worker.writer.single(worker.worker_id, joined, sequence=self._numbers.draw())
+        self._outbox.send(worker.topics.fleet, 0, record, written)
         await written.wait()
 
     async def _send_heartbeats(self) -> None:
@@ -335,18 +334,25 @@ class _Incarnation:
         self._timers[placement.key] = loop.call_later(delay_s, what, placement, *more)
 
     def _finish(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
+        """Frees its devices for the next placement, and reports the end at once or a little later."""
+        number = self._numbers.draw()
         self._timers.pop(placement.key, None)
         del self._placements[placement.key]
         for device_id in placement.device_ids:
-            del self._device_users[device_id]
-        self._report_end(placement, end)
+            self._device_users.pop(device_id, None)
+        self._fencing.record_finished(placement.key[0], placement.key[1:])
+        if (late := self._rng.random()) < LATE_ENDS:
+            late_s = late / LATE_ENDS * LATE_END_S
+            asyncio.get_running_loop().call_later(late_s, self._report_end, placement, end, number)
+        else:
+            self._report_end(placement, end, number)
         self._advance()
 
-    def _report_end(self, placement: SimulatedPlacement, end: AttemptEnd) -> None:
+    def _report_end(self, placement: SimulatedPlacement, end: AttemptEnd, number: int | None = None) -> None:
         self._fencing.record_finished(placement.key[0], placement.key[1:])
         ended = self._ended(placement, end)
         self._fencing.record_answer(placement.key[0], placement.key[1:], ended)
-        self._append_event(placement, ended, placement)
+        self._append_event(placement, ended, placement, number)
 
     def _values(self, placement: SimulatedPlacement) -> list[float]:
         slope = float(placement.parameters.get("x", 0.0))
@@ -379,9 +385,12 @@ class _Incarnation:
         placement: SimulatedPlacement,
         event: Event,
         then: SimulatedPlacement | asyncio.Event | None = None,
+        number: int | None = None,
     ) -> int:
         topic = self._worker.topics.events
         partition = partition_of(placement.stream, topic.partitions)
-        record = self._worker.writer.single(placement.stream, event, cause=placement.cause)
+        if number is None:
+            number = self._numbers.draw() if getattr(event, "incarnation", "") == self._id else 0
+        record = self._worker.writer.single(placement.stream, event, cause=placement.cause, sequence=number)
         self._outbox.send(topic, partition, record, then)
         return partition

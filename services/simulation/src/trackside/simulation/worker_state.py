@@ -12,6 +12,10 @@ from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
 
 TASK_TYPE = "noop"
+LATE_ENDS = 0.1
+"""The share of ends that are reported after the devices of the placement went to another one."""
+LATE_END_S = 0.2
+"""How much later that is at most, s: the last output of a process that was killed is read first."""
 PlacementKey = tuple[str, int, int]
 """Task, attempt, placement."""
 

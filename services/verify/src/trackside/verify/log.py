@@ -15,10 +15,10 @@ from trackside.contracts.ingress import read_command
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import RunTask
 from trackside.contracts.topics import HOST, Topic, Topics, partition_of
-from trackside.domain.findings import Finding, RecordPosition
+from trackside.domain.findings import Finding, RecordPosition, in_order
 from trackside.domain.outcome import Outcome
 from trackside.domain.stream import Stream
-from trackside.eventlog.clock import monotonic_s, now_ms
+from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.decode import decode
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
@@ -39,7 +39,9 @@ EntryDecoder = Callable[[Entry], Record | None]
 class VerificationReport:
     """The result of a verification; `checked` counts by invariant, `skipped` has reasons by invariant.
 
-    `undecodable` lists the positions of undecodable records among the events, which no service folds.
+    `open` has what a longer log may still set right. `uncompared_uses` counts uses of devices and hosts whose
+    worker's log has gaps before them, or no numbers. `undecodable` lists the positions of undecodable records
+    among the events, which no service folds.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -48,11 +50,18 @@ class VerificationReport:
     events: int = 0
     streams: int = 0
     undecodable: list[str] = field(default_factory=list)
+    open: list[Finding] = field(default_factory=list)
+    uncompared_uses: int = 0
 
     @property
     def holds(self) -> bool:
         """Returns whether there are no findings."""
         return not self.findings
+
+    def complete(self) -> "VerificationReport":
+        """Makes what is open a finding: nothing more will be appended to the log. Returns the report."""
+        self.findings, self.open = in_order([*self.findings, *self.open]), []
+        return self
 
 
 def _ignore_progress(read: int, total: int) -> None:
@@ -64,11 +73,11 @@ def _ignore_record(stream: Stream, outcome: Outcome, offset: int) -> None:
 
 
 async def verify(log: Log, topics: Topics, fold: Fold | None = None) -> list[Finding]:
-    """Verifies a whole log as it is now, without Postgres, and returns the findings.
+    """Verifies a whole log that is complete, without Postgres, and returns the findings.
 
     Raises TransientError, and what reading a log of another release raises.
     """
-    return (await verify_topics(log, topics, fold=fold)).findings
+    return (await verify_topics(log, topics, fold=fold)).complete().findings
 
 
 async def verify_topics(
@@ -87,10 +96,12 @@ async def verify_topics(
     outcome and offset. Of one stream alone, overlaps with other streams on a device aren't found. `decoded`
     decodes an entry of Trackside. Raises as `verify` does.
     """
-    reading = _LogPass(log, topics, stream, Verifier(fold, whole=not stream), on_progress, on_record, decoded)
+    verifier = Verifier(fold, whole=not stream, partitions=topics.event_partitions)
+    reading = _LogPass(log, topics, stream, verifier, on_progress, on_record, decoded)
     await reading.run()
-    verifier, report = reading.verifier, reading.report
-    report.findings = verifier.finish(now_ms())
+    report = reading.report
+    report.findings = verifier.finish()
+    report.open, report.uncompared_uses = in_order(verifier.findings.open), verifier.uncompared_uses
     report.checked = dict(verifier.findings.checked)
     report.skipped = {**NOT_YET, **NEEDS_POSTGRES}
     report.streams = len(verifier.histories)
@@ -109,7 +120,6 @@ class _LogPass:
     on_record: RecordObserver
     decoded: EntryDecoder
     report: VerificationReport = field(default_factory=VerificationReport)
-    _lasts: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Reads all topics, in the order that the docstring of this module gives."""
@@ -128,8 +138,7 @@ class _LogPass:
         if self.stream:
             partition = partition_of(self.stream, self.topics.event_partitions)
             events = {place: end for place, end in events.items() if place[1] == partition}
-        self._lasts = dict.fromkeys(events, 0)
-        await self._read(events, {}, self._event, quiet_s=SILENCE_LIMIT_S, check_resources=True)
+        await self._read(events, {}, self._event, quiet_s=SILENCE_LIMIT_S, on_progress=self.on_progress)
 
     async def _ends(self, topic: str) -> dict[TopicPartition, int]:
         return {(topic, partition): end for partition, end in (await self.log.ends(topic)).items() if end}
@@ -171,7 +180,7 @@ class _LogPass:
         starts: Mapping[TopicPartition, int],
         take: Callable[[Entry], None],
         quiet_s: float,
-        check_resources: bool = False,
+        on_progress: VerifyProgress = _ignore_progress,
     ) -> None:
         missing = {place: end for place, end in ends.items() if end > starts.get(place, 0)}
         total = sum(end - starts.get(place, 0) for place, end in missing.items())
@@ -191,10 +200,7 @@ class _LogPass:
                         read += 1
                     if entry.offset + 1 >= missing.get(place, entry.offset + 2):
                         del missing[place]
-                        self._lasts.pop(place, None)
-                if check_resources:
-                    self.verifier.check_until(min(self._lasts.values(), default=float("inf")))
-                    self.on_progress(read, total)
+                on_progress(read, total)
         finally:
             await reader.close()
 
@@ -207,7 +213,7 @@ class _LogPass:
         self._scan(entry, "")
         record = self.decoded(entry)
         if record is not None:
-            self.verifier.incarnations.take(record)
+            self.verifier.take_fleet(record)
 
     def _device_command(self, entry: Entry) -> None:
         record = self.decoded(entry)
@@ -226,8 +232,7 @@ class _LogPass:
             stream = read_command(CODEC.envelope(entry.headers).headers, entry.key, entry.value).stream
         if self.stream in ("", stream):
             self.verifier.findings.checked["INV-8"] += 1
-            place = RecordPosition(*_place(entry), stream)
-            self.verifier.commands.published[source] = (place, entry.append_time_ms)
+            self.verifier.commands.published[source] = RecordPosition(*_place(entry), stream)
 
     def _dead_letter(self, entry: Entry) -> None:
         record = self.decoded(entry)
@@ -235,9 +240,6 @@ class _LogPass:
             self.verifier.commands.published.pop(record.message.source, None)
 
     def _event(self, entry: Entry) -> None:
-        place = (entry.topic, entry.partition)
-        if place in self._lasts:
-            self._lasts[place] = entry.append_time_ms
         record = self.decoded(entry)
         if record is None:
             self.report.undecodable.append(f"{entry.topic}-{entry.partition}@{entry.offset}")

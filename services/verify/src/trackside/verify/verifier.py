@@ -12,6 +12,7 @@ from trackside.aggregates.registry import AGGREGATES
 from trackside.contracts.commands import CommandAccepted, CommandReceived, CommandRefused
 from trackside.contracts.message import Record
 from trackside.contracts.tasks import TaskAssigned, TaskSubmitted
+from trackside.contracts.topics import partition_of
 from trackside.domain import child
 from trackside.domain.aggregate import AggregateType
 from trackside.domain.findings import Finding, Findings
@@ -53,45 +54,58 @@ class Verifier:
     """Takes the records of the fleet topic, then those of the events topic, and collects findings.
 
     Records come in order within a partition, in any order between partitions. `whole` is false if it takes
-    the events of one stream only: what other streams have can't be checked then.
+    the events of one stream only: what other streams have can't be checked then. `partitions` is the number
+    of partitions of the events; with 0 it isn't known which of them a stream is in.
     """
 
-    def __init__(self, fold: Fold | None = None, *, whole: bool = True) -> None:
+    def __init__(self, fold: Fold | None = None, *, whole: bool = True, partitions: int = 0) -> None:
         self.findings = Findings()
         self.incarnations = IncarnationChecks(self.findings)
         self.resources = ResourceChecks(self.findings)
         self.commands = CommandChecks(self.findings)
         self.device_commands = DeviceCommandChecks(self.findings)
         self.histories: dict[str, StreamHistory] = {}
+        self.uncompared_uses = 0
         self._whole = whole
+        self._partitions = partitions
+        self._ends: dict[int, int] = {}
         self._fold = fold or Streams(AGGREGATES).fold
         self._causes = CauseChecks(self.findings)
         self._decisions = DecisionChecks(self.findings)
         self._tasks = TaskChecks(self.findings, self.incarnations, self.resources)
 
+    def take_fleet(self, record: Record) -> None:
+        """Checks one record of the fleet topic."""
+        self.incarnations.take(record)
+        self.resources.take(record)
+
     def take(self, record: Record) -> tuple[Stream, Outcome]:
-        """Checks one record of the events topic; one that isn't applied for its decision alone."""
+        """Checks one record of the events topic; one that isn't applied for its decision and number alone."""
         stream, outcome = self._fold(record)
+        self._ends[record.partition] = record.offset + 1
         self._decisions.take(record, outcome)
         if outcome is Outcome.APPLIED:
             self._check_applied(stream, record)
             forget_settled(stream)
+        self.resources.take(record)
         return stream, outcome
 
-    def check_until(self, before_ms: float) -> None:
-        """Checks the use of devices and memory, up to a time before which all partitions were read."""
-        self.resources.check_until(before_ms)
-
-    def finish(self, now_ms: int) -> list[Finding]:
-        """Adds what only the whole log shows, and returns all findings; `now_ms` is the clock of the log."""
+    def finish(self) -> list[Finding]:
+        """Adds what only the whole log shows, and returns all findings; others are open, in `findings`."""
         self._decisions.finish()
         self.incarnations.finish()
         if self._whole:
-            self._causes.finish(self.incarnations.newest)
+            self._causes.finish(self.incarnations.newest, self._end_of)
         self.device_commands.finish()
-        self.commands.finish({name: history.commands for name, history in self.histories.items()}, now_ms)
-        self.check_until(float("inf"))
+        self.commands.finish(history.commands for history in self.histories.values())
+        self.uncompared_uses = self.resources.finish()
         return self.findings.sorted()
+
+    def _end_of(self, stream: str) -> float:
+        """Returns how far the partition of a stream was read."""
+        if not self._partitions:
+            return float("inf")
+        return self._ends.get(partition_of(stream, self._partitions), 0)
 
     def _check_applied(self, stream: Stream, record: Record) -> None:
         event = record.message
@@ -157,7 +171,6 @@ class Verifier:
         for name, task in history.tasks.items():
             if task.phase is not TaskPhase.ENDED:
                 self.findings.add("INV-2", record, f"the stream is over, its task {name} has not ended")
-                self._tasks.forget(task, record)
         check_none_open(history.children, record, self.findings)
         history.tasks, history.root, history.children = {}, None, ChildHistory()
         shrink(stream)

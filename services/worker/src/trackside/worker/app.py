@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from trackside.worker.placements.ledger import Ledger
 from trackside.worker.recovery import report_missing_ends
 from trackside.worker.reporting.journal import Journal
 from trackside.worker.reporting.outbox import WorkerOutbox
-from trackside.worker.reporting.reporter import Publisher
+from trackside.worker.reporting.reporter import EventNumbers, Publisher
 from trackside.worker.settings import WorkerSettings
 
 log = structlog.get_logger("trackside.worker")
@@ -168,6 +169,7 @@ class WorkerRunner:
         """Recovers, joins, works until `leaving` is set or it is lost, and ends its tasks."""
         settings = self._settings
         after = await report_missing_ends(context.journal, context.locks, publisher, settings.keep_workdirs)
+        publisher = replace(publisher, numbers=EventNumbers())
         starts = await self._device_topics(host_devices)
         fleet_end = (await self._retry(partial(self._log.ends, self._topics.fleet.name)))[0]
         incarnation, sampler = self._incarnation(host_devices, context, nvml, publisher, group)
@@ -279,9 +281,8 @@ class WorkerRunner:
             max_cuda_memory_bytes=self._catalogue.max_cuda_memory_bytes,
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        publisher.outbox.event(
-            self._topics.fleet, publisher.writer.single(self.id, joined), in_log.set_result
-        )
+        record = publisher.writer.single(self.id, joined, sequence=publisher.draw_number())
+        publisher.outbox.event(self._topics.fleet, record, in_log.set_result)
         incarnation.joined_at = (await in_log).offset
         log.info("joined", worker=self.id, incarnation=incarnation.id, devices=len(host_devices))
 

@@ -134,7 +134,8 @@ class Incarnation:
     def report(self, event: DeviceUnhealthy | WorkerLeft) -> None:
         """Writes an event of this worker to the fleet topic; it follows the join."""
         cause = cause_of(event.worker_id, self.joined_at)
-        record = self._publisher.writer.single(event.worker_id, event, cause=cause)
+        number = self._publisher.draw_number()
+        record = self._publisher.writer.single(event.worker_id, event, cause=cause, sequence=number)
         self._publisher.outbox.event(self._publisher.topics.fleet, record)
 
     def device_failed(self, device_id: str, reason: str) -> None:

@@ -22,13 +22,17 @@ PATIENCE_S = 2.0
 """How long a verification may take before a progress bar is shown."""
 SHOWN = 100
 """How many findings are printed; JSON has all."""
+SHOWN_OPEN = 5
+"""How many open checks are printed; JSON has all."""
 
 
-def verify_log(stream: str, *, postgres: bool, as_json: bool) -> None:
+def verify_log(stream: str, *, postgres: bool, complete: bool, as_json: bool) -> None:
     """Prints which invariants hold of the log or of one stream; raises FailureReported if one does not."""
     report = run(_report(stream, postgres))
     if stream and not report.streams:
         raise BadUsage(f"the log has no stream {stream}; `trackside ls` lists the searches")
+    if complete:
+        report.complete()
     if as_json:
         screen.emit(as_object(report))
     else:
@@ -45,6 +49,7 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
             "invariant": name,
             "says": invariant.statement,
             "checked": report.checked.get(name, 0),
+            "open": _open(report, name),
             "unit": invariant.unit,
             "holds": None if name in report.skipped else name not in found,
             "skipped": report.skipped.get(name),
@@ -57,8 +62,10 @@ def as_object(report: VerificationReport) -> dict[str, Any]:
         "events": report.events,
         "streams": report.streams,
         "passed_over": report.undecodable,
+        "uncompared_uses": report.uncompared_uses,
     }
-    return {**whole, "invariants": invariants, "findings": findings}
+    open_findings = [asdict(finding) for finding in report.open]
+    return {**whole, "invariants": invariants, "findings": findings, "open": open_findings}
 
 
 def show(report: VerificationReport) -> None:
@@ -80,9 +87,27 @@ def show(report: VerificationReport) -> None:
         screen.say(str(finding))
     if len(report.findings) > SHOWN:
         screen.say(f"and {len(report.findings) - SHOWN} more; --json has all")
+    _show_open(report)
     count = len(report.findings)
     found = "nothing found" if not count else f"{count} finding{'s' if count > 1 else ''}"
     screen.say(f"{found}: {report.events} events of {report.streams} streams{_passed_over(report)}")
+
+
+def _show_open(report: VerificationReport) -> None:
+    """Prints what could not be decided: neither of these is a violation."""
+    for finding in report.open[:SHOWN_OPEN]:
+        screen.say(f"open so far: {finding}")
+    if len(report.open) > SHOWN_OPEN:
+        screen.say(f"and {len(report.open) - SHOWN_OPEN} more are open; --json has all")
+    if report.uncompared_uses:
+        screen.say(
+            f"INV-4: {report.uncompared_uses} uses could not be compared with all others: earlier events of "
+            "their worker are missing (it crashed, or still writes), or have no numbers (an older release)"
+        )
+
+
+def _open(report: VerificationReport, name: str) -> int:
+    return sum(finding.invariant == name for finding in report.open)
 
 
 def _passed_over(report: VerificationReport) -> str:
@@ -100,8 +125,9 @@ def _checked(report: VerificationReport, name: str) -> str:
 def _result(report: VerificationReport, name: str) -> str:
     if name in report.skipped:
         return report.skipped[name]
-    count = sum(finding.invariant == name for finding in report.findings)
-    return f"{count} found" if count else "holds"
+    count, waiting = sum(finding.invariant == name for finding in report.findings), _open(report, name)
+    result = f"{count} found" if count else "holds"
+    return f"{result}, {waiting} open" if waiting else result
 
 
 async def _report(stream: str, postgres: bool) -> VerificationReport:

@@ -182,6 +182,10 @@ class VirtualLog:
             found = records[entry.offset] = decode(entry)
         return found
 
+    def between(self, place: TopicPartition, first: int, end: int) -> Sequence[Entry]:
+        """Returns the entries of a partition from one offset to before another one."""
+        return self.entries[place][first:end]
+
     def digest(self) -> str:
         """Returns the sha256 of everything written, with positions and times."""
         summary = hashlib.sha256()

@@ -2,12 +2,20 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from trackside.contracts.message import Record
 from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.domain.proposal import parse_cause
+
+StreamEnds = Callable[[str], float]
+"""Returns the offset after the last record read of the partition of a stream."""
+
+
+def _nothing_follows(stream: str) -> float:
+    """Returns the end of a partition of which everything was read."""
+    return float("inf")
 
 
 @dataclass(slots=True)
@@ -29,16 +37,21 @@ class CauseChecks:
             self._check(stream, cause, applied, record)
         applied.append(record.offset)
 
-    def finish(self, others: Container[str] = ()) -> None:
-        """Reports causes in streams that neither this topic has nor `others`, and those not applied there."""
+    def finish(self, others: Container[str] = (), ends: StreamEnds = _nothing_follows) -> None:
+        """Reports causes in streams that neither this topic has nor `others`, and those not applied there.
+
+        A cause at or after the end to which the partition of its stream was read is left open.
+        """
         for stream, offset, place in self._elsewhere:
-            if stream in others:
+            applied = self._applied.get(stream, ())
+            if stream in others or _has(applied, offset):
                 continue
-            if stream not in self._applied:
+            message = f"its cause, offset {offset} of stream {stream}, is not an applied event"
+            if not applied:
                 message = f"its cause is an event of stream {stream}, which is not there"
-                self.findings.add("INV-18", place, message)
-            elif not _has(self._applied[stream], offset):
-                message = f"its cause, offset {offset} of stream {stream}, is not an applied event"
+            if offset >= ends(stream):
+                self.findings.leave_open("INV-18", place, message)
+            else:
                 self.findings.add("INV-18", place, message)
 
     def _check(self, stream: str, cause: str, applied: "array[int]", record: Record) -> None:
@@ -54,6 +67,6 @@ class CauseChecks:
             self.findings.add("INV-18", record, message)
 
 
-def _has(applied: "array[int]", offset: int) -> bool:
+def _has(applied: Sequence[int], offset: int) -> bool:
     at = bisect_left(applied, offset)
     return at < len(applied) and applied[at] == offset

@@ -1,228 +1,269 @@
 """INV-4: no device, and no memory, is given to two placements at once.
 
-Placements on one device belong to streams of different partitions, so they are ordered by the log's clock.
-Where two overlap a little, the worker's own clock decides: its events of two partitions may be written in
-another order than it sent them. If a worker recovered an end from its journal after a restart, it isn't known
-when that was. Memory is what was reserved; what a task used is not in the log.
+Placements on one device belong to streams of different partitions, and neither append times nor clocks tell
+which came first. Their worker does: it numbers the events of an incarnation in the order in which they
+happened (`ce_sequence`), the end of a placement when its devices are free. Uses are compared in that order up
+to the first number that was not read: all before it is known, so no later record can explain what is found.
+After a gap, as a crash leaves one, uses are compared only with those whose end is known. Memory is what was
+reserved; what a task used is not in the log.
 """
 
-import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trackside.domain.findings import Findings, RecordPosition
+from trackside.contracts.message import Record
+from trackside.contracts.tasks import AttemptEnded, TaskInterrupted, TaskReturned
+from trackside.domain.findings import Findings, RecordPosition, position_of
 from trackside.verify.checks.incarnations import IncarnationHistory
 
 GPU = "gpu-"
 """The prefix of ids of devices that may be shared, if the worker's description of its devices is unknown."""
 
+StreamPlacement = tuple[str, str, int, int]
+"""Stream, task, attempt, placement."""
 
-@dataclass(slots=True, eq=False)
-class ResourceUse:
-    """The use of a resource by a task, in ms of the log's clock; `until_ms` is None while it lasts.
 
-    `worker_since` and `worker_until` are the same times by the worker's clock, RFC 3339, empty if unknown.
-    `may_be_recovered`: its worker has restarted, and may still tell when it ended.
-    `capacity_bytes` is the memory of the resource (0: unknown), `max_uses` the limit of uses by the tasks of
-    one worker (0: none).
+@dataclass(frozen=True, slots=True)
+class AssignedPlace:
+    """Where a placement is to run; `incarnation` is None if it never joined."""
+
+    worker_id: str
+    incarnation: IncarnationHistory | None
+    device_ids: tuple[str, ...]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UseStart:
+    """A placement begins to use its host, or its devices.
+
+    `host_bytes` and `device_bytes` are the memory that it reserves there; None: it goes on as before.
     """
 
     position: RecordPosition
-    task_id: str
-    worker_id: str
-    since_ms: int
-    worker_since: str
-    memory_bytes: int
-    whole: bool = False
-    capacity_bytes: int = 0
-    max_uses: int = 0
-    until_ms: int | None = None
-    worker_until: str = ""
-    may_be_recovered: bool = False
-
-    def end(self, time_ms: int, worker_time: str) -> None:
-        """Sets when it ended, or an earlier end."""
-        self.may_be_recovered = False
-        if self.until_ms is None or time_ms < self.until_ms:
-            self.until_ms, self.worker_until = time_ms, worker_time
-
-    def end_recovered(self, time_ms: int) -> None:
-        """Sets the latest time at which it may have ended: it may have been soon after it began."""
-        self.end(time_ms, "")
-        self.worker_until = self.worker_since
-
-    def ended_before(self, other: "ResourceUse") -> bool:
-        """Returns whether it had ended when another one began."""
-        return self.until_ms is not None and self.until_ms <= other.since_ms
-
-    def ended_before_by_worker_clock(self, other: "ResourceUse") -> bool:
-        """Returns whether it had ended when another one began, by the ms of the worker's clock."""
-        return (
-            bool(self.worker_until) and bool(other.worker_since) and self.worker_until <= other.worker_since
-        )
+    placement: StreamPlacement
+    place: AssignedPlace
+    host_bytes: int | None
+    device_bytes: int | None
+    begins: bool
+    """Whether it is accepted with this; else it was before, and if it has ended since, nothing starts."""
 
 
-@dataclass(slots=True)
-class SharedResource:
-    """A device, or the memory of a host: the uses to be checked, and the active ones."""
+@dataclass(frozen=True, slots=True)
+class UseEnd:
+    """A placement ends, or only its use of its devices."""
 
-    name: str
-    _pending: list[tuple[int, int, ResourceUse]] = field(default_factory=list)
-    _active: list[ResourceUse] = field(default_factory=list)
-    _undecided: list[tuple[ResourceUse, list[ResourceUse]]] = field(default_factory=list)
-
-    def add(self, use: ResourceUse, number: int) -> None:
-        """Adds a use; `number` orders those that begin at the same time."""
-        heapq.heappush(self._pending, (use.since_ms, number, use))
-
-    def check_until(self, before_ms: float, findings: Findings) -> bool:
-        """Checks uses that began before a time to which all records were read; returns if none is left."""
-        while self._pending and self._pending[0][0] < before_ms:
-            use = heapq.heappop(self._pending)[2]
-            if use.ended_before(use):
-                continue
-            self._active = [other for other in self._active if not other.ended_before(use)]
-            self._undecided.append((use, self._active.copy()))
-            self._active.append(use)
-            findings.checked["INV-4"] += 1
-        self._decide(before_ms, findings)
-        self._active = [use for use in self._active if use.until_ms is None or use.until_ms > before_ms]
-        return not self._pending and not self._active and not self._undecided
-
-    def _decide(self, before_ms: float, findings: Findings) -> None:
-        """Adds what is wrong for certain; an end that is recovered may tell that two did not overlap."""
-        undecided, self._undecided = self._undecided, []
-        for use, active in undecided:
-            others = [other for other in active if not other.ended_before_by_worker_clock(use)]
-            message = self._violation(use, others)
-            if message and before_ms < float("inf") and any(other.may_be_recovered for other in others):
-                self._undecided.append((use, active))
-            elif message:
-                findings.add("INV-4", use.position, message)
-
-    def _violation(self, use: ResourceUse, others: list[ResourceUse]) -> str:
-        whole = next((other for other in others if other.whole or use.whole), None)
-        if whole is not None:
-            return f"{self.name} has task {use.task_id} while it has {whole.task_id}"
-        of_worker = [other for other in others if other.worker_id == use.worker_id]
-        if use.max_uses and len(of_worker) >= use.max_uses:
-            return f"host {use.worker_id} has {len(of_worker) + 1} tasks, it takes {use.max_uses}"
-        taken = use.memory_bytes + sum(other.memory_bytes for other in others)
-        if use.capacity_bytes and taken > use.capacity_bytes:
-            names = ", ".join(sorted(other.task_id for other in others)) or "nothing"
-            return (
-                f"{self.name} has {use.capacity_bytes} bytes of memory, and {taken} are reserved: "
-                f"task {use.task_id} next to {names}"
-            )
-        return ""
+    placement: StreamPlacement
+    devices_only: bool = False
 
 
-@dataclass(slots=True)
+UseChange = UseStart | UseEnd | None
+"""What an event changes; None: nothing, it only has a number."""
+
+
+@dataclass(slots=True, eq=False)
 class PlacementUse:
-    """The uses of one placement: of its host, and of each of its devices."""
+    """What a placement has now: `device_bytes` of each of its devices, None while it has none of them."""
 
-    task_id: str
-    worker_id: str
-    device_ids: tuple[str, ...]
-    incarnation: IncarnationHistory | None
-    whole: bool
-    host: ResourceUse | None = None
-    devices: list[ResourceUse] = field(default_factory=list)
+    placement: StreamPlacement
+    place: AssignedPlace
+    host_bytes: int = 0
+    device_bytes: int | None = None
+
+    @property
+    def task_id(self) -> str:
+        """Returns the id of its task, unique in its stream."""
+        return self.placement[1]
+
+    def beside(self, other: "PlacementUse") -> str:
+        """Returns the id of its task, with the stream if the other one's task is named alike."""
+        stream, task_id, _, _ = self.placement
+        return f"{task_id} of {stream}" if task_id == other.task_id else task_id
+
+
+@dataclass(slots=True)
+class IncarnationUses:
+    """The uses of one incarnation in the order of its events; `next` is the first number not read so far."""
+
+    next: int = 1
+    _waiting: dict[int, UseChange] = field(default_factory=dict)
+    _active: dict[StreamPlacement, PlacementUse] = field(default_factory=dict)
+
+    def start(self, number: int, start: UseStart) -> None:
+        """Adds the start of a use by the event of a number."""
+        self._waiting[number] = start
+
+    def take(self, number: int, change: UseChange) -> None:
+        """Adds what the event of a number changes, unless a start or a copy of the event was added."""
+        if number >= self.next:
+            self._waiting.setdefault(number, change)
+
+    def advance(self, findings: Findings) -> None:
+        """Compares uses up to the first event that was not read."""
+        while self.next in self._waiting:
+            self._apply(self._waiting.pop(self.next), findings)
+            self.next += 1
+
+    def finish(self, findings: Findings) -> int:
+        """Compares the uses after a gap with those whose end is known; returns how many there were."""
+        numbers = sorted(self._waiting)
+        ended = {change.placement for change in self._waiting.values() if type(change) is UseEnd}
+        self._drop(self._active.keys() - ended)
+        for number in numbers:
+            change = self._waiting[number]
+            self._apply(change, findings)
+            if type(change) is UseStart and change.placement not in ended:
+                self._drop((change.placement,))
+        return sum(type(change) is UseStart for change in self._waiting.values())
+
+    def in_use(self) -> int:
+        """Counts what is kept: placements that have not ended, and events after a gap."""
+        return len(self._waiting) + len(self._active)
+
+    def _drop(self, placements: Iterable[StreamPlacement]) -> None:
+        for placement in list(placements):
+            self._active.pop(placement, None)
+
+    def _apply(self, change: UseChange, findings: Findings) -> None:
+        if type(change) is UseStart:
+            self._start(change, findings)
+        elif type(change) is UseEnd and not change.devices_only:
+            self._active.pop(change.placement, None)
+        elif type(change) is UseEnd and (use := self._active.get(change.placement)) is not None:
+            use.device_bytes = None
+
+    def _start(self, start: UseStart, findings: Findings) -> None:
+        use = self._active.get(start.placement)
+        if use is None:
+            if not start.begins:
+                return
+            use = self._active[start.placement] = PlacementUse(start.placement, start.place)
+        if start.host_bytes is not None:
+            use.host_bytes = start.host_bytes
+            self._report(start, self._host_violation(use), findings)
+        if start.device_bytes is not None and use.device_bytes is None:
+            use.device_bytes = start.device_bytes
+            for device_id in use.place.device_ids:
+                self._report(start, self._device_violation(use, device_id), findings)
+
+    def _report(self, start: UseStart, message: str, findings: Findings) -> None:
+        findings.checked["INV-4"] += 1
+        if message:
+            findings.add("INV-4", start.position, message)
+
+    def _host_violation(self, use: PlacementUse) -> str:
+        history = use.place.incarnation
+        others = [other for other in self._active.values() if other is not use]
+        if history is None:
+            return ""
+        if history.max_tasks and len(others) >= history.max_tasks:
+            return f"host {use.place.worker_id} has {len(others) + 1} tasks, it takes {history.max_tasks}"
+        taken = use.host_bytes + sum(other.host_bytes for other in others)
+        return _memory_violation(_memory_name(use.place), use, others, taken, history.memory_bytes)
+
+    def _device_violation(self, use: PlacementUse, device_id: str) -> str:
+        name = _device_name(use.place, device_id)
+        shared, capacity_bytes = _shared_memory(use.place.incarnation, device_id)
+        others = [
+            other
+            for other in self._active.values()
+            if other is not use and other.device_bytes is not None and device_id in other.place.device_ids
+        ]
+        whole = next((other for other in others if use.place.whole or other.place.whole or not shared), None)
+        if whole is not None:
+            return f"{name} has task {use.task_id} while it has {whole.beside(use)}"
+        taken = (use.device_bytes or 0) + sum(other.device_bytes or 0 for other in others)
+        return _memory_violation(name, use, others, taken, capacity_bytes)
 
 
 @dataclass(slots=True)
 class ResourceChecks:
-    """Checks all resources. The uses of an incarnation end with it at the latest."""
+    """Checks the devices and hosts of all incarnations; `unnumbered` counts uses whose order isn't known."""
 
     findings: Findings
-    _resources: dict[str, SharedResource] = field(default_factory=dict)
-    _number: int = 0
+    unnumbered: int = 0
+    _by_incarnation: dict[str, IncarnationUses] = field(default_factory=dict)
 
-    def start_host(
+    def start(
         self,
-        placement_use: PlacementUse,
-        position: RecordPosition,
-        time_ms: int,
-        worker_time: str,
-        memory_bytes: int,
+        record: Record,
+        place: AssignedPlace,
+        host_bytes: int | None,
+        device_bytes: int | None,
+        *,
+        begins: bool = False,
     ) -> None:
-        """Starts the use of a host by a placement, with its reserved memory."""
-        if placement_use.host is not None:
-            placement_use.host.end(time_ms, worker_time)
-        task_id, worker_id = placement_use.task_id, placement_use.worker_id
-        placement_use.host = ResourceUse(position, task_id, worker_id, time_ms, worker_time, memory_bytes)
-        if placement_use.incarnation is not None:
-            placement_use.host.capacity_bytes, placement_use.host.max_uses = (
-                placement_use.incarnation.memory_bytes,
-                placement_use.incarnation.max_tasks,
-            )
-        self._add(placement_use, _memory_name(placement_use), placement_use.host)
-
-    def start_devices(
-        self,
-        placement_use: PlacementUse,
-        position: RecordPosition,
-        time_ms: int,
-        worker_time: str,
-        cuda_bytes: int,
-    ) -> None:
-        """Starts the use of its devices by a placement, unless it has started, with its reserved memory."""
-        if placement_use.devices:
+        """Adds the start of a use, before its record is taken; see `UseStart`."""
+        number, uses = record.envelope.sequence, self._uses(_incarnation_of(record))
+        if number < uses.next:
+            self.unnumbered += 1
             return
-        for device_id in placement_use.device_ids:
-            shared, capacity_bytes = _shared_memory(placement_use.incarnation, device_id)
-            task_id, worker_id = placement_use.task_id, placement_use.worker_id
-            use = ResourceUse(position, task_id, worker_id, time_ms, worker_time, cuda_bytes)
-            use.whole, use.capacity_bytes = placement_use.whole or not shared, capacity_bytes
-            placement_use.devices.append(use)
-            self._add(placement_use, _device_name(placement_use, device_id), use)
+        start = UseStart(position_of(record), _placement_of(record), place, host_bytes, device_bytes, begins)
+        uses.start(number, start)
 
-    def end_devices(self, placement_use: PlacementUse, time_ms: int, worker_time: str) -> None:
-        """Ends the use of its devices by a placement."""
-        for use in placement_use.devices:
-            use.end(time_ms, worker_time)
-        placement_use.devices = []
+    def take(self, record: Record) -> None:
+        """Takes the number of a record: of a worker's events each has one, applied or not."""
+        number, name = record.envelope.sequence, _incarnation_of(record)
+        if number and name:
+            uses = self._uses(name)
+            uses.take(number, _end_of(record))
+            uses.advance(self.findings)
 
-    def end_placement(self, placement_use: PlacementUse, time_ms: int, worker_time: str) -> None:
-        """Ends all uses of a placement."""
-        self.end_devices(placement_use, time_ms, worker_time)
-        if placement_use.host is not None:
-            placement_use.host.end(time_ms, worker_time)
-            placement_use.host = None
+    def finish(self) -> int:
+        """Compares what is left; returns how many uses could not be compared with all others."""
+        return self.unnumbered + sum(uses.finish(self.findings) for uses in self._by_incarnation.values())
 
-    def recover_end(self, placement_use: PlacementUse, time_ms: int) -> None:
-        """Ends all uses of a placement at a time that isn't known, this one at the latest."""
-        for use in (*placement_use.devices, *([] if placement_use.host is None else [placement_use.host])):
-            use.end_recovered(time_ms)
-        placement_use.devices, placement_use.host = [], None
+    def in_use(self) -> int:
+        """Counts what is kept: placements that have not ended, and events after a gap."""
+        return sum(uses.in_use() for uses in self._by_incarnation.values())
 
-    def check_until(self, before_ms: float) -> None:
-        """Checks uses that began before a time up to which all partitions were read."""
-        for name, resource in list(self._resources.items()):
-            if resource.check_until(before_ms, self.findings):
-                del self._resources[name]
-
-    def _add(self, placement_use: PlacementUse, name: str, use: ResourceUse) -> None:
-        if placement_use.incarnation is not None and placement_use.incarnation.end_ms is not None:
-            use.until_ms, use.may_be_recovered = placement_use.incarnation.end_ms, True
-        resource = self._resources.get(name)
-        if resource is None:
-            resource = self._resources[name] = SharedResource(name)
-        self._number += 1
-        resource.add(use, self._number)
+    def _uses(self, incarnation: str) -> IncarnationUses:
+        uses = self._by_incarnation.get(incarnation)
+        if uses is None:
+            uses = self._by_incarnation[incarnation] = IncarnationUses()
+        return uses
 
 
-def _memory_name(placement_use: PlacementUse) -> str:
+def _placement_of(record: Record) -> StreamPlacement:
+    """Returns the placement that an event of a worker is about."""
+    event = record.message
+    return record.envelope.stream, event.task_id, event.attempt, event.placement  # type: ignore[attr-defined]
+
+
+def _incarnation_of(record: Record) -> str:
+    return getattr(record.message, "incarnation", "") if record.envelope.role == "worker" else ""
+
+
+def _end_of(record: Record) -> UseChange:
+    """Returns what ends with an event, also if it isn't applied: its worker knows when it was over."""
+    kind = type(record.message)
+    if kind is AttemptEnded or kind is TaskReturned:
+        return UseEnd(_placement_of(record))
+    return UseEnd(_placement_of(record), devices_only=True) if kind is TaskInterrupted else None
+
+
+def _memory_violation(
+    name: str, use: PlacementUse, others: list[PlacementUse], taken: int, capacity_bytes: int
+) -> str:
+    if not capacity_bytes or taken <= capacity_bytes:
+        return ""
+    names = ", ".join(sorted(other.beside(use) for other in others)) or "nothing"
+    return (
+        f"{name} has {capacity_bytes} bytes of memory, and {taken} are reserved: "
+        f"task {use.task_id} next to {names}"
+    )
+
+
+def _memory_name(place: AssignedPlace) -> str:
     """Returns the name of the memory that a placement uses: workers of one pool share it."""
-    incarnation = placement_use.incarnation
-    pool = "" if incarnation is None else incarnation.memory_pool
-    return f"memory pool {pool}" if pool else f"host {placement_use.worker_id}"
+    pool = "" if place.incarnation is None else place.incarnation.memory_pool
+    return f"memory pool {pool}" if pool else f"host {place.worker_id}"
 
 
-def _device_name(placement_use: PlacementUse, device_id: str) -> str:
+def _device_name(place: AssignedPlace, device_id: str) -> str:
     """Returns the name of a device: its uuid, where the driver has one, as several workers may have it."""
-    incarnation = placement_use.incarnation
-    device = None if incarnation is None else incarnation.devices.get(device_id)
-    return f"device {device.uuid if device and device.uuid else f'{placement_use.worker_id}/{device_id}'}"
+    device = None if place.incarnation is None else place.incarnation.devices.get(device_id)
+    return f"device {device.uuid if device and device.uuid else f'{place.worker_id}/{device_id}'}"
 
 
 def _shared_memory(incarnation: IncarnationHistory | None, device_id: str) -> tuple[bool, int]:

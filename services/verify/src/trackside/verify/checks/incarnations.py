@@ -10,31 +10,25 @@ from trackside.domain.fleet import evolve as evolve_fleet
 from trackside.domain.outcome import Outcome
 from trackside.verify.checks.causes import CauseChecks
 
-LATE_EVENTS_MS = 10_000
-"""How much later than its leave or its next join a worker's last events may be written, ms.
-
-They are in other partitions. Events of a lost worker count until the scheduler has ended its attempt.
-"""
-MAX_CLOCK_SKEW_MS = 1_000
-"""How much the clocks of a cluster's brokers may differ, ms."""
-
 
 @dataclass(slots=True)
 class IncarnationHistory:
-    """One incarnation. Offsets are of the fleet topic, -1: not yet; `last_event_ms`: it is silent then."""
+    """One incarnation. Offsets are of the fleet topic, -1: not yet.
+
+    `joined_sequence` and `left_sequence` are the numbers of these events among its own, 0 if unknown.
+    """
 
     worker_id: str
     incarnation: str
     joined_offset: int
-    joined_ms: int
     devices: dict[str, Device]
     memory_bytes: int
     max_tasks: int
     memory_pool: str = ""
     end_offset: int = -1
-    end_ms: int | None = None
     end: str = ""
-    last_event_ms: int | None = None
+    joined_sequence: int = 0
+    left_sequence: int = 0
 
 
 @dataclass(slots=True)
@@ -80,16 +74,14 @@ class IncarnationChecks:
             self.findings.add("INV-7", record, f"assigned to {target}, which {incarnation.end}")
 
     def check_event(self, name: str, record: Record) -> None:
-        """Checks when a worker writes an event."""
-        incarnation, time_ms = self.by_name.get(name), record.append_time_ms
-        if incarnation is None:
+        """Checks that a worker writes an event between its join and its leave, by its own numbers."""
+        incarnation, sequence = self.by_name.get(name), record.envelope.sequence
+        if incarnation is None or not sequence:
             return
-        if time_ms < incarnation.joined_ms - MAX_CLOCK_SKEW_MS:
+        if sequence < incarnation.joined_sequence:
             self.findings.add("INV-7", record, f"incarnation {name} acts before it has joined")
-        elif incarnation.last_event_ms is not None and time_ms > incarnation.last_event_ms + LATE_EVENTS_MS:
-            late_s = (time_ms - incarnation.last_event_ms) / 1000
-            message = f"incarnation {name} acts {late_s:.1f} s after its worker {incarnation.end}"
-            self.findings.add("INV-7", record, message)
+        elif 0 < incarnation.left_sequence < sequence:
+            self.findings.add("INV-7", record, f"incarnation {name} acts after its worker had left")
 
     def _joined(self, event: WorkerJoined, record: Record) -> None:
         if event.incarnation in self.by_name:
@@ -98,18 +90,16 @@ class IncarnationChecks:
         previous = self.by_name.get(self.newest.get(event.worker_id, ""))
         if previous is not None:
             _end(previous, "has joined again", record)
-            if previous.last_event_ms is None:
-                previous.last_event_ms = record.append_time_ms
         self.newest[event.worker_id] = event.incarnation
         self.by_name[event.incarnation] = IncarnationHistory(
             worker_id=event.worker_id,
             incarnation=event.incarnation,
             joined_offset=record.offset,
-            joined_ms=record.append_time_ms,
             devices={device.device_id: device for device in event.devices},
             memory_bytes=event.memory_bytes,
             max_tasks=event.max_tasks,
             memory_pool=event.memory_pool,
+            joined_sequence=record.envelope.sequence,
         )
 
     def _ended(self, event: WorkerLeft | WorkerLost, record: Record) -> None:
@@ -122,7 +112,7 @@ class IncarnationChecks:
             return
         _end(incarnation, how, record)
         if isinstance(event, WorkerLeft):
-            incarnation.last_event_ms = record.append_time_ms
+            incarnation.left_sequence = record.envelope.sequence
 
 
 def check_role(findings: Findings, record: Record) -> None:
@@ -138,4 +128,4 @@ def check_role(findings: Findings, record: Record) -> None:
 def _end(incarnation: IncarnationHistory, how: str, record: Record) -> None:
     if not incarnation.end:
         incarnation.end = how
-        incarnation.end_offset, incarnation.end_ms = record.offset, record.append_time_ms
+        incarnation.end_offset = record.offset

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from trackside.contracts.parts import Part
 from trackside.contracts.resources import Needs
 from trackside.contracts.tasks import AttemptEnd, Reservation, TaskStatus
-from trackside.verify.checks.devices import PlacementUse
+from trackside.verify.checks.devices import AssignedPlace
 
 _INTERRUPTS_OF = {AttemptEnd.OOM_HOST: "host", AttemptEnd.OOM_DEVICE: "device"}
 
@@ -41,7 +41,7 @@ class TaskHistory:
     incarnation: str = ""
     reserved: Reservation = field(default_factory=Reservation)
     behind: bool = False
-    placement_use: PlacementUse | None = None
+    place: AssignedPlace | None = None
     not_before_ms: int = 0
     accepted_ms: int = 0
     status: int = TaskStatus.INIT

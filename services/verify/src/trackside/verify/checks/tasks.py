@@ -32,9 +32,9 @@ from trackside.contracts.tasks import (
     TaskUnschedulable,
     TimeLimitReached,
 )
-from trackside.domain.findings import Findings, position_of
+from trackside.domain.findings import Findings
 from trackside.domain.task_events import TaskEvent
-from trackside.verify.checks.devices import PlacementUse, ResourceChecks
+from trackside.verify.checks.devices import AssignedPlace, ResourceChecks
 from trackside.verify.checks.incarnations import IncarnationChecks
 from trackside.verify.checks.task_history import TaskHistory, TaskPhase
 
@@ -124,10 +124,6 @@ class TaskChecks:
                 self._scheduler_event(task, event, record)
         return task.has_ended
 
-    def forget(self, task: TaskHistory, record: Record) -> None:
-        """Ends a task that had not ended when its stream did."""
-        self._end(task, record)
-
     def _scheduler_event(self, task: TaskHistory, event: TaskEvent, record: Record) -> None:
         match event:
             case TaskRecallRequested():
@@ -162,18 +158,17 @@ class TaskChecks:
         if record.append_time_ms < task.not_before_ms:
             early_ms = task.not_before_ms - record.append_time_ms
             self._add("INV-10", record, f"task {task.task_id} is placed {early_ms} ms before it may be")
-        self._release_resources(task, record)
+        self._reset(task)
         if event.attempt != task.attempt:
             task.interrupts.clear()
         task.phase, task.attempt, task.placement = TaskPhase.PLACED, event.attempt, event.placement
         task.incarnation, task.reserved, task.behind = (event.incarnation, event.reserved, event.behind)
         task.recalled = task.end_requested = False
         task.requested = task.answered = task.taken = task.continued = 0
-        task.placement_use = PlacementUse(
-            task_id=event.task_id,
+        task.place = AssignedPlace(
             worker_id=event.worker_id,
-            device_ids=tuple(event.device_ids),
             incarnation=self.incarnations.by_name.get(event.incarnation),
+            device_ids=tuple(event.device_ids),
             whole=task.needs.resources.whole_device,
         )
 
@@ -197,12 +192,10 @@ class TaskChecks:
             self._add("INV-3", record, f"{_describe(event)} is accepted twice")
             return
         task.phase, task.accepted_ms, task.recalled = TaskPhase.ACTIVE, record.append_time_ms, False
-        placement_use = task.placement_use
-        if placement_use is not None:
-            times = (position_of(record), record.append_time_ms, record.envelope.time)
-            self.resources.start_host(placement_use, *times, task.reserved.memory_bytes)
-            if not task.behind:
-                self.resources.start_devices(placement_use, *times, task.reserved.cuda_memory_bytes)
+        if task.place is not None:
+            device_bytes = None if task.behind else task.reserved.cuda_memory_bytes
+            host_bytes = task.reserved.memory_bytes
+            self.resources.start(record, task.place, host_bytes, device_bytes, begins=True)
 
     def _status(self, task: TaskHistory, event: TaskStatusChanged, record: Record) -> None:
         if not self._is_current(task, event, record):
@@ -210,15 +203,10 @@ class TaskChecks:
         rises = event.interrupts == task.interrupted and event.status > task.status
         self._require(task.phase is TaskPhase.ACTIVE and rises, task, event, record)
         task.status = event.status
-        if (
-            event.status is TaskStatus.TRAINING
-            and task.placement_use is not None
-            and task.phase is TaskPhase.ACTIVE
-        ):
-            times = (position_of(record), record.append_time_ms, record.envelope.time)
-            if task.interrupted:
-                self.resources.start_host(task.placement_use, *times, task.reserved.memory_bytes)
-            self.resources.start_devices(task.placement_use, *times, task.reserved.cuda_memory_bytes)
+        trains = event.status is TaskStatus.TRAINING and task.phase is TaskPhase.ACTIVE
+        if trains and task.place is not None:
+            host_bytes = task.reserved.memory_bytes if task.interrupted else None
+            self.resources.start(record, task.place, host_bytes, task.reserved.cuda_memory_bytes)
 
     def _interrupted(self, task: TaskHistory, event: TaskInterrupted, record: Record) -> None:
         if not self._is_current(task, event, record):
@@ -229,8 +217,6 @@ class TaskChecks:
         task.ends[event.resource] += 1
         task.status, task.reserved = TaskStatus.LOADING, event.reserved
         task.last_step, task.has_final = None, False
-        if task.placement_use is not None:
-            self.resources.end_devices(task.placement_use, record.append_time_ms, record.envelope.time)
 
     def _reported(self, task: TaskHistory, event: MetricReported, record: Record) -> None:
         if not self._is_current(task, event, record):
@@ -268,7 +254,7 @@ class TaskChecks:
     def _returned(self, task: TaskHistory, event: TaskRefused | TaskReturned, record: Record) -> None:
         if self._is_current(task, event, record):
             self._require(task.phase is TaskPhase.PLACED, task, event, record)
-            self._requeue(task, record)
+            self._requeue(task)
 
     def _attempt_ended(self, task: TaskHistory, event: AttemptEnded, record: Record) -> None:
         if record.envelope.role == "scheduler":
@@ -277,12 +263,12 @@ class TaskChecks:
             if event.end is AttemptEnd.REFUSED:
                 is_current = (event.attempt, event.placement) == (task.attempt, task.placement)
                 self._require(is_current and task.phase is TaskPhase.QUEUED, task, event, record)
-                self._end(task, record)
+                self._end(task)
                 return
         if not self._is_current(task, event, record):
             return
         if event.end is AttemptEnd.PREEMPTED:
-            self._requeue(task, record)
+            self._requeue(task)
             return
         task.ends[event.end.value] += 1
         rule: Retry = getattr(task.needs.retry, event.end.value, None) or Retry()
@@ -290,9 +276,9 @@ class TaskChecks:
         at_limit = is_last and not task.needs.retry.at_memory_limit
         task.exhausted = at_limit or task.failures_of(event.end) > rule.times
         if task.stop_requested or task.idle or task.exhausted:
-            self._end(task, record)
+            self._end(task)
             return
-        self._release_resources(task, record)
+        self._reset(task)
         wait_s = min(rule.backoff_s * rule.factor ** (task.failures_of(event.end) - 1), rule.max_backoff_s)
         task.not_before_ms = record.append_time_ms + int(wait_s * (1 - rule.jitter) * 1000)
         task.queued_ms = record.append_time_ms
@@ -305,7 +291,7 @@ class TaskChecks:
             self._add("INV-10", record, f"task {task.task_id} is asked to stop twice")
         task.stop_requested = True
         if task.phase is TaskPhase.QUEUED:
-            self._end(task, record)
+            self._end(task)
 
     def _held(self, task: TaskHistory, event: TaskHeld | TaskReleased, record: Record) -> None:
         begins = isinstance(event, TaskHeld)
@@ -335,27 +321,21 @@ class TaskChecks:
             self._add("INV-10", record, message)
         task.end_requested = True
         if waits:
-            self._end(task, record)
+            self._end(task)
 
-    def _requeue(self, task: TaskHistory, record: Record) -> None:
-        self._release_resources(task, record)
+    def _requeue(self, task: TaskHistory) -> None:
+        self._reset(task)
         task.phase, task.end_requested = TaskPhase.QUEUED, False
         if task.stop_requested or task.idle:
-            self._end(task, record)
+            self._end(task)
 
-    def _end(self, task: TaskHistory, record: Record) -> None:
-        self._release_resources(task, record)
+    def _end(self, task: TaskHistory) -> None:
+        self._reset(task)
         task.phase = TaskPhase.ENDED
 
-    def _release_resources(self, task: TaskHistory, record: Record) -> None:
-        """Ends the resource use of a placement; by the worker's clock too, if the worker wrote the record."""
-        if task.placement_use is not None:
-            if type(record.message) is AttemptEnded and record.message.recovered:
-                self.resources.recover_end(task.placement_use, record.append_time_ms)
-            else:
-                worker_time = record.envelope.time if record.envelope.role == "worker" else ""
-                self.resources.end_placement(task.placement_use, record.append_time_ms, worker_time)
-            task.placement_use = None
+    def _reset(self, task: TaskHistory) -> None:
+        """Forgets what the task's placement had reached."""
+        task.place = None
         task.status, task.last_step, task.has_final = TaskStatus.INIT, None, False
 
     def _is_current(self, task: TaskHistory, event: PlacementEvent, record: Record) -> bool:

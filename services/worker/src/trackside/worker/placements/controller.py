@@ -355,13 +355,13 @@ class PlacementController:
         }
 
     def _process_gone(self, placement: LocalPlacement) -> None:
-        """Frees the allocation of a placement as soon as its process is gone."""
+        placement.reporter.resources_freed()
         self.ledger.remove(placement.key)
         placement.allocation.stage = Stage.ENDING
         self.advance()
 
     def _process_free(self, placement: LocalPlacement, process: TaskProcess, free: ProcessFree) -> None:
-        """Frees the allocation of a placement as soon as its process waits for another task."""
+        placement.reporter.resources_freed()
         self.ledger.remove(placement.key)
         placement.allocation.stage = Stage.ENDING
         self.warm.add(self._admission.kind(placement), process, placement.entry.device_ids, free)

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 from trackside.contracts.message import Event
@@ -44,13 +45,37 @@ OutputSource = Literal["stdout", "stderr"]
 EventT = TypeVar("EventT", bound=Event)
 
 
+class EventNumbers:
+    """Numbers the events of one incarnation, from 1, in the order in which they happened in the worker.
+
+    An event's place in the log does not show that: partitions are written independently of each other. Each
+    number that is drawn belongs to one record of the log, so a reader sees whether it has all events so far.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def draw(self) -> int:
+        """Returns the number of an event that happens now."""
+        return next(self._numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """What all reporters of a worker publish with."""
+    """What all reporters of a worker publish with.
+
+    `numbers` are those of its incarnation; None while it reports what an earlier one left: it isn't known
+    when that was.
+    """
 
     outbox: WorkerOutbox
     writer: RecordWriter
     topics: Topics
+    numbers: EventNumbers | None = None
+
+    def draw_number(self) -> int:
+        """Returns the number of an event that happens now, 0 if it isn't one of this incarnation."""
+        return 0 if self.numbers is None else self.numbers.draw()
 
 
 class Reporter:
@@ -81,6 +106,7 @@ class Reporter:
         self._interrupts = 0
         self._requests = 0
         self._first_step = 0
+        self._end_number = 0
 
     @property
     def _token(self) -> dict[str, Any]:
@@ -183,14 +209,20 @@ class Reporter:
         """Sends the final value of the trial."""
         self._metric("FINAL", self._reported, *split_value(value))
 
+    def resources_freed(self) -> None:
+        """Draws the number of the end: what the placement had goes to others before its end is reported."""
+        if not self._end_number:
+            self._end_number = self._publisher.draw_number()
+
     def ended(
         self, ending: Mapping[str, Any], on_appended: Callable[[Appended], None] | None = None
     ) -> tuple[AttemptEnded, int]:
         """Reports how the attempt ended; returns the event and its partition."""
         self.flush()
+        self.resources_freed()
         fields = {**self._token, "incarnation": self._entry.incarnation, "memory_measure": "own"}
         event = AttemptEnded.model_validate({**fields, **ending})
-        return event, self._send(event, on_appended)
+        return event, self._send(event, on_appended, number=self._end_number)
 
     def points(self, items: Sequence[MetricPoint]) -> None:
         """Sends metric points, in batches of 200 or every 0.1 s."""
@@ -289,26 +321,33 @@ class Reporter:
         fields |= {"interrupts": self._interrupts, "requests": self._requests}
         if others:
             fields["others"] = {printable(name)[:MAX_TAG_CHARACTERS]: each for name, each in others.items()}
-        self._event(MetricReported.model_validate(fields), linger=kind == "FINAL")
+        # Without a number: it names no incarnation, and no order between streams depends on it.
+        self._send(MetricReported.model_validate(fields), None, linger=kind == "FINAL", number=0)
 
     def _event(self, event: EventT, linger: bool = False) -> EventT:
         self._send(event, None, linger)
         return event
 
     def _send(
-        self, event: Event, on_appended: Callable[[Appended], None] | None, linger: bool = False
+        self,
+        event: Event,
+        on_appended: Callable[[Appended], None] | None,
+        linger: bool = False,
+        number: int | None = None,
     ) -> int:
+        """Sends an event with its number, one that is drawn now if None is given."""
+        numbered = self._publisher.draw_number() if number is None else number
         return self._publisher.outbox.event(
-            self._publisher.topics.events, self._record(event), on_appended, linger
+            self._publisher.topics.events, self._record(event, numbered), on_appended, linger
         )
 
     def _summary(self, topic: Topic, event: Event) -> None:
         record = replace(self._record(event), key=self._entry.task_id.encode())
         self._publisher.outbox.summary(topic, record)
 
-    def _record(self, event: Event) -> Outgoing:
+    def _record(self, event: Event, number: int = 0) -> Outgoing:
         return self._publisher.writer.single(
-            self._entry.stream, event, cause=self.cause, traceparent=self._traceparent
+            self._entry.stream, event, cause=self.cause, traceparent=self._traceparent, sequence=number
         )
 
 
