@@ -132,6 +132,8 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
         kind_of_part, number = ("", None) if part is None else (part["kind"], part["number"])
         task |= {each: number if each == kind_of_part else None for each in ("trial", "group")}
         task["name"] = "" if part is None else part["name"]
+    assert all(trial.pop("outside") == [] for trial in root.get("trials", ()))
+    assert not any(added.pop("partial") for added in root.get("added", ()))
     of_root = {"past": root.pop("assessor_feed", []), "asking": root.pop("asking", [])}
     return state | of_root | {each: root if each == kind else None for each in ("search", "batch")}
 

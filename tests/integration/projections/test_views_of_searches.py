@@ -40,6 +40,7 @@ async def written(database: str) -> str:
         for at in range(200):
             x, kind = random.uniform(0, 1), random.choice("ab")
             given = {"x": x, "idle": random.uniform(0, 1), "kind": kind, "sub": {"_name": kind, "n": at}}
+            given["set"] = {"of": kind}
             value = x**2 + (0.2 if kind == "a" else 0)
             await connection.execute(
                 TRIAL, "many", at, f"many.{at}", "SUCCEEDED", value, json.dumps(given), at
@@ -70,5 +71,6 @@ async def test_an_effect_is_the_part_of_the_variance_that_a_parameter_explains(w
     assert effects["x"] > 0.8 and effects["idle"] < 0.1
     assert 0.03 < effects["kind"] < 0.3
     assert effects["sub"] == pytest.approx(effects["kind"]), "a sub-space is its name"
+    assert effects["set"] == pytest.approx(effects["kind"]), "an object without a name is a value"
     few = await query(written, "SELECT parameter FROM dashboards.parameter_effects WHERE search_id = 'up'")
     assert few == [], "of one value nothing can be said"

@@ -16,12 +16,14 @@ from tests.unit.domain.given import Told, finish, search_running
 from trackside.aggregates.registry import AGGREGATES
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search import update as changes
+from trackside.aggregates.search.axes import axes_of
 from trackside.aggregates.search.messages import (
     AddTrial,
     ImportTrials,
     PauseSearch,
     RequestTrials,
     ResumeSearch,
+    Suggester,
     UpdateSearch,
     UpdateSearchSpace,
 )
@@ -32,6 +34,7 @@ from trackside.dispatcher.advice.advisor_process import AdvisorOp, AdvisorProces
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import TunerHistory
 from trackside.dispatcher.advisor.advisor import Advisor
+from trackside.dispatcher.tuners.completion import complete
 from trackside.domain.capabilities import Capabilities
 from trackside.domain.outcome import Outcome
 from trackside.domain.streams import load, pack
@@ -98,7 +101,8 @@ def wish(random: Random, search: Search) -> Any:
             ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
             ImportTrials.model_validate({"trials": [{"parameters": own, "value": random.random()}]}),
             AddTrial(parameters=own, tell_tuner=random.random() < 0.5),
-            AddTrial(parameters={"quite": "another"}, tell_tuner=True),
+            AddTrial(parameters={"a": 0.75}, tell_tuner=True),
+            AddTrial(parameters={**own, "a": 9.0}, tell_tuner=True, outside=True),
         ]
     )
 
@@ -126,7 +130,7 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
                 finish(told, random.choice(sorted(search.active)), random.random())
             else:
                 seen |= change(told, random.choice([ResumeSearch(), wish(random, search)]))
-        elif draw < 0.15:
+        elif draw < 0.25:
             seen |= change(told, wish(random, search))
         elif search.next_added is not None:
             number = search.next_added
@@ -142,8 +146,12 @@ async def test_a_dispatcher_killed_at_any_moment_of_an_eventful_search_suggests_
             assert await Dispatcher().suggest(reborn, number) == answer
             assert answer is not None
             compared += 1
+            source: Suggester = "customized" if search.added else "algorithm"
+            if search.added:
+                space = search.spec.model_dump(mode="json")["space"]
+                answer = complete(axes_of(space), search.added[0].parameters, answer, 7)
             if random.random() < 0.8:  # else the answer is lost on its way into the log
-                told.tell(*suggestions.suggestion(search, number, answer, search.opened[number]))
+                told.tell(*suggestions.suggestion(search, number, answer, search.opened[number], source))
         elif search.active:
             end = random.choice([AttemptEnd.FINISHED, AttemptEnd.FINISHED, AttemptEnd.FAILED])
             finish(told, random.choice(sorted(search.active)), random.random(), end)

@@ -9,7 +9,7 @@ from trackside.projections.owners import OWNERS
 from trackside.projections.postgres import sql
 
 DEFINED = {
-    ("dispatcher", 6): "353afb83901a2865",
+    ("dispatcher", 7): "de050d3b9ed476d7",
     ("scheduler", 4): "f24b2eaac7af786a",
 }
 MIGRATED = {

@@ -12,6 +12,7 @@ from trackside.aggregates.search.messages import (
     StartSearch,
     TrialAdded,
     TrialsImported,
+    TrialStatus,
     TrialSuggested,
 )
 from trackside.aggregates.search.state import Search, search_of
@@ -84,6 +85,21 @@ def test_a_fork_tells_what_had_ended_and_begins_with_what_had_not() -> None:
     assert [past.value for past in made.command.past] == [0.5, 0.75]
     assert made.command.first == [search.trials[2].parameters]
     assert made.command.seed is None
+
+
+def test_a_fork_tells_why_trials_are_left_out() -> None:
+    search = two_ended_one_open()
+    search.trials[0].status = TrialStatus.EARLY_STOPPED
+    made = fork_search(search, "digits-1", 40, {"space": {"other": {"type": "constant", "value": 1}}})
+    assert (made.imported, made.unfinished, made.command.first) == (0, 0, [])
+    assert made.left_out_lines == [
+        "left out: trial 0: stopped early, so without a final value",
+        "left out: trial 1: not in the space: lr, other",
+        "left out: trial 2: it had not ended, and is not in the space: lr, other",
+    ]
+    search.trials[2].outside = ["lr"]
+    wanted = fork_search(search, "digits-1", 40, {}).command
+    assert (wanted.first, wanted.first_outside) == ([search.trials[2].parameters], True)
 
 
 def test_no_suggestion_counts_that_was_asked_without_the_past() -> None:

@@ -184,12 +184,12 @@ def test_an_imported_trial_that_is_none_of_the_space_is_refused_with_its_place()
 def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more() -> None:
     """D14."""
     told = search_running(max_trials=2)
-    events = answered(told, published(2, AddTrial.wire_type(), {"parameters": {"any": "thing"}}))
+    events = answered(told, published(2, AddTrial.wire_type(), {"parameters": {"lr": 9.0}, "outside": True}))
     assert isinstance(events[1], TrialAdded)
     suggestion, task = react(told)
     assert isinstance(suggestion, TrialSuggested)
     assert (suggestion.trial, suggestion.source) == (0, "customized")
-    assert getattr(task, "parameters", None) == {"any": "thing"}
+    assert getattr(task, "parameters", None) == {"lr": 9.0}
     told.tell(published(3, AddTrial.wire_type(), {"parameters": {"lr": 1}}))
     react(told)
     assert refused(told, 4, AddTrial, parameters={"lr": 2}) == ("no_more_trials", "$")
@@ -198,7 +198,7 @@ def test_a_users_trial_is_begun_next_and_is_refused_when_there_are_to_be_no_more
 def test_a_users_trial_waits_for_a_slot() -> None:
     told = search_running(concurrency=1)
     suggest(told, 0)
-    assert [type(event) for event in command(told, 2, AddTrial, parameters={"lr": 9.0})] == [TrialAdded]
+    assert [type(event) for event in command(told, 2, AddTrial, parameters={"lr": 0.9})] == [TrialAdded]
     finish(told, 0, 0.5)
     assert isinstance(react(told)[0], TrialSuggested)
     assert told.search.trials[1].source == "customized"

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from trackside.contracts.message import Json
+from trackside.contracts.nni_names import nni_hint
 
 MAX_PROBLEMS = 100
 """How many problems a refusal lists."""
@@ -205,7 +206,7 @@ def _one(detail: ErrorDetails, fields: Iterable[str], location: tuple[int | str,
     path = json_path(location)
     name = str(location[-1]) if location else "$"
     if kind == "extra_forbidden":
-        hint = nearest(name, fields)
+        hint = nni_hint(name) or nearest(name, fields)
         return Problem(code="unknown_field", path=path, message=f"unknown field {name!r}{hint}")
     if kind == "missing":
         return Problem(code="missing_field", path=path, message=f"missing field {name!r}")

@@ -1,8 +1,9 @@
-"""What users import: Client, Search, Task, trial.
+"""What users import: Client, Search, Task, trial, and the errors.
 
-Client and Search are imported on first use: the process of a task needs no connection to Kafka.
+All but Task and trial are imported on first use: the process of a task needs no connection to Kafka.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trackside.sdk import trial as trial
@@ -10,16 +11,25 @@ from trackside.sdk.task import Task as Task
 
 if TYPE_CHECKING:
     from trackside.sdk.client import Client as Client
+    from trackside.sdk.errors import BadKeyError as BadKeyError
+    from trackside.sdk.errors import ClientError as ClientError
+    from trackside.sdk.errors import NotOverError as NotOverError
+    from trackside.sdk.errors import RefusedError as RefusedError
+    from trackside.sdk.errors import SearchFailedError as SearchFailedError
+    from trackside.sdk.errors import SpecError as SpecError
+    from trackside.sdk.errors import UnansweredError as UnansweredError
+    from trackside.sdk.errors import UnreachableError as UnreachableError
+    from trackside.sdk.errors import UnsendableError as UnsendableError
     from trackside.sdk.search import Search as Search
 
 
 def __getattr__(name: str) -> object:
-    if name == "Client":
-        from trackside.sdk.client import Client
-
-        return Client
-    if name == "Search":
-        from trackside.sdk.search import Search
-
-        return Search
-    raise AttributeError(f"trackside.sdk has no {name!r}; it has Client, Search, Task and trial")
+    errors = (
+        "BadKeyError", "ClientError", "NotOverError", "RefusedError", "SearchFailedError", "SpecError",
+        "UnansweredError", "UnreachableError", "UnsendableError",
+    )  # fmt: skip
+    modules = {"Client": "client", "Search": "search", **dict.fromkeys(errors, "errors")}
+    if name not in modules:
+        known = ", ".join(["Task", "trial", *modules])
+        raise AttributeError(f"trackside.sdk has no {name!r}; it has {known}")
+    return getattr(import_module(f"trackside.sdk.{modules[name]}"), name)

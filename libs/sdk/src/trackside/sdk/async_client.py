@@ -23,7 +23,13 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import TooLargeError, TransientError
 from trackside.eventlog.log import Appended, Entry, Log, Outgoing, Reader
 from trackside.sdk.batches import BatchInput, to_command
-from trackside.sdk.errors import RefusedError, UnansweredError, UnreachableError, UnsendableError
+from trackside.sdk.errors import (
+    NotOverError,
+    RefusedError,
+    UnansweredError,
+    UnreachableError,
+    UnsendableError,
+)
 from trackside.sdk.publication import (
     Accepted,
     Pong,
@@ -244,11 +250,14 @@ class AsyncClient:
                 return
 
     async def wait(self, stream_id: str, timeout_s: float | None = None) -> Stream:
-        """Waits until a stream is over and returns its state; raises TimeoutError."""
-        async with asyncio.timeout(timeout_s):
-            async with aclosing(self.follow(stream_id)) as changes:
-                async for _, stream in changes:
-                    last = stream
+        """Waits until a stream is over and returns its state; raises NotOverError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with aclosing(self.follow(stream_id)) as changes:
+                    async for _, stream in changes:
+                        last = stream
+        except TimeoutError as error:
+            raise NotOverError(f"{stream_id} was not over after {timeout_s:g} s; it continues") from error
         return last
 
     async def state(self, stream_id: str) -> Stream | None:

@@ -30,7 +30,12 @@ def bootstrap() -> str:
             f"no {STACK} in {Path.cwd()} or above it, and {BOOTSTRAP} is not set: run `trackside up`, "
             "or give the address of Kafka"
         )
-    return str(json.loads(path.read_text("utf-8"))["bootstrap_servers"])
+    try:
+        return str(json.loads(path.read_text("utf-8"))["bootstrap_servers"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClientError(
+            f"{path} is not what `trackside up` writes there: {error}; start the stack again"
+        ) from error
 
 
 def prefix() -> str:

@@ -6,7 +6,7 @@ from trackside.contracts.refusals import Problem
 
 
 class ClientError(Exception):
-    """A request of a publisher failed."""
+    """A request of a publisher failed: the base class of all errors that the SDK raises on its own."""
 
 
 class UnsendableError(ClientError):
@@ -36,6 +36,18 @@ class UnreachableError(ClientError):
 
 class UnansweredError(ClientError):
     """A command is in the log, but was not answered in time."""
+
+
+class NotOverError(ClientError, TimeoutError):
+    """A stream was not over in time; it goes on."""
+
+
+class SearchFailedError(ClientError):
+    """A search ended because its tuner or assessor failed; the message has the reason."""
+
+
+class BadKeyError(ClientError):
+    """The file has no key to sign with; the message names the file and the reason."""
 
 
 class SpecError(ClientError):

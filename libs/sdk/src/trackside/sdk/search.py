@@ -33,15 +33,11 @@ from trackside.sdk import discovery, specs, trial_lists
 from trackside.sdk.blocking import BlockingClient
 from trackside.sdk.client import Client
 from trackside.sdk.durations import put_seconds
-from trackside.sdk.errors import ClientError, UnsendableError
+from trackside.sdk.errors import ClientError, SearchFailedError, UnsendableError
 from trackside.sdk.publication import Pong
 from trackside.sdk.task import Task
 
 Connect = Callable[[], BlockingClient]
-
-
-class SearchFailedError(ClientError):
-    """A search ended because its tuner failed; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,8 @@ class TrialView:
 
     `values` holds a value for each objective of the search, by name, or None; a number that isn't finite is
     its name, such as "nan". `source` is the origin of its parameters (algorithm, fallback, customized),
-    `space_version` the version of their space. `reports` are (step, value); `duration_s` is the time from the
-    suggestion to the end, None before that.
+    `space_version` the version of their space, `outside` the names of those that are not in it. `reports` are
+    (step, value); `duration_s` is the time from the suggestion to the end, None before that.
     """
 
     number: int
@@ -61,6 +57,7 @@ class TrialView:
     values: dict[str, Figure | None]
     source: str
     space_version: int
+    outside: tuple[str, ...]
     reports: tuple[tuple[int, float | None], ...]
     duration_s: float | None
     task_id: str
@@ -113,7 +110,7 @@ class Search:
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> TrialView | None:
-        """Waits for the end and returns the best trial; raises TimeoutError or SearchFailedError."""
+        """Waits for the end and returns the best trial; raises NotOverError or SearchFailedError."""
         with self._connect() as client:
             stream = client.wait(self.id, timeout_s)
         search = search_of(stream)
@@ -146,7 +143,7 @@ class Search:
         return [_view(stream, trial.number) for trial in search.trials]
 
     def best(self) -> TrialView | None:
-        """Returns the best trial so far, None if none has a value."""
+        """Returns the best trial so far that is in the space, None if none has a value."""
         return _best(self.state())
 
     def front(self) -> list[TrialView]:
@@ -200,9 +197,15 @@ class Search:
         """Begins `count` further trials once, beyond the concurrency."""
         self._send(_read(RequestTrials, {"count": count}))
 
-    def add_trial(self, parameters: Mapping[str, Any], *, tell_tuner: bool = False) -> None:
-        """Runs a trial with these parameters next."""
-        self._send(_read(AddTrial, {"parameters": dict(parameters), "tell_tuner": tell_tuner}))
+    def add_trial(
+        self, parameters: Mapping[str, Any], *, tell_tuner: bool = False, outside: bool = False
+    ) -> None:
+        """Runs a trial with these parameters next; the tuner draws those that are left out.
+
+        With `outside` values may be outside of the space; such a trial is never the best one.
+        """
+        body = {"parameters": dict(parameters), "tell_tuner": tell_tuner, "outside": outside}
+        self._send(_read(AddTrial, body))
 
     def stop_trial(self, number: int) -> None:
         """Ends one trial; the search continues."""
@@ -255,6 +258,7 @@ def _view(stream: Stream, number: int) -> TrialView:
         values=trial_lists.values_of(search, trial),
         source=trial.source,
         space_version=trial.space_version,
+        outside=tuple(trial.outside),
         reports=tuple((step, value) for step, value in reports),
         duration_s=(trial.ended_ms - trial.suggested_ms) / 1000 if trial.ended_ms else None,
         task_id=task_id,

@@ -12,10 +12,7 @@ from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.ingress import read_command
 from trackside.contracts.signing import KEY_ID, SIGNATURE, signed_octets
 from trackside.eventlog.log import Outgoing
-
-
-class BadKeyError(Exception):
-    """The file has no key to sign with; the message names the file and the reason."""
+from trackside.sdk.errors import BadKeyError as BadKeyError
 
 
 @dataclass(frozen=True, slots=True)

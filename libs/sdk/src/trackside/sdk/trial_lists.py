@@ -36,7 +36,7 @@ _ORIGIN = ("source", "space_version")
 
 
 def export_rows(stream: Stream, every: bool = False) -> list[Json]:
-    """Returns a search's trials that succeeded and have a value; with `every` all of them.
+    """Returns a search's trials of its space that succeeded and have a value; with `every` all of them.
 
     Where there are several objectives, `values` are those of all of them, by their names.
     """
@@ -152,7 +152,7 @@ def _row(stream: Stream, search: Search, trial: Trial) -> Json:
 
 
 def _is_result(trial: Trial) -> bool:
-    return trial.status is TrialStatus.SUCCEEDED and trial.value is not None
+    return trial.status is TrialStatus.SUCCEEDED and trial.value is not None and not trial.outside
 
 
 def _is_empty(past: Any) -> bool:

@@ -13,9 +13,12 @@ from typing import Any, Literal
 
 from trackside.aggregates.search.options import Fault
 from trackside.aggregates.search.space import NAME, is_sub_space
+from trackside.contracts.refusals import nearest
 
 SpaceJson = Mapping[str, Mapping[str, Any]]
 Scale = Literal["index", "integer", "linear", "log"]
+FaultKind = Literal["unknown", "missing", "outside"]
+_Fault = tuple[FaultKind, str, str]
 
 JOIN = "\0"
 """Separates the steps of an axis's path: the contracts permit it in no name."""
@@ -258,31 +261,33 @@ def encode(axes: Axes, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     Constants have none. Raises NotInSpaceError for a missing, an additional or an impossible value.
     """
-    faults: list[Fault] = []
+    faults: list[_Fault] = []
     encoded = _encode(axes, parameters, "", "$", faults)
     if faults:
-        raise NotInSpaceError(*faults[0])
+        raise NotInSpaceError(*faults[0][1:])
     return encoded
 
 
 def _encode(
-    axes: Axes, parameters: Mapping[str, Any], prefix: str, path: str, faults: list[Fault]
+    axes: Axes, parameters: Mapping[str, Any], prefix: str, path: str, faults: list[_Fault]
 ) -> dict[str, Any]:
     """Encodes what is in the space, and adds the rest to the faults."""
-    extra = sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set()))
-    reason = f"not part of the space, which has {', '.join(axes) or 'nothing'}" if extra else ""
-    faults.extend((f"{path}.{name}", reason) for name in extra)
+    for name in sorted(parameters.keys() - axes.keys() - ({NAME} if prefix else set())):
+        known = ", ".join(axes) or "nothing"
+        faults.append(
+            ("unknown", f"{path}.{name}", f"not part of the space, which has {known}{nearest(name, axes)}")
+        )
     encoded: dict[str, Any] = {}
     for name, axis in axes.items():
         here = f"{path}.{name}"
         if name not in parameters:
-            faults.append((here, "missing"))
+            faults.append(("missing", here, "missing"))
             continue
         value = parameters[name]
         try:
             code = axis.encode(value)
         except (ValueError, TypeError, OverflowError) as error:
-            faults.append((here, str(error)))
+            faults.append(("outside", here, str(error)))
             continue
         if not axis.constant:
             encoded[prefix + name] = code
@@ -323,6 +328,18 @@ def parameters_faults(axes: Axes, parameters: object, path: str = "$") -> list[F
     if not isinstance(parameters, Mapping):
         given = type(parameters).__name__
         return [(path, f"expected an object with a value for each parameter, got {given}")]
-    faults: list[Fault] = []
+    faults: list[_Fault] = []
     _encode(axes, parameters, "", path, faults)
-    return faults
+    return [(place, message) for _, place, message in faults]
+
+
+def faults_by_kind(
+    axes: Axes, parameters: Mapping[str, Any], path: str = "$"
+) -> dict[FaultKind, list[Fault]]:
+    """Returns why a set of parameters is not in the space, by kind: names that the space doesn't have,
+    parameters that are missing, values that are outside of it.
+    """
+    faults: list[_Fault] = []
+    _encode(axes, parameters, "", path, faults)
+    kinds: tuple[FaultKind, ...] = ("unknown", "missing", "outside")
+    return {kind: [(place, message) for found, place, message in faults if found == kind] for kind in kinds}

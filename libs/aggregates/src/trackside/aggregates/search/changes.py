@@ -43,7 +43,7 @@ def evolve(search: Search, event: Change, record: Record) -> Outcome:
             search.imported += [Imported(past.parameters, past.value, record.offset) for past in event.trials]
             learn(search, record.offset)
         case TrialAdded():
-            search.added.append(Added(event.parameters, event.tell_tuner, record.offset))
+            search.added.append(Added(event.parameters, event.tell_tuner, record.offset, event.partial))
         case SearchUpdated():
             _updated(search, event, record)
         case SearchPaused():

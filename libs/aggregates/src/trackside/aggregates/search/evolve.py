@@ -67,8 +67,8 @@ def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, re
     if event.trial < len(search.trials):
         return Outcome.DUPLICATE
     is_added = event.source == "customized"
-    turn = search.next_added if is_added else search.next_trial
-    if event.trial != turn or event.seen < search.moved_at:
+    turn = search.next_trial if search.next_added is None else search.next_added
+    if is_added != bool(search.added) or event.trial != turn or event.seen < search.moved_at:
         return Outcome.OVERTAKEN
     host = tasks.get(event.within)
     if event.within and (host is None or not task_reuse.is_idle(host)):
@@ -80,6 +80,7 @@ def _suggested(search: Search, tasks: dict[str, Task], event: TrialSuggested, re
         search.asking.discard(host.task_id)
         task_reuse.assign_part(host, Part(kind=TRIAL, number=event.trial), event.parameters)
         host.changed_at = record.offset
+    trial.outside = event.outside
     trial.hidden = is_added and not search.added.pop(0).tell_tuner
     search.trials.append(trial)
     search.active.add(event.trial)
@@ -130,6 +131,8 @@ def _trial_ended(search: Search, tasks: dict[str, Task], event: TrialEnded, reco
 
 
 def _compare(search: Search, trial: Trial) -> None:
+    if trial.outside:
+        return
     several = len(search.spec.objectives) > 1
     if several and trial.status is TrialStatus.SUCCEEDED and len(trial.values) == len(search.spec.objectives):
         directions = directions_of(search.spec)
@@ -175,8 +178,8 @@ def _stopping(search: Search, reason: str, failure: str, offset: int) -> Outcome
 
 
 def _search_ended(search: Search, event: SearchEnded, record: Record) -> Outcome:
-    waits = search.status in GOES_ON or search.next_added is not None or search.idle
-    if waits or search.active or event.status not in OVER:
+    waits = search.status in GOES_ON or search.next_added is not None or search.next_trial is not None
+    if waits or search.idle or search.active or event.status not in OVER:
         return Outcome.OVERTAKEN
     search.status = event.status
     search.ended_ms = record.append_time_ms

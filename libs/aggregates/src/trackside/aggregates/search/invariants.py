@@ -64,7 +64,8 @@ class SearchInvariants(AggregateInvariants):
         self.stopping = False
         self.changes = 0
         self.space_version = 1
-        self.added: list[dict[str, Any]] = []
+        self.added: list[TrialAdded] = []
+        self.outside: set[int] = set()
         self.paused = False
         self.paused_at_ms = 0
         self.paused_ms = 0
@@ -130,19 +131,21 @@ class SearchInvariants(AggregateInvariants):
         added_by_user = event.source == "customized"
         if not self.expects_trials or self.paused or (self.exhausted and not added_by_user):
             self.findings.illegal(record, "no further trial may begin")
-        if self.deferred and not added_by_user:
+        if self.deferred and (not added_by_user or (self.added and self.added[0].partial)):
             self.findings.illegal(record, "the tuner waits for more to learn from")
         policy = self.spec.tuner.on_failure
         if event.source == "fallback" and (policy.then != "random" or self.failures <= policy.retries):
             self.findings.illegal(record, f"drawn at random after {self.failures} failures of the tuner")
         self.failures = 0
-        if added_by_user != bool(self.added) or (added_by_user and event.parameters != self.added[0]):
+        if added_by_user != bool(self.added) or (added_by_user and not _holds(event, self.added[0])):
             self.findings.illegal(record, f"{len(self.added)} trials that users added wait, in their order")
         if event.trial != self.suggested:
             message = f"trial {event.trial} comes after {self.suggested} trials"
             self.findings.add("INV-12", record, message)
         self.suggested += 1
         self.active.add(event.trial)
+        if event.outside:
+            self.outside.add(event.trial)
         del self.added[: int(added_by_user)]
         if self.suggested > self.spec.max_trials:
             message = f"{self.suggested} trials, the limit is {self.spec.max_trials}"
@@ -155,7 +158,8 @@ class SearchInvariants(AggregateInvariants):
         self.active.discard(event.trial)
         self.slots = max(self.spec.concurrency, self.slots - 1)
         self._result_added(record)
-        value = event.value if event.status is TrialStatus.SUCCEEDED else None
+        counts = event.status is TrialStatus.SUCCEEDED and event.trial not in self.outside
+        value = event.value if counts else None
         if value is not None and (self.best is None or self._is_as_good(value, self.best)):
             self.best = value
         own = trial_task_id(self.stream_id, event.trial)
@@ -185,7 +189,7 @@ class SearchInvariants(AggregateInvariants):
             case TrialsImported():
                 self._result_added(record)
             case TrialAdded():
-                self.added.append(event.parameters)
+                self.added.append(event)
             case SearchSpaceUpdated():
                 if event.space_version != self.space_version + 1:
                     self.findings.illegal(record, f"the space is in version {self.space_version}")
@@ -244,9 +248,9 @@ class SearchInvariants(AggregateInvariants):
 
     @property
     def awaits_tuner(self) -> bool:
-        """Returns whether the next trial is one that the tuner suggests."""
-        waits = self.expects_trials and not self.paused and not self.exhausted
-        return waits and not self.added and not self.deferred
+        """Returns whether the next trial is one that the tuner suggests, or draws the rest of."""
+        waits = self.expects_trials and not self.paused and not self.deferred
+        return waits and (self.added[0].partial if self.added else not self.exhausted)
 
     @property
     def due_ms(self) -> int | None:
@@ -263,3 +267,22 @@ class SearchInvariants(AggregateInvariants):
     def _is_as_good(self, value: float, other: float) -> bool:
         """Returns whether a value is at least as good as another."""
         return value >= other if self.spec.direction == "maximize" else value <= other
+
+
+def _holds(suggested: TrialSuggested, added: TrialAdded) -> bool:
+    """Returns whether a trial has the parameters a user gave it, and others only if some were missing."""
+    if not added.partial:
+        return suggested.parameters == added.parameters
+    return _is_within(added.parameters, suggested.parameters)
+
+
+def _is_within(given: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    return all(
+        name in found
+        and (
+            _is_within(value, found[name])
+            if isinstance(value, Mapping) and isinstance(found[name], Mapping)
+            else value == found[name]
+        )
+        for name, value in given.items()
+    )

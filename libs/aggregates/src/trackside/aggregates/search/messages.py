@@ -160,13 +160,14 @@ class Origin(_Spec):
 class StartSearch(Command, SearchSpec):
     """Asks for a new search under the stream id of the command.
 
-    Its tuner receives the results of `past` before its first suggestion; the parameters of `first` are the
-    first trials, in their order, without the tuner. Both are recorded together with the start.
+    Its tuner receives the results of `past` before its first suggestion. The first trials have the parameters
+    of `first`; the tuner draws those left out. With `first_outside` values may be outside of the space.
     """
 
     origin: Origin | None = None
     past: list[PastTrial] = Field(default=[], max_length=10_000)
     first: list[Parameters] = Field(default=[], max_length=200)
+    first_outside: bool = False
 
 
 class StopSearch(Command):
@@ -194,13 +195,15 @@ class ImportTrials(Command):
 
 
 class AddTrial(Command):
-    """Requests a trial with these parameters as the next one; they may be outside of the space.
+    """Requests a trial with these parameters as the next one; the tuner draws those that are left out.
 
-    With `tell_tuner` the tuner learns from its result; else it only won't suggest the same again.
+    With `tell_tuner` the tuner learns from its result; else it only won't suggest the same again. With
+    `outside` values may be outside of the space: such a trial is marked, and is never the best one.
     """
 
     parameters: Parameters
     tell_tuner: bool = False
+    outside: bool = False
 
 
 Removable = Literal["max_duration_s", "max_trial_duration_s", "goal"]
@@ -223,8 +226,8 @@ class UpdateSearch(Command):
 class PauseSearch(Command):
     """Asks a search to start no new trials until it is resumed.
 
-    Running trials continue to their end (`finish`), or return their devices at once and start again, as the
-    same trials, when the search is resumed (`return`).
+    Running trials continue to their end (`finish`), or return their devices at once and run when the search
+    is resumed (`return`).
     """
 
     running: Literal["finish", "return"] = "finish"
@@ -242,10 +245,7 @@ class StopTrial(Command):
 
 
 class SearchStarted(Event):
-    """A search has begun; `seed` is set even if the command left it out.
-
-    `origin` is the recorded search that it comes from, if it does.
-    """
+    """A search has begun, with a `seed` in any case; `origin` is the recorded search that it comes from."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
@@ -259,8 +259,8 @@ class TrialSuggested(Event):
 
     `source` says whether the tuner suggested them, chance drew them since the tuner had failed (fallback), or
     a user added them (customized); `space_version` which space the search had: the one it started with is 1.
-    `within` names the running task that had asked for another trial; without it the trial has a task of its
-    own.
+    `within` names the running task that had asked for another trial and has this one too. `outside` names
+    the parameters that a user gave values outside of the space: such a trial is never the best one.
     """
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
@@ -270,6 +270,7 @@ class TrialSuggested(Event):
     source: Suggester = "algorithm"
     space_version: int = 1
     within: str = ""
+    outside: list[str] = Field(default=[])
 
 
 class TrialEnded(Event):
@@ -325,13 +326,14 @@ class TrialsImported(Event):
 
 
 class TrialAdded(Event):
-    """A user's parameters wait for the next slot."""
+    """A user's parameters wait for the next slot; `partial`: the tuner draws those that are left out."""
 
     written_by: ClassVar[frozenset[str]] = DISPATCHER
     command_id: str
     change: int
     parameters: Json
     tell_tuner: bool = False
+    partial: bool = False
 
 
 class SearchUpdated(Event):

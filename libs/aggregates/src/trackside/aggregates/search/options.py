@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
+from trackside.contracts.nni_names import nni_hint
 from trackside.contracts.refusals import nearest
 
 Fault = tuple[str, str]
@@ -177,7 +178,8 @@ def _option_fault(kind: str, name: str, option: str, value: object, allowed: Opt
     option_type = allowed.get(option)
     if option_type is None:
         expected = f"expected {', '.join(sorted(allowed))}" if allowed else f"{name} takes none"
-        return f"unknown option {option!r} of {kind} {name}; {expected}{nearest(option, allowed)}"
+        hint = nni_hint(option) or f"; {expected}{nearest(option, allowed)}"
+        return f"unknown option {option!r} of {kind} {name}{hint}"
     if not option_type.accepts(value):
         return f"option {option!r} of {kind} {name} must be {option_type}, got {_shown(value)}"
     return ""

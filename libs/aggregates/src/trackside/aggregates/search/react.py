@@ -97,7 +97,7 @@ def _failed_search(search: Search, traceparent: str) -> Iterable[Proposal]:
 
 
 def _ended_search(search: Search, traceparent: str) -> Iterable[Proposal]:
-    if search.active or search.idle or search.next_added is not None:
+    if search.active or search.idle or search.next_added is not None or search.next_trial is not None:
         return
     if search.status in _FINISHED:
         status = SearchStatus.DONE

@@ -102,6 +102,8 @@ class Trial:
     """Whether its result is kept from the tuner: a user added it without `tell_tuner`."""
     within: str = ""
     """The running task that went on with it; empty if it has a task of its own."""
+    outside: list[str] = field(default_factory=list)
+    """The parameters that a user gave values outside of the space; if there are any it is never the best."""
 
     def task_of(self, search_id: str) -> str:
         """Gives the id of the task that carries it out."""
@@ -122,6 +124,8 @@ class Added:
     """Whether the tuner receives the result."""
     at: int = -1
     """Offset of TrialAdded, a cause of the suggestion; -1: unknown."""
+    partial: bool = False
+    """Whether the tuner draws the parameters that are left out."""
 
 
 @dataclass(slots=True)
@@ -311,15 +315,25 @@ class Search:
 
     @property
     def next_trial(self) -> int | None:
-        """The number of the trial that the tuner is to suggest now, if a slot is open for it."""
-        waits = self.status is SearchStatus.RUNNING and not self.added and not self.deferred
-        return self._open_trial if waits else None
+        """The number of the trial that the tuner is to suggest now, if a slot is open for it.
+
+        If a user has added a trial, and left parameters out, the tuner draws those.
+        """
+        if self.added:
+            waits = self._takes_added and self.added[0].partial
+        else:
+            waits = self.status is SearchStatus.RUNNING
+        return self._open_trial if waits and not self.deferred else None
 
     @property
     def next_added(self) -> int | None:
-        """The number of the trial that a user's parameters are for, if some wait and a slot is open."""
-        waits = self.added and self.status in (SearchStatus.RUNNING, SearchStatus.TUNER_NO_MORE_TRIAL)
+        """The number of the trial that a user's parameters are for, all of them, if a slot is open."""
+        waits = self.added and not self.added[0].partial and self._takes_added
         return self._open_trial if waits else None
+
+    @property
+    def _takes_added(self) -> bool:
+        return self.status in (SearchStatus.RUNNING, SearchStatus.TUNER_NO_MORE_TRIAL)
 
     @property
     def _open_trial(self) -> int | None:

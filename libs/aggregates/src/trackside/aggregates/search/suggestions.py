@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trackside.aggregates.search.added_trials import names_outside
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import (
     FAILURES_MAX,
@@ -37,6 +38,7 @@ def suggestion(
     `task` is one that waits for a trial and goes on with it; else it has one of its own.
     """
     spec, part = search.spec, Part(kind=TRIAL, number=number)
+    outside = names_outside(spec, parameters) if source == "customized" else []
     suggested = TrialSuggested(
         trial=number,
         parameters=parameters,
@@ -44,6 +46,7 @@ def suggestion(
         source=source,
         space_version=search.space_version,
         within="" if task is None else task.task_id,
+        outside=outside,
     )
     if task is not None:
         return [suggested, task_reuse.continued(task, part, parameters)]

@@ -37,6 +37,7 @@ CREATE TABLE trials (
     objective_values double precision[],
     others jsonb,
     missing text[] NOT NULL DEFAULT '{}',
+    outside text[] NOT NULL DEFAULT '{}',
     parameters jsonb NOT NULL,
     suggested_ms bigint NOT NULL,
     ended_ms bigint,

@@ -46,7 +46,7 @@ def next_task(stream: Stream[Search]) -> Task | None:
 
 def _reason(search: Search, task: Task, free: list[str]) -> str:
     """Says why a task gets no further trial; empty if it may."""
-    added = task.idle and search.next_added is not None
+    added = task.idle and (search.next_added is not None or search.next_trial is not None)
     if search.status is not SearchStatus.RUNNING and not added:
         return search.status.value.lower()
     if task.idle:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from trackside.aggregates.search.added_trials import given_problems, is_partial
 from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.builtin_tuners import check_tuner
 from trackside.aggregates.search.changes import LIMITS
@@ -86,9 +87,7 @@ def change(
         case ImportTrials():
             return _import(search, wanted, known)
         case AddTrial():
-            fault = _full(search)
-            added = TrialAdded(**known, parameters=wanted.parameters, tell_tuner=wanted.tell_tuner)
-            return fault if fault is not None else [added]
+            return _add(search, wanted, known)
         case UpdateSearch():
             return _update(search, wanted, known)
         case PauseSearch():
@@ -136,6 +135,18 @@ def _request(
         return problems
     room = search.spec.max_trials - len(search.trials)
     return [TrialsRequested(**known, count=min(wanted.count, room))]
+
+
+def _add(search: Search, wanted: AddTrial, known: dict[str, Any]) -> list[Event] | tuple[Problem, ...]:
+    axes = axes_of(search.spec.model_dump(mode="json", include={"space"})["space"])
+    full, flag = _full(search), "" if wanted.outside else "outside"
+    problems: tuple[Problem, ...] = () if full is None else (full,)
+    problems += tuple(islice(given_problems(axes, wanted.parameters, "$.parameters", flag), MAX_PROBLEMS))
+    if problems:
+        return problems[:MAX_PROBLEMS]
+    partial = is_partial(axes, wanted.parameters)
+    added = TrialAdded(**known, parameters=wanted.parameters, tell_tuner=wanted.tell_tuner, partial=partial)
+    return [added]
 
 
 def _space(

@@ -32,7 +32,7 @@ FRONT_ON_PAGE = 20
 """How many trials of a Pareto front a page lists."""
 FRONT_ON_BOARD = 3
 """How many trials of a Pareto front a board shows, the newest ones."""
-USUAL = {"source": "algorithm", "space_version": 1}
+USUAL: Mapping[str, object] = {"source": "algorithm", "space_version": 1, "outside": []}
 
 
 class SearchView(View[Search]):
@@ -86,6 +86,7 @@ class SearchView(View[Search]):
             ("status", f"{row['status']} ({reason})" if reason else str(row["status"])),
             ("trials", f"{ended} ended of {row['max_trials']}, {run} run"),
             *_best(row, rows[FRONT]),
+            *_better_outside(row, rows[TRIALS]),
             ("policy", f"{row['tuner']}, {row['assessor'] or 'no assessor'}, {row['direction']}"),
             ("limits", _limits(row["spec"])),
             ("started", row["started_at"]),
@@ -215,7 +216,9 @@ def trial_table(trials: Sequence[ViewRow], objectives: Sequence[str] = ()) -> Te
     """
     names = sorted({name for trial in trials for name in trial["parameters"]})
     values = objectives if len(objectives) > 1 else ["value"]
-    origins = [name for name, usual in USUAL.items() if any(trial[name] != usual for trial in trials)]
+    origins = [
+        name for name, usual in USUAL.items() if any(trial.get(name, usual) != usual for trial in trials)
+    ]
     columns = [
         Column("trial", right=True),
         Column("status"),
@@ -282,9 +285,25 @@ def _best(search: ViewRow, front: Sequence[ViewRow]) -> list[tuple[str, str | No
     return facts
 
 
+def _better_outside(search: ViewRow, trials: Sequence[ViewRow]) -> list[tuple[str, str]]:
+    """Returns the best trial with parameters outside of the space, if it is better than the best one."""
+    sign = -1 if search["direction"] == "maximize" else 1
+    found = [one for one in trials if one.get("outside") and one["status"] == "SUCCEEDED"]
+    found = [one for one in found if one["value"] is not None]
+    best = min(found, key=lambda one: sign * one["value"], default=None)
+    if best is None or len(_objectives(search)) > 1:
+        return []
+    if search["best_trial"] is not None and sign * best["value"] >= sign * search["best_value"]:
+        return []
+    which = ", ".join(best["outside"])
+    return [
+        ("outside", f"{number(best['value'])}  trial {best['trial']}, better, but not in the space: {which}")
+    ]
+
+
 def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
     own = {
-        "name": f"trial {trial['trial']}",
+        "name": _trial_name(trial),
         "objective": _shown_value(trial),
         "trial": trial["trial"],
         "early_stopped": trial["status"] == TrialStatus.EARLY_STOPPED.value,
@@ -293,13 +312,21 @@ def _as_trial(task: ViewRow, trial: ViewRow) -> ViewRow:
 
 
 def _history(trials: Sequence[ViewRow]) -> list[HistoryPoint]:
-    """Returns the value of each trial that has one; one that was stopped early can't be the best."""
+    """Returns the value of each trial that has one; not each can be the best."""
     return [
-        HistoryPoint(trial["trial"], value, trial["status"] == TrialStatus.SUCCEEDED.value)
+        HistoryPoint(trial["trial"], value, _may_be_best(trial))
         for trial in trials
         if trial["status"] in (TrialStatus.SUCCEEDED.value, TrialStatus.EARLY_STOPPED.value)
         and (value := _shown_value(trial)) is not None
     ]
+
+
+def _may_be_best(trial: ViewRow) -> bool:
+    return trial["status"] == TrialStatus.SUCCEEDED.value and not trial.get("outside")
+
+
+def _trial_name(trial: ViewRow) -> str:
+    return f"trial {trial['trial']}{' (outside of the space)' if trial.get('outside') else ''}"
 
 
 def _front(search: Search) -> str:
@@ -325,6 +352,7 @@ def _trial_fields(trial: Trial, task: Task | None) -> Fields:
         "status": trial_status(trial, task).value,
         "source": trial.source,
         "space_version": trial.space_version,
+        "outside": list(trial.outside),
         "value": trial.value,
         "non_finite": trial.non_finite or None,
         "values": list(trial.values),

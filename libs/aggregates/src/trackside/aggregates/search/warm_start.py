@@ -6,6 +6,7 @@ behind the results, so that whatever is asked without them doesn't count.
 
 from collections.abc import Iterator
 
+from trackside.aggregates.search.added_trials import given_problems, is_partial
 from trackside.aggregates.search.axes import axes_of, parameters_faults
 from trackside.aggregates.search.changes import LIMITS
 from trackside.aggregates.search.messages import SearchUpdated, StartSearch, TrialAdded, TrialsImported
@@ -22,10 +23,14 @@ def past_problems(wanted: StartSearch) -> Iterator[Problem]:
 
 
 def first_problems(wanted: StartSearch) -> Iterator[Problem]:
-    """Yields why the parameters to try first can't all be tried."""
+    """Yields why the parameters to try first can't all be tried, and which of their values can't."""
     if len(wanted.first) > wanted.max_trials:
         message = f"{len(wanted.first)} first trials are more than the {wanted.max_trials} of max_trials"
         yield Problem(code="no_more_trials", path="$.first", message=message)
+    axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
+    for place, parameters in enumerate(wanted.first):
+        path, flag = f"$.first[{place}]", "" if wanted.first_outside else "first_outside"
+        yield from given_problems(axes, parameters, path, flag)
 
 
 def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event]:
@@ -37,8 +42,16 @@ def warm_start_events(wanted: StartSearch, command_id: str) -> list[Event]:
             TrialsImported(command_id=command_id, change=1, trials=wanted.past),
             SearchUpdated(command_id=command_id, change=2, **same),
         ]
-    for number, parameters in enumerate(wanted.first, start=len(events) + 1):
-        events.append(
-            TrialAdded(command_id=command_id, change=number, parameters=parameters, tell_tuner=True)
-        )
+    if wanted.first:
+        axes = axes_of(wanted.model_dump(mode="json", include={"space"})["space"])
+        events += [
+            TrialAdded(
+                command_id=command_id,
+                change=number,
+                parameters=parameters,
+                tell_tuner=True,
+                partial=is_partial(axes, parameters),
+            )
+            for number, parameters in enumerate(wanted.first, start=len(events) + 1)
+        ]
     return events

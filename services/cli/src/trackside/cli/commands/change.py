@@ -54,10 +54,16 @@ def request_trials(stream_id: str, count: int, timeout_s: float, *, as_json: boo
 
 
 def add_trial(
-    stream_id: str, parameters: Sequence[str], timeout_s: float, *, tell_tuner: bool, as_json: bool
+    stream_id: str,
+    parameters: Sequence[str],
+    timeout_s: float,
+    *,
+    tell_tuner: bool,
+    outside: bool,
+    as_json: bool,
 ) -> None:
     """Runs a trial of given parameters, each NAME=VALUE, next."""
-    body = {"parameters": assignments(parameters), "tell_tuner": tell_tuner}
+    body = {"parameters": assignments(parameters), "tell_tuner": tell_tuner, "outside": outside}
     send(stream_id, AddTrial, body, timeout_s, as_json)
 
 

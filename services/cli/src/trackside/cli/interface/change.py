@@ -97,10 +97,16 @@ def add_trial(
     tell_tuner: Annotated[
         bool, typer.Option("--tell-tuner", help="Let the tuner learn from the trial's result.")
     ] = False,
+    outside: Annotated[
+        bool,
+        typer.Option(
+            "--outside", help="Accept values outside of the space; the trial is never the best one."
+        ),
+    ] = False,
     timeout_s: TimeoutOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a trial of your own parameters next.
+    """Run a trial of your own parameters next; the tuner draws those that you leave out.
 
     \b
     Examples:
@@ -109,7 +115,9 @@ def add_trial(
     """
     from trackside.cli.commands import change
 
-    change.add_trial(stream_id, parameters, timeout_s, tell_tuner=tell_tuner, as_json=as_json)
+    change.add_trial(
+        stream_id, parameters, timeout_s, tell_tuner=tell_tuner, outside=outside, as_json=as_json
+    )
 
 
 def import_trials(

@@ -10,6 +10,7 @@ import structlog
 
 from trackside.aggregates.search import suggestions
 from trackside.aggregates.search.advice_messages import SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.axes import axes_of
 from trackside.aggregates.search.builtin_tuners import TUNERS
 from trackside.aggregates.search.messages import (
     SearchExhausted,
@@ -33,7 +34,8 @@ from trackside.dispatcher.advice.backlog import BacklogMonitor
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
 from trackside.dispatcher.advice.tuner_client import TunerClient
 from trackside.dispatcher.advice.tuner_history import HistoryItem, TunerHistory
-from trackside.dispatcher.tuners.tuner import TunerWaits
+from trackside.dispatcher.tuners.completion import complete
+from trackside.dispatcher.tuners.tuner import TunerWaits, suggestion_seed
 from trackside.domain.outcome import Outcome
 from trackside.domain.proposal import Proposal
 from trackside.domain.stream import Stream
@@ -55,6 +57,8 @@ class _AdvisedSearch:
     setup: SearchSetup
     history: TunerHistory = field(default_factory=TunerHistory)
     asking: bool = False
+    completing: bool = False
+    """Whether the open request is for what a user left out of a trial."""
 
 
 class AdviceLoop:
@@ -103,15 +107,18 @@ class AdviceLoop:
         advised = self._advised(search)
         number = search.next_trial
         if number is not None and not advised.asking and not suggestions.has_failed(search):
-            advised.asking = True
+            advised.asking, advised.completing = True, bool(search.added)
             history = advised.history.until(search, number)
             self._background.spawn(self._suggest(stream, search, advised, history, number))
         self._assessments.update(stream)
 
     def note(self, stream_id: str, message: Message, outcome: Outcome) -> None:
         """Takes in a folded event: what a tuner answered allows the next request, applied or not."""
-        suggested = type(message) is TrialSuggested and message.source != "customized"
-        if suggested or type(message) in _CONCLUDES:
+        advised = self._searches.get(stream_id)
+        if type(message) is TrialSuggested:
+            if advised is not None and advised.completing == (message.source == "customized"):
+                self.allow_next(stream_id)
+        elif type(message) in _CONCLUDES:
             self.allow_next(stream_id)
         elif type(message) is TrialEnded and outcome is Outcome.APPLIED:
             counter("trackside.dispatcher.ended.trials").labels(message.status.value).inc()
@@ -175,6 +182,7 @@ class AdviceLoop:
         self, stream: Stream, search: Search, advised: _AdvisedSearch, history: list[HistoryItem], number: int
     ) -> None:
         seen, is_random = search.opened[number], suggestions.is_for_chance(search)
+        given = search.added[0].parameters if search.added else None
         began = monotonic_s()
         try:
             with context.start("suggest trial", stream.traceparent or None, {"trial": number}):
@@ -191,10 +199,14 @@ class AdviceLoop:
         else:
             seconds = histogram("trackside.dispatcher.suggestion.seconds")
             seconds.labels(search.spec.tuner.name).observe(monotonic_s() - began)
+            source: Suggester = "fallback" if is_random else "algorithm"
+            if given is not None:
+                axes = axes_of(advised.setup["space"])
+                seed = suggestion_seed(search.seed, number)
+                parameters, source = complete(axes, given, parameters or {}, seed), "customized"
             if parameters is None:
                 events = suggestions.exhausted(search, seen)
             else:
-                source: Suggester = "fallback" if is_random else "algorithm"
                 task = next_task(stream)
                 events = suggestions.suggestion(search, number, parameters, seen, source, task)
         self._propose(search.search_id, Proposal("suggest trial", events, seen, stream.traceparent))

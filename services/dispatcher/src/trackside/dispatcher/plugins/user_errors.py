@@ -22,10 +22,16 @@ def describe(error: BaseException) -> dict[str, str]:
     except Exception:  # noqa: BLE001  (a user's exception class: its __str__ may raise too)
         message = "(its __str__ raised)"
     frames = traceback.extract_tb(error.__traceback__)
-    users = dropwhile(lambda frame: Path(frame.filename).is_relative_to(_DISPATCHER), frames)
-    text = redact("".join(traceback.format_list(list(users)))) + f"{type(error).__name__}: {message}"
+    users = list(dropwhile(lambda frame: Path(frame.filename).is_relative_to(_DISPATCHER), frames))
+    text = redact("".join(traceback.format_list(users))) + f"{type(error).__name__}: {message}"
     return {
         "type": type(error).__name__[:200],
-        "message": message[:MESSAGE_MAX],
+        "message": message[: MESSAGE_MAX - len(place := _place_of(users))] + place,
         "traceback": text[-TRACEBACK_MAX:],
     }
+
+
+def _place_of(users: list[traceback.FrameSummary]) -> str:
+    """Returns the innermost line of the user's own files, as ` (in suggest, mine/tuners.py:7)`."""
+    own = [frame for frame in users if Path(frame.filename).parent == Path(users[0].filename).parent]
+    return f" (in {own[-1].name}, {own[-1].filename[-300:]}:{own[-1].lineno})" if own else ""

@@ -79,9 +79,14 @@ def flattened(parameters: Mapping[str, Any], before: str = "") -> dict[str, Any]
 
 
 def _value(trial: Trial, objective: int) -> float | None:
-    """Returns the value by which a trial counts; None if it didn't succeed, or has no finite number."""
+    """Returns the value by which a trial counts; None if it failed, is not in the space, or has no number."""
     values = numbers(trial.values or [trial.value])
-    if trial.status is not TrialStatus.SUCCEEDED or values is None or not math.isfinite(values[objective]):
+    if (
+        trial.outside
+        or trial.status is not TrialStatus.SUCCEEDED
+        or values is None
+        or not math.isfinite(values[objective])
+    ):
         return None
     return values[objective]
 

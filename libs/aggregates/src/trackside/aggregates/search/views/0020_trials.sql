@@ -2,6 +2,7 @@ SELECT
     trials.search_id, trials.trial, trials.task_id, trials.status, trials.source, trials.space_version,
     trials.value, trials.parameters,
     trials.non_finite, trials.objective_values, trials.others, trials.missing,
+    trials.outside,
     to_timestamp(trials.suggested_ms / 1000.0) AS suggested_at,
     to_timestamp(trials.ended_ms / 1000.0) AS ended_at,
     (trials.ended_ms - trials.suggested_ms) / 1000.0 AS duration_s,

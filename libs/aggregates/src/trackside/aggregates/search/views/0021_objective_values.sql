@@ -1,5 +1,5 @@
 -- The values of each trial that succeeded with a number for each objective, by the names of the objectives:
--- 'default' in a search without named objectives.
+-- 'default' in a search without named objectives. Trials with parameters outside of the space are left out.
 SELECT
     trials.search_id, trials.trial, named.objective, named.number AS objective_number, named.direction,
     coalesce(trials.objective_values[named.number], CASE named.number WHEN 1 THEN trials.value END) AS value,
@@ -15,4 +15,4 @@ CROSS JOIN LATERAL (
     SELECT 'default', searches.direction, 1
     WHERE coalesce(jsonb_array_length(searches.spec -> 'objectives'), 0) = 0
 ) AS named
-WHERE trials.status = 'SUCCEEDED' AND array_position(trials.objective_values, NULL) IS NULL
+WHERE trials.status = 'SUCCEEDED' AND trials.outside = '{}' AND array_position(trials.objective_values, NULL) IS NULL

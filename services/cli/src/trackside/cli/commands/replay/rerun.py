@@ -74,6 +74,8 @@ def fork(stream_id: str, at: str, changes: Sequence[str], submission: Submission
             f"{stream_id} after offset {offset}: {made.imported} of {made.ended} ended trials copied, "
             f"{made.command.max_trials} left to run, {made.unfinished} of which had not ended"
         )
+        for line in made.left_out_lines:
+            screen.complain(line)
     submission.submit(made.command)
 
 

@@ -1,0 +1,171 @@
+"""Trials that users add, and a search's first ones: checked by its space, and completed by its tuner."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.aggregates.given import answered, published
+from tests.unit.dispatcher.test_tuner_failures import RAISED, Played
+from tests.unit.dispatcher.tuner_histories import SPACE as NESTED
+from tests.unit.domain.given import Told, finish, search_running
+from trackside.aggregates.registry import AGGREGATES
+from trackside.aggregates.search.axes import axes_of, parameters_faults
+from trackside.aggregates.search.messages import (
+    AddTrial,
+    SearchStatus,
+    StartSearch,
+    TrialAdded,
+    TrialStatus,
+    TrialSuggested,
+    TunerFailure,
+)
+from trackside.aggregates.search.start import start
+from trackside.aggregates.search.suggestions import suggestion
+from trackside.aggregates.search.update import change
+from trackside.contracts.refusals import Problem
+from trackside.dispatcher.tuners.completion import complete
+from trackside.dispatcher.tuners.tuner import TunerWaits
+from trackside.domain.capabilities import Capabilities
+from trackside.domain.stream import Stream
+from trackside.domain.streams import load, pack
+
+SPACE: dict[str, Any] = {
+    "width": {"type": "uniform", "low": 0, "high": 1},
+    "layer": {
+        "type": "choice",
+        "values": [{"_name": "conv", "kernel": {"type": "randint", "low": 1, "high": 4}}, "none"],
+    },
+}
+GOOD = {"width": 0.25, "layer": "none"}
+WRONG = [
+    ({**GOOD, "widht": 1}, "widht", "did you mean 'width'?", True),
+    ({**GOOD, "layer": {"_name": "conv", "kernl": 2}}, "layer.kernl", "did you mean 'kernel'?", True),
+    ({**GOOD, "width": 7}, "width", "7 is not a number from 0.0 to 1.0", False),
+    ({**GOOD, "width": True}, "width", "True is not a number from 0.0 to 1.0", False),
+    ({"width": 0.5, "layer": {"_name": "conv", "kernel": 9}}, "layer.kernel", "9 is not a number", False),
+    ({"layer": ["none"]}, "layer", '["none"] is none of the choices: "conv", "none"', False),
+]
+
+
+def added(told: Told, at: int = 2, **body: Any) -> list[Any]:
+    events = answered(told, published(at, AddTrial.wire_type(), body))
+    return [event for event in events if isinstance(event, TrialAdded)]
+
+
+@pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
+def test_an_added_trial_is_checked_by_the_space(
+    given: dict[str, Any], path: str, reason: str, always: bool
+) -> None:
+    told = search_running(space=SPACE)
+    found = change(told.stream, AddTrial(parameters=given), "c-2", Capabilities())
+    assert isinstance(found, tuple)
+    assert (found[0].code, found[0].path) == ("bad_parameters", f"$.parameters.{path}")
+    assert reason in found[0].message
+    outside = change(told.stream, AddTrial(parameters=given, outside=True), "c-2", Capabilities())
+    assert isinstance(outside, tuple) is always
+
+
+@pytest.mark.parametrize(("given", "path", "reason", "always"), WRONG)
+def test_first_trials_are_checked_by_the_space(
+    given: dict[str, Any], path: str, reason: str, always: bool
+) -> None:
+    body = {"task_type": "t", "max_trials": 9, "space": SPACE, "first": [GOOD, given]}
+    capabilities = Capabilities(task_types=frozenset({"t"}))
+
+    def starts(**fields: Any) -> Any:
+        wanted = StartSearch.model_validate({**body, **fields})
+        return start(Stream(stream_id="s", partition=0), wanted, "c-1", capabilities)
+
+    [problem, *_] = starts()
+    assert isinstance(problem, Problem)
+    assert (problem.code, problem.path) == ("bad_parameters", f"$.first[1].{path}")
+    assert reason in problem.message
+    assert isinstance(starts(first_outside=True), tuple) is always
+
+
+def outside_trial(told: Told, value: float) -> TrialSuggested:
+    assert added(told, parameters={"width": 7, "layer": "none"}, outside=True, tell_tuner=True)
+    number = len(told.search.trials)
+    suggested, *rest = suggestion(
+        told.search, number, {"width": 7, "layer": "none"}, told.search.opened[number], "customized"
+    )
+    told.tell(suggested, *rest)
+    finish(told, number, value)
+    assert isinstance(suggested, TrialSuggested)
+    return suggested
+
+
+def test_a_trial_outside_of_the_space_is_marked_and_is_never_the_best() -> None:
+    told = search_running(space=SPACE, goal=5.0, concurrency=2)
+    assert outside_trial(told, 9.0).outside == ["width"]
+    search = told.search
+    assert (search.best, search.goal_is_reached, search.trials[0].value) == (None, False, 9.0)
+    told.tell(*suggestion(search, 1, GOOD, search.opened[1]))
+    finish(told, 1, 0.5)
+    assert (search.best, search.outcome["best"][0]["trial"]) == (1, 1)
+    reborn = load(pack(told.stream), AGGREGATES).root
+    assert reborn is not None
+    assert reborn.trials[0].outside == ["width"]
+
+
+def test_a_trial_of_a_log_without_marks_is_folded_as_it_was() -> None:
+    told = search_running(space=SPACE)
+    told.tell(TrialAdded(command_id="c-2", change=1, parameters={"strange": 1}))
+    found = TrialSuggested(
+        trial=0, parameters={"strange": 1}, seen=told.search.opened[0], source="customized"
+    )
+    submitted = suggestion(told.search, 0, {"strange": 1}, found.seen, "customized")[1]
+    told.tell(found, submitted)
+    finish(told, 0, 1.0)
+    assert (told.search.best, told.search.trials[0].status) == (0, TrialStatus.SUCCEEDED)
+
+
+async def test_the_tuner_draws_what_a_user_left_out() -> None:
+    played = Played(TunerFailure(), {"width": 0.5, "layer": "none"}, space=SPACE)
+    assert added(played.told, parameters={"width": 0.125})[0].partial
+    suggested = (await played.turn())[0]
+    assert isinstance(suggested, TrialSuggested)
+    assert (suggested.source, suggested.parameters) == ("customized", {"width": 0.125, "layer": "none"})
+    assert not played.told.search.added
+
+
+async def test_a_tuner_that_waits_or_fails_is_asked_again_for_what_was_left_out() -> None:
+    answers = [{"width": 0.9, "layer": "none"}, TunerWaits(), RAISED, {"width": 0.5, "layer": "none"}]
+    played = Played(TunerFailure(), *answers, space=SPACE, concurrency=2)
+    await played.turn()
+    added(played.told, parameters={"layer": {"_name": "conv"}})
+    await played.turn()
+    assert played.told.search.deferred
+    finish(played.told, 0, 1.0)
+    await played.turn()
+    assert played.told.search.failures == 1
+    played.restart()
+    suggested = (await played.turn())[0]
+    assert isinstance(suggested, TrialSuggested)
+    assert suggested.parameters["width"] == 0.5
+    assert suggested.parameters["layer"]["kernel"] in (1, 2, 3)
+
+
+async def test_an_exhausted_search_still_completes_what_a_user_adds() -> None:
+    played = Played(TunerFailure(), None, None, space=SPACE, concurrency=2)
+    told = played.told
+    told.tell(*suggestion(told.search, 0, GOOD, told.search.opened[0]))
+    await played.turn()
+    assert told.search.status is SearchStatus.TUNER_NO_MORE_TRIAL
+    added(told, parameters={"width": 0.125})
+    assert told.search.next_trial == 1
+    suggested = (await played.turn())[0]
+    assert isinstance(suggested, TrialSuggested)
+    assert parameters_faults(axes_of(SPACE), suggested.parameters) == []
+    assert told.search.next_trial is None
+
+
+def test_what_no_suggestion_has_is_drawn_by_the_seed_and_lies_in_the_space() -> None:
+    axes = axes_of(NESTED)
+    found = [complete(axes, {}, {}, seed) for seed in range(200)]
+    assert [parameters_faults(axes, one) for one in found] == [[]] * 200
+    assert found == [complete(axes, {}, {}, seed) for seed in range(200)]
+    assert len({json.dumps(one) for one in found}) == 200
+    again = complete(axes, found[3], found[4], 5)
+    assert again == found[3]
