@@ -42,6 +42,11 @@ class SmallDisk:
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
 
+    def make_writable(self, *, writable: bool) -> None:
+        """Mounts it again, read-only or not."""
+        mode = "remount,rw" if writable else "remount,ro"
+        subprocess.run(["mount", "-o", mode, str(self.folder)], check=True)
+
     def take_inodes(self) -> list[Path]:
         """Makes files until there is no inode for another; returns them."""
         made: list[Path] = []

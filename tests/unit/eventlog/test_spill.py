@@ -1,12 +1,17 @@
 """The spill store is a mapping like any other."""
 
-import sqlite3
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.small_disk import small_disk
 from trackside.eventlog.spill import SpillStore
+
+ROOT = Path(__file__).parents[3]
 
 NAMES = st.sampled_from(["a", "b", "commands/trackside.commands-0-1", "é"])
 STEPS = st.lists(st.tuples(NAMES, st.one_of(st.none(), st.binary(max_size=50))), max_size=30)
@@ -25,12 +30,40 @@ def test_it_holds_what_a_dict_holds(steps: list[tuple[str, bytes | None]]) -> No
     assert not store
 
 
-def test_without_room_on_disk_it_keeps_what_it_has_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: SpillStore) -> sqlite3.Connection:
-        raise sqlite3.OperationalError("database or disk is full")
+FILLED = """
+import pathlib, random, sys
+from tests.small_disk import SmallDisk
+from trackside.eventlog.spill import SpillStore
 
-    store = SpillStore()
-    monkeypatch.setattr(SpillStore, "_database", full)
-    store["a"] = b"1"
-    assert store.pop("a") == b"1"
-    assert "a" not in store
+disk, store, expected = SmallDisk(pathlib.Path(sys.argv[1])), SpillStore(), {}
+
+def put(first, last):
+    for number in range(first, last):
+        store[str(number)] = expected[str(number)] = random.randbytes(2_000)
+
+def check():
+    assert dict(store) == expected and len(store) == len(expected)
+
+put(0, 1_000)
+check()
+disk.fill()
+put(1_000, 3_000)
+check()
+assert store.pop("7") == expected.pop("7") and "7" not in store
+disk.empty()
+put(3_000, 4_000)
+check()
+"""
+
+
+def test_without_room_on_disk_it_keeps_what_it_has_in_memory(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "90m") as disk:
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", FILLED, str(disk.folder)],
+            env={**os.environ, "SQLITE_TMPDIR": str(disk.folder), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("keeping in memory") == 1, "it is said once"

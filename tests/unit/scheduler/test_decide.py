@@ -65,6 +65,16 @@ def test_a_task_that_was_refused_ten_times_is_given_up() -> None:
     assert harness.cluster.given_up == {}
 
 
+def test_refusals_of_a_worker_that_can_not_write_are_not_counted_against_a_task() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker(cpus=1)
+    harness.submit("a")
+    for _ in range(11):
+        assert harness.assignments() == [("a", "w1/cpu-0")]
+        harness.refuse("a", "journal_unwritable", "OSError: No space left on device")
+    assert (harness.assignments(), harness.cluster.given_up) == ([("a", "w1/cpu-0")], {})
+
+
 def lost(told: Told, fleet_state: Fleet, positions: dict[int, int] | None = None) -> list[str]:
     found = decide.lost_attempts(cluster_of(told), fleet_state, positions or {})
     events = [event for _, proposal in found for event in proposal.events]

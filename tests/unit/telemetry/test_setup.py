@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +205,21 @@ def test_a_secret_is_redacted_wherever_it_is_in_a_line(json_logs: bool) -> None:
         logging.getLogger("asyncpg").warning("lost %s of %s", DSN, Settings())
     assert "[redacted]" in out.getvalue()
     assert "hunter2" not in out.getvalue()
+
+
+NOISY = """
+from trackside.telemetry.logs import configure_logs, logger
+
+configure_logs()
+for number in range(2_000):
+    logger("trackside.test").warning("a line that can't be written", number=number)
+print("lives")
+"""
+
+
+def test_a_service_whose_log_is_on_a_full_disk_lives_on() -> None:
+    with Path("/dev/full").open("w") as full:  # every write to it fails: there is no room
+        ended = subprocess.run(
+            [sys.executable, "-c", NOISY], stdout=subprocess.PIPE, stderr=full, text=True, check=False
+        )
+    assert (ended.returncode, ended.stdout) == (0, "lives\n")
