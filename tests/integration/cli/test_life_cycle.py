@@ -148,14 +148,17 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
     assert isinstance(imported, TrialsImported)
     assert imported.trials[0].parameters == {"value": 2.5, "seconds": 3600}
 
-    await typed("add-trial", search, "value=7", "seconds=3600")
+    code, _, err = await tried("add-trial", search, "value=7", "sceonds=3600")
+    assert code == 2 and "did you mean 'seconds'?" in err and "7 is not a number from 2.0 to 3.0" in err
+    await typed("add-trial", search, "value=7", "--outside")
     await seen(settings, search, is_a(TrialAdded))
     await typed("request-trials", search, "1")
     await seen(settings, search, is_a(TrialsRequested))
     await begun(settings, search, 2)  # beside trial 1, which still runs: the concurrency is 1
     second = (await seen(settings, search, lambda r, s: _suggests(r, 2))).message
     assert isinstance(second, TrialSuggested)
-    assert (second.source, second.parameters["value"]) == ("customized", 7)
+    assert (second.source, second.outside) == ("customized", ["value"])
+    assert second.parameters == {"value": 7, "seconds": 3600}
     assert resumed.offset < (await seen(settings, search, lambda r, _: _suggests(r, 1))).offset
 
     await typed("stop", search, "--wait")

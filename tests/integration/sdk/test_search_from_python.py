@@ -75,7 +75,7 @@ def test_a_search_is_changed_from_python_while_it_goes_on(settings: StackSetting
     search.update(max_trials=7, goal=0.99)
     search.update_space({**WAITS, "value": {"type": "uniform", "low": 1, "high": 2}})
     search.import_trials([{"parameter": {"value": 1.5, "seconds": 3600}, "value": "0.5"}])
-    search.add_trial({"value": 7, "seconds": 3600}, tell_tuner=True)
+    search.add_trial({"value": 7, "seconds": 3600}, tell_tuner=True, outside=True)
     search.request_trials(1)
     assert search.ping().whole_ms > 0
     state = search_of(search.state())
