@@ -261,16 +261,18 @@ async def test_data_in_a_folder_that_is_moved_out_of_reach_is_brought_within_rea
 
 
 @as_root
-def test_data_outside_of_a_folder_is_removed_a_week_after_the_folder(private: Path) -> None:
+def test_data_outside_of_a_folder_is_removed_an_hour_after_a_start_saw_that_the_folder_is_gone(
+    private: Path,
+) -> None:
     first = stack.start(private / "first", ROWS_ALONE)
     data = data_of(first)
     stack.stop(first.folder)
+    os.utime(data.parent / server.BELONGS_TO, (0, 0))  # it was started long ago
     shutil.rmtree(first.folder)
     stack.start(private / "second", ROWS_ALONE)
     assert data.exists()
-    note = data.parent / server.BELONGS_TO
-    long_ago = note.stat().st_mtime - server.ORPHANS_KEPT_S - 1
-    os.utime(note, (long_ago, long_ago))
+    long_ago = (data.parent / server.ORPHAN).stat().st_mtime - server.ORPHANS_KEPT_S - 1
+    os.utime(data.parent / server.ORPHAN, (long_ago, long_ago))
     stack.start(private / "third", ROWS_ALONE)
     assert not data.exists()
 

@@ -7,7 +7,7 @@ every parent folder readable by all, and mistakes a stale postmaster for a runni
 import os
 import secrets
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +30,10 @@ from trackside.embedded.processes import ProcessSpec, is_alive
 from trackside.eventlog.clock import now_ms
 
 DATA, BELONGS_TO = "data-", "belongs-to"
-ORPHANS_KEPT_S = 7 * 86_400
-"""Seconds since its last start. The folder of the stack may have been moved, and not yet started again."""
+ORPHAN = "orphan"
+"""A file whose time is when a start first saw that the folder of the data is gone."""
+ORPHANS_KEPT_S = 3_600
+"""Seconds since then: the folder may have been moved, and not yet started again."""
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -134,6 +136,7 @@ def _home(folder: Path, who: Account, holds: ExitStack) -> tuple[Path, int]:
     _check_owner(home, folder)
     lock = hold(home, 0o700, who.owner, holds)
     write_whole(home / BELONGS_TO, str(folder))
+    (home / ORPHAN).unlink(missing_ok=True)
     if (inside / "data").exists():
         _move(inside / "data", home, who.owner)
     shutil.rmtree(inside, ignore_errors=True)
@@ -171,16 +174,16 @@ def _move(data: Path, home: Path, owner: int) -> None:
 
 
 def _remove_orphans() -> None:
-    """Removes data outside the folders of stacks whose folder has been gone for a week."""
+    """Removes data outside the folders of stacks whose folder has been seen to be gone for an hour."""
     for note in [*SHARED.glob(f"{DATA}*/{BELONGS_TO}"), *FORMER.glob(f"trackside-*/{BELONGS_TO}")]:
-        try:
-            status = note.stat()
-            is_old = now_ms() / 1000 - status.st_mtime > ORPHANS_KEPT_S
-            is_orphan = status.st_uid == os.geteuid() and not Path(note.read_text()).exists()
-        except OSError:
-            continue  # another user's, or removed just now
-        if is_orphan and is_old:
-            remove_unless_held(note.parent)
+        seen = note.with_name(ORPHAN)
+        with suppress(OSError):  # another user's, or removed just now
+            if note.stat().st_uid != os.geteuid() or Path(note.read_text()).exists():
+                continue
+            if not seen.exists():
+                seen.touch()
+            elif now_ms() / 1000 - seen.stat().st_mtime > ORPHANS_KEPT_S:
+                remove_unless_held(note.parent)
 
 
 def _password(folder: Path) -> str:
