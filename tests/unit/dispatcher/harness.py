@@ -110,10 +110,12 @@ async def append(log: MemoryLog, writer: RecordWriter, stream: str, *events: Eve
 
 
 @asynccontextmanager
-async def dispatcher(log: MemoryLog, plugins: AdvisorProcess | None = None) -> AsyncIterator[None]:
+async def dispatcher(
+    log: MemoryLog, plugins: AdvisorProcess | None = None, assessor: AdvisorProcess | None = None
+) -> AsyncIterator[None]:
     """Runs a dispatcher with the log as its only state; its tuners are in this process, but for `plugins`."""
     service = ServiceContext.on(log, TOPICS, "dispatcher")
-    advice = AdviceLoop(LocalAdvisor(), LocalAdvisor(), service.background, plugins)
+    advice = AdviceLoop(LocalAdvisor(), assessor or LocalAdvisor(), service.background, plugins)
     reactor = Reactor(
         service,
         Dispatcher(service, Streams(AGGREGATES), advice),

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.dispatcher.test_tuner_failures import LATE, Scripted
 from tests.unit.domain.given import Told, report, search_running, task_active
 from trackside.aggregates.registry import AGGREGATES
-from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import advice
 from trackside.aggregates.search.advice_messages import FAILURES_MAX, AssessmentFailed
 from trackside.aggregates.search.messages import Assessor, AssessorFailure, SearchFailed
 from trackside.contracts.message import Event
@@ -127,7 +127,7 @@ async def test_an_assessor_that_fails_too_often_is_asked_no_more_and_its_trials_
         assert isinstance(event, AssessmentFailed)
         assert event.failure == number
         await judged.until_idle()
-    assert suggestions.assessor_is_given_up(judged.told.search)
+    assert advice.assessor_is_given_up(judged.told.search)
     judged.told.tell(report(2, 0.1))
     judged.judging.update(judged.told.stream)
     assert judged.process.answers == []

@@ -1,6 +1,11 @@
 """What tuners and assessors say other than parameters and verdicts: that they failed, or have to wait."""
 
-from trackside.aggregates.search.advice_messages import AssessmentFailed, SuggestionDeferred, SuggestionFailed
+from trackside.aggregates.search.advice_messages import (
+    FAILURES_MAX,
+    AssessmentFailed,
+    SuggestionDeferred,
+    SuggestionFailed,
+)
 from trackside.aggregates.search.slots import move
 from trackside.aggregates.search.state import Search
 from trackside.contracts.message import Record
@@ -59,3 +64,11 @@ def _deferred(search: Search, event: SuggestionDeferred, record: Record) -> Outc
         search.deferred = True
         search.failures = 0
     return Outcome.APPLIED
+
+
+def assessor_is_given_up(search: Search) -> bool:
+    """Says whether an assessor has failed too often to be asked again."""
+    known, assessor = search.assessor_failures, search.spec.assessor
+    return assessor is not None and (
+        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
+    )

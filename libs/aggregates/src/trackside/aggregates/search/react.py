@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from trackside.aggregates.search import trial_reuse
+from trackside.aggregates.search.advice import assessor_is_given_up
 from trackside.aggregates.search.messages import SearchEnded, SearchFailed, SearchStatus
 from trackside.aggregates.search.state import Search
-from trackside.aggregates.search.suggestions import assessor_is_given_up, has_failed, suggestion
-from trackside.aggregates.search.trial_results import trial_ended
+from trackside.aggregates.search.suggestions import has_failed, suggestion
+from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.aggregates.search.trial_reuse import next_task
 from trackside.contracts.tasks import TaskHeld, TaskReleased, TaskStopRequested
 from trackside.domain.proposal import Proposal
@@ -31,6 +32,8 @@ def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
 def _ended_trials(search: Search, tasks: dict[str, Task]) -> Iterable[Proposal]:
     for number in sorted(search.unended):
         task = tasks[search.task_of(number)]
+        if awaits_verdict(search, task):
+            continue
         yield Proposal(
             "end trial", [trial_ended(search.spec, number, task)], task.changed_at, task.traceparent
         )

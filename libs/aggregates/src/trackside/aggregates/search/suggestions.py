@@ -5,7 +5,6 @@ from typing import Any
 from trackside.aggregates.search.added_trials import names_outside
 from trackside.aggregates.search.advice import is_deadlocked
 from trackside.aggregates.search.advice_messages import (
-    FAILURES_MAX,
     MESSAGE_MAX,
     TRACEBACK_MAX,
     AssessmentFailed,
@@ -107,14 +106,6 @@ def assessment_failed(
             seen=seen,
         )
     ]
-
-
-def assessor_is_given_up(search: Search) -> bool:
-    """Says whether an assessor has failed too often to be asked again."""
-    known, assessor = search.assessor_failures, search.spec.assessor
-    return assessor is not None and (
-        known.in_a_row > assessor.on_failure.retries or known.count >= FAILURES_MAX
-    )
 
 
 def is_for_chance(search: Search) -> bool:

@@ -2,8 +2,10 @@
 
 from pydantic import TypeAdapter
 
+from trackside.aggregates.search.advice import assessor_is_given_up
 from trackside.aggregates.search.messages import SearchSpec, TrialEnded, TrialStatus
 from trackside.aggregates.search.objectives import names_of, values_of
+from trackside.aggregates.search.state import Search
 from trackside.contracts.tasks import AttemptEnd, NonFinite
 from trackside.domain.task import Task
 
@@ -30,6 +32,16 @@ def trial_end(task: Task) -> tuple[TrialStatus, float | None]:
             return TrialStatus.SYS_CANCELED, None
         case _:
             return TrialStatus.FAILED, None
+
+
+def awaits_verdict(search: Search, task: Task) -> bool:
+    """Says whether the end of a trial is decided by its assessor, which reads all of its reports before.
+
+    Else it would depend on which is faster, the assessor with the last report or the task with its end.
+    """
+    if search.spec.assessor is None or assessor_is_given_up(search) or not task.reports:
+        return False
+    return task.asks or task.end is AttemptEnd.FINISHED or task.stop_reason == "assessor"
 
 
 def trial_ended(spec: SearchSpec, number: int, task: Task) -> TrialEnded:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from trackside.aggregates.search.messages import TRIAL, SearchStatus
 from trackside.aggregates.search.state import Search
-from trackside.aggregates.search.trial_results import trial_ended
+from trackside.aggregates.search.trial_results import awaits_verdict, trial_ended
 from trackside.contracts.parts import number_of
 from trackside.domain import task_reuse
 from trackside.domain.proposal import Proposal
@@ -19,19 +19,33 @@ from trackside.domain.task import Task
 def lacking(stream: Stream[Search]) -> Iterable[Proposal]:
     """Yields what the tasks that ask lack: the end of their trial, or that there is no other."""
     search = stream.root
+    for task, reason in _asking(stream):
+        if reason:
+            yield task_reuse.withhold(task, reason)
+    for trial, task in asking_trials(stream):
+        if not awaits_verdict(search, task):
+            ended = trial_ended(search.spec, trial, task)
+            yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
+
+
+def asking_trials(stream: Stream[Search]) -> Iterable[tuple[int, Task]]:
+    """Yields the trials whose tasks ask for another one and may have it, with these tasks."""
+    for task, reason in _asking(stream):
+        trial = number_of(task.part, TRIAL)
+        if not reason and not task.idle and trial is not None:
+            yield trial, task
+
+
+def _asking(stream: Stream[Search]) -> Iterable[tuple[Task, str]]:
+    """Yields the tasks that ask, each with why it gets no further trial, empty if it may."""
+    search = stream.root
     if not search.asking:
         return
     free = free_tasks(stream)
     for task_id in sorted(search.asking):
         task = stream.tasks[task_id]
-        if task_reuse.is_stopping(task):
-            continue
-        reason = _reason(search, task, free)
-        if reason:
-            yield task_reuse.withhold(task, reason)
-        elif not task.idle and (trial := number_of(task.part, TRIAL)) is not None:
-            ended = trial_ended(search.spec, trial, task)
-            yield Proposal("end trial", [ended], task.changed_at, task.traceparent)
+        if not task_reuse.is_stopping(task):
+            yield task, _reason(search, task, free)
 
 
 def free_tasks(stream: Stream[Search]) -> list[str]:

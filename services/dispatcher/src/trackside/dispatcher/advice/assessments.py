@@ -6,10 +6,11 @@ from typing import Any
 
 import structlog
 
-from trackside.aggregates.search import suggestions
+from trackside.aggregates.search import advice, suggestions
 from trackside.aggregates.search.builtin_assessors import ASSESSORS
 from trackside.aggregates.search.messages import TRIAL
 from trackside.aggregates.search.state import Search, search_of
+from trackside.aggregates.search.verdicts import assessed_end, awaiting_verdicts, last_row_of
 from trackside.contracts.parts import number_of
 from trackside.dispatcher.advice.advisor_process import (
     AdvisorClosed,
@@ -28,10 +29,17 @@ log = structlog.get_logger("trackside.dispatcher")
 
 @dataclass(slots=True)
 class _AssessedSearch:
-    """How many rows of a search's past have been assessed, and which stops were proposed already."""
+    """How many rows of a search's past were sent and how many assessed, and what was proposed already.
+
+    `rejected` has the trials to stop, each with the row that showed it; a remote assessor names trials only:
+    then it is the last row of the trial that it was asked about.
+    """
 
     setup: SearchSetup
     rows: int = 0
+    assessed: int = 0
+    rejected: dict[int, int] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
     asking: bool = False
     has_answered: bool = False
     proposed: set[tuple[int, int]] = field(default_factory=set)
@@ -39,6 +47,9 @@ class _AssessedSearch:
 
 class AssessmentLoop:
     """Has every row of a search's past assessed that was not yet assessed, also after a restart.
+
+    A trial ends only when all of its reports are assessed: one that is to be stopped at a report has ended
+    there, whether the stop or the task's own end came first. So equal reports lead to equal ends.
 
     While one request is open further reports gather and go together, so assessments keep up with any rate.
     """
@@ -61,7 +72,7 @@ class AssessmentLoop:
     def update(self, stream: Stream) -> None:
         """Has the new rows of a search's past assessed, unless a request about it is open."""
         search = search_of(stream)
-        if search is None or search.spec.assessor is None or suggestions.assessor_is_given_up(search):
+        if search is None or search.spec.assessor is None or advice.assessor_is_given_up(search):
             return
         assessed = self._searches.get(search.search_id)
         if assessed is None:
@@ -69,12 +80,14 @@ class AssessmentLoop:
         if len(search.assessor_feed) > assessed.rows and not assessed.asking:
             assessed.asking = True
             self._background.spawn(self._run(stream, search, assessed))
+        self._propose_ends(stream, search, assessed)
 
     def reconsider(self, search_id: str) -> None:
         """Has a search assessed again: a proposal for it may have been lost."""
         assessed = self._searches.get(search_id)
         if assessed is not None:
             assessed.proposed.clear()
+            assessed.ended.clear()
             assessed.rows = 0
 
     async def forget(self, search_id: str) -> None:
@@ -107,7 +120,21 @@ class AssessmentLoop:
                     stop = suggestions.early_stop(search, trial, seen)
                     follows = stream.tasks[search.task_of(trial)].reported_at
                     self._propose(search.search_id, Proposal("stop trial", stop, follows, stream.traceparent))
+            _note_verdicts(search, assessed, result, rows)
+            self._propose_ends(stream, search, assessed)
         assessed.asking = False
+
+    def _propose_ends(self, stream: Stream, search: Search, assessed: _AssessedSearch) -> None:
+        """Proposes the ends of the trials whose reports are all assessed."""
+        for number, task in awaiting_verdicts(stream):
+            if number in assessed.ended or last_row_of(search, number) >= assessed.assessed:
+                continue
+            row = assessed.rejected.get(number)
+            if row is not None and _restarted_after(search, number, row + 1):
+                row = None
+            assessed.ended.add(number)
+            ended = assessed_end(search, number, task, row)
+            self._propose(search.search_id, Proposal("end trial", [ended], task.changed_at, task.traceparent))
 
     def _assess(
         self, stream: Stream, search: Search, assessed: _AssessedSearch
@@ -166,6 +193,17 @@ def _setup(search: Search) -> SearchSetup:
     }
 
 
+def _note_verdicts(search: Search, assessed: _AssessedSearch, result: AssessmentResult, rows: int) -> None:
+    """Keeps the verdicts about the first `rows` rows; a remote assessor does not repeat earlier ones."""
+    assessor = search.spec.assessor
+    if assessor is not None and assessor.remote:
+        for trial, _ in result.trials_to_stop:
+            assessed.rejected.setdefault(trial, last_row_of(search, trial, rows))
+    else:
+        assessed.rejected = dict(result.trials_to_stop)
+    assessed.assessed = rows
+
+
 def _restarted_after(search: Search, trial: int, rows: int) -> bool:
     """Reports whether a trial has started another attempt since the first `rows` rows were assessed."""
     return any(row[0] == trial and row[1] is None for row in search.assessor_feed[rows:])
@@ -179,5 +217,6 @@ def _may_stop(stream: Stream, trial: int) -> bool:
         task is not None
         and number_of(task.part, TRIAL) == trial
         and task.end is None
+        and not task.asks
         and not task.stop_reason
     )

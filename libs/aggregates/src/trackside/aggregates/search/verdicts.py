@@ -1,0 +1,40 @@
+"""Ends of trials that wait for their assessor: its verdict on each report counts, however late. Pure."""
+
+from collections.abc import Iterable
+
+from trackside.aggregates.search.messages import TrialEnded, TrialStatus
+from trackside.aggregates.search.state import Search
+from trackside.aggregates.search.trial_results import NON_FINITE, awaits_verdict, trial_ended
+from trackside.aggregates.search.trial_reuse import asking_trials
+from trackside.domain.stream import Stream
+from trackside.domain.task import Task
+
+
+def awaiting_verdicts(stream: Stream[Search]) -> Iterable[tuple[int, Task]]:
+    """Yields the trials that would have ended but for their assessor, with their tasks."""
+    search = stream.root
+    over = ((number, stream.tasks[search.task_of(number)]) for number in sorted(search.unended))
+    for number, task in [*over, *asking_trials(stream)]:
+        if awaits_verdict(search, task):
+            yield number, task
+
+
+def last_row_of(search: Search, trial: int, rows: int | None = None) -> int:
+    """Returns the index of a trial's last row, of the first `rows` that an assessor reads; -1 for none."""
+    feed = search.assessor_feed
+    end = len(feed) if rows is None else rows
+    return next((row for row in range(end - 1, -1, -1) if feed[row][0] == trial), -1)
+
+
+def assessed_end(search: Search, number: int, task: Task, row: int | None) -> TrialEnded:
+    """Gives the event of a trial that its assessor stopped at a row, None: at none of its reports.
+
+    One that was stopped has the value of that report, whatever it reported until it could be ended.
+    """
+    if row is None:
+        return trial_ended(search.spec, number, task)
+    value = search.assessor_feed[row][2]
+    if isinstance(value, str):
+        non_finite = NON_FINITE.validate_python(value)
+        return TrialEnded(trial=number, status=TrialStatus.EARLY_STOPPED, non_finite=non_finite)
+    return TrialEnded(trial=number, status=TrialStatus.EARLY_STOPPED, value=value)
