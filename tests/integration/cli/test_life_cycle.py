@@ -110,6 +110,12 @@ def is_a(kind: type[Event]) -> Callable[[Record, Stream], bool]:
     return lambda record, _: isinstance(record.message, kind)
 
 
+OTHER_SPACE = {
+    "value": {"_type": "uniform", "_value": [2, 3]},
+    "seconds": {"_type": "choice", "_value": [3600]},
+}
+
+
 async def test_a_search_is_changed_by_every_command_while_it_goes_on(
     settings: StackSettings, tried: Tried, typed: Typed
 ) -> None:
@@ -133,11 +139,7 @@ async def test_a_search_is_changed_by_every_command_while_it_goes_on(
     assert isinstance(updated, SearchUpdated)
     assert (updated.max_trials, updated.goal, updated.max_duration_s) == (20, 0.99, 7200.0)
 
-    space = {
-        "value": {"_type": "uniform", "_value": [2, 3]},
-        "seconds": {"_type": "choice", "_value": [3600]},
-    }
-    wrote("space.json", json.dumps(space))
+    wrote("space.json", json.dumps(OTHER_SPACE))
     await typed("update-space", search, "space.json")
     spaced = (await seen(settings, search, is_a(SearchSpaceUpdated))).message
     assert isinstance(spaced, SearchSpaceUpdated) and spaced.space_version == 2
