@@ -15,11 +15,13 @@ from trackside.domain.outcome import Outcome
 from trackside.domain.task import Task
 from trackside.eventlog import reactor
 from trackside.eventlog.reactor import Facts, Reactor
-from trackside.scheduler import decide, service
+from trackside.scheduler import decide, hosts, service
 from trackside.scheduler.device_commands import PendingCommand, pending_commands
 from trackside.scheduler.service import Scheduler
 from trackside.simulation import worker as simulated_worker
+from trackside.simulation.config import SimulationConfig
 from trackside.simulation.run import simulate
+from trackside.simulation.worker_state import SharedGpus
 from trackside.worker.placements.fencing import CommandAction, FencingTable
 
 pytestmark = pytest.mark.usefixtures("quiet_services")
@@ -135,6 +137,12 @@ def a_service_names_a_wrong_cause(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reactor, "cause_of", lambda stream, offset: f"{stream}@{offset + 1_000}")
 
 
+def workers_of_a_host_book_for_themselves(patch: pytest.MonkeyPatch) -> None:
+    """Neither the scheduler nor a worker knows of other workers on the host: each gives its GPU away."""
+    patch.setattr(hosts, "link_neighbours", lambda _: None)
+    patch.setattr(SharedGpus, "is_taken", lambda *_: False)
+
+
 MUTANTS: Collection[Mutate] = (
     any_suggestion_counts,
     any_end_of_a_trial_counts,
@@ -149,9 +157,9 @@ MUTANTS: Collection[Mutate] = (
 )
 
 
-def is_noticed(number: int) -> bool:
+def is_noticed(number: int, config: SimulationConfig | None = None) -> bool:
     try:
-        return bool(simulate(number).violations)
+        return bool(simulate(number, config).violations)
     except Exception:  # noqa: BLE001 - a mutant may break whatever looks at it
         return True
 
@@ -160,3 +168,10 @@ def is_noticed(number: int) -> bool:
 def test_a_rule_removed_is_noticed(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
     assert any(is_noticed(number) for number in range(SEEDS)), f"it survived {SEEDS} seeds"
+
+
+def test_a_gpu_that_two_workers_give_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = SimulationConfig(shared_gpu=True)
+    assert not any(is_noticed(number, shared) for number in range(3))
+    workers_of_a_host_book_for_themselves(monkeypatch)
+    assert any(is_noticed(number, shared) for number in range(SEEDS)), f"it survived {SEEDS} seeds"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.service_processes import ServiceProcess
 from trackside.contracts.commands import RULES, CommandReceived, Source
@@ -57,7 +57,9 @@ class ProcessHarness:
         await self.log.append(self.topics.fleet.name, 0, [record])
         return incarnation
 
-    async def submit(self, *task_ids: str, needs: Needs | None = None) -> None:
+    async def submit(
+        self, *task_ids: str, needs: Needs | None = None, parameters: dict[str, Any] | None = None
+    ) -> None:
         received = CommandReceived(
             command_id=new_id(),
             command_type="test",
@@ -68,7 +70,9 @@ class ProcessHarness:
             rules=RULES,
         )
         tasks = [
-            TaskSubmitted(task_id=task_id, task_type="noop", parameters={}, needs=needs or Needs())
+            TaskSubmitted(
+                task_id=task_id, task_type="noop", parameters=parameters or {}, needs=needs or Needs()
+            )
             for task_id in task_ids
         ]
         await self.publish("dispatcher", received, *tasks)

@@ -10,7 +10,7 @@ from trackside.projections.postgres import sql
 
 DEFINED = {
     ("dispatcher", 7): "de050d3b9ed476d7",
-    ("scheduler", 4): "f24b2eaac7af786a",
+    ("scheduler", 5): "b8941c6527d3c62f",
 }
 MIGRATED = {
     1: "4ce6070e34a2ec49",

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -70,9 +71,13 @@ def test_batches_with_retries_and_preemption_end_right_whatever_goes_wrong(seed:
     check_quick_seeds(seed, BatchScenario)
 
 
-def check_quick_seeds(seed: int, scenario: type[StreamScenario]) -> None:
+def test_t18_workers_on_one_host_share_its_gpu_whatever_goes_wrong(seed: int) -> None:
+    check_quick_seeds(seed, BatchScenario, shared_gpu=True)
+
+
+def check_quick_seeds(seed: int, scenario: type[StreamScenario], **more: Any) -> None:
     struck = 0
-    for result in sweep(range(seed, seed + QUICK_SEEDS), SimulationConfig(scenario=scenario)):
+    for result in sweep(range(seed, seed + QUICK_SEEDS), SimulationConfig(scenario=scenario, **more)):
         assert not result.violations, _description(result)
         struck += result.faults.total()
     assert struck >= 5 * QUICK_SEEDS, "the faults did not strike"
@@ -92,9 +97,10 @@ def test_very_many_searches_end_right_whatever_goes_wrong(seed: int, first: int)
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("shared_gpu", [False, True])
 @pytest.mark.parametrize("first", range(0, 300, 150))
-def test_very_many_batches_end_right_whatever_goes_wrong(seed: int, first: int) -> None:
-    config = SimulationConfig(scenario=BatchScenario)
+def test_very_many_batches_end_right_whatever_goes_wrong(seed: int, first: int, shared_gpu: bool) -> None:
+    config = SimulationConfig(scenario=BatchScenario, shared_gpu=shared_gpu)
     for result in sweep(range(seed + first, seed + first + 150), config):
         assert not result.violations, _description(result)
 

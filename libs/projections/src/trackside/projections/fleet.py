@@ -23,6 +23,7 @@ class WorkerRows:
             "queues",
             "memory_bytes",
             "max_tasks",
+            "memory_pool",
             "joined_ms",
             "gone_ms",
         ),
@@ -49,6 +50,7 @@ class WorkerRows:
             sorted(without_nul(name) for name in worker.queues),
             bigint(worker.memory_bytes),
             bigint(worker.max_tasks),
+            without_nul(worker.memory_pool) or None,
             worker.joined_ms,
             time_or_null(worker.gone_ms),
         )

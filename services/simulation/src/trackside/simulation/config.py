@@ -27,14 +27,16 @@ class SimulationConfig:
     """The fleet and the stream to simulate, and the faults to inject.
 
     `trials` is the number of its tasks, `concurrency` how many of them may run at once. `slots` are CPU
-    devices of each worker. Each service has up to `max_replicas` replicas. A process is killed, paused or
-    given a wrong clock up to `max_process_faults` times.
+    devices of each worker. With `shared_gpu` all workers are on one host, and each has its GPU, too. Each
+    service has up to `max_replicas` replicas. A process is killed, paused or given a wrong clock up to
+    `max_process_faults` times.
     """
 
     trials: int = 30
     concurrency: int = 6
     workers: int = 2
     slots: int = 2
+    shared_gpu: bool = False
     max_replicas: int = 2
     lease_s: float = 3.0
     max_process_faults: int = 3

@@ -31,6 +31,7 @@ from trackside.simulation.virtual.log import NO_FAULTS, CachedTopics, VirtualLog
 from trackside.simulation.virtual.loop import ProcessState, SimulatedProcess, VirtualLoop
 from trackside.simulation.virtual.shuffled import ShuffledLog
 from trackside.simulation.worker import SimulatedWorker
+from trackside.simulation.worker_state import SharedGpus
 from trackside.verify.log import VerifyProgress, verify_topics
 
 ATTEMPT_ENDED = AttemptEnded.wire_type().encode()
@@ -47,6 +48,8 @@ DECODE_EVERY = 8
 """One seed of so many is verified from the bytes of its log; the others use what services have decoded."""
 COLLECT_EVERY = 20
 """The number of seeds between two garbage collections."""
+SHARED_GPU = Device(device_id="gpu-0", kind="gpu", name="gpu", memory_bytes=3 * 10**9, index=0, uuid="GPU-0")
+"""The GPU of `SimulationConfig.shared_gpu`: one task fits, by the default estimate."""
 MAX_CLOCK_JUMP_MS = 3_600_000
 """The most that the clock of a process jumps, either way, ms."""
 
@@ -92,6 +95,7 @@ class Simulation:
         self.log.on_append = self._on_append
         self.supervised: list[_SupervisedProcess] = []
         self.workers: list[SimulatedWorker] = []
+        self.gpus = SharedGpus()
         self.faults_ended = False
         self._published = False
         self.ended = 0
@@ -147,7 +151,11 @@ class Simulation:
             name = f"w{number}"
             slots = [f"cpu-{slot}" for slot in range(config.slots)]
             devices = [Device(device_id=slot, kind="cpu", name="cpu", memory_bytes=2**33) for slot in slots]
-            worker = SimulatedWorker(self.log, self.topics, name, devices, config.workload, self.log.decoded)
+            if config.shared_gpu:
+                devices.insert(0, SHARED_GPU)
+            worker = SimulatedWorker(
+                self.log, self.topics, name, devices, config.workload, self.log.decoded, self.gpus
+            )
             self.workers.append(worker)
             self._supervise(name, partial(worker.run, self.rng))
 
@@ -243,7 +251,7 @@ class Simulation:
     def _check(self, ended_in_time: bool) -> None:
         result, violations = self.result, self.result.violations
         result.virtual_s, result.steps = self.loop.time(), self.loop.steps
-        violations += self._crashes
+        violations += self._crashes + self.gpus.violations
         if self._crashes:
             return
         if not ended_in_time:
@@ -298,7 +306,8 @@ class Simulation:
 
 def _rerun_command(seed: int, config: SimulationConfig) -> str:
     kind = "" if config.scenario is DEFAULT_SCENARIO else f" --kind {config.scenario.kind}"
-    return f"trackside simulate --seed {seed}{kind}"
+    shared = " --shared-gpu" if config.shared_gpu else ""
+    return f"trackside simulate --seed {seed}{kind}{shared}"
 
 
 def _states(streams: Streams) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from trackside.contracts.message import Event, Record
 from trackside.contracts.summaries import MetricPointsReported, Series
 from trackside.contracts.tasks import (
     AttemptEnd,
-    AttemptEnded,
     MetricReported,
     RecallTask,
     RunTask,
@@ -38,6 +37,7 @@ from trackside.simulation.worker_state import (
     LATE_ENDS,
     TASK_TYPE,
     PlacementKey,
+    SharedGpus,
     SimulatedDisk,
     SimulatedOutbox,
     SimulatedPlacement,
@@ -62,8 +62,11 @@ class SimulatedWorker:
         devices: Sequence[Device],
         workload: Workload,
         decoded: Callable[[Entry], Record | None] = decode,
+        gpus: SharedGpus | None = None,
     ) -> None:
         self.worker_id = worker_id
+        self.gpus = gpus or SharedGpus()
+        self.uuids = {device.device_id: device.uuid for device in devices if device.uuid}
         self.disk = SimulatedDisk()
         self.log = log
         self.decoded = decoded
@@ -98,6 +101,7 @@ class _Incarnation:
     async def live(self) -> None:
         """Reports what an earlier incarnation left, joins, and works until the log declares this one lost."""
         worker = self._worker
+        worker.gpus.release(list(worker.uuids.values()), worker.worker_id)
         after = await self._recover_journal()
         topics = [worker.topics.device(worker.worker_id, device.device_id) for device in worker.devices]
         topics.append(worker.topics.device(worker.worker_id, HOST))
@@ -141,7 +145,7 @@ class _Incarnation:
                 self._append_values(placement)
             end = placement.ending or AttemptEnd.LOST
             written = asyncio.Event()
-            partition = self._append_event(placement, self._ended(placement, end, recovered=True), written)
+            partition = self._append_event(placement, placement.ended(end, recovered=True), written)
             places.add(partition)
             writes.append(written)
         for written in writes:
@@ -160,7 +164,7 @@ class _Incarnation:
             task_types=[TASK_TYPE],
             queues=["default"],
             after=after,
-            memory_bytes=sum(device.memory_bytes for device in worker.devices),
+            memory_bytes=sum(device.memory_bytes for device in worker.devices if device.kind == "cpu"),
         )
         record = worker.writer.single(worker.worker_id, joined, sequence=self._numbers.draw())
         self._outbox.send(worker.topics.fleet, 0, record, written)
@@ -180,6 +184,7 @@ class _Incarnation:
             with suppress(TransientError):
                 await worker.log.publish(topic, 0, record)
             await asyncio.sleep(worker.heartbeat_s)
+            self._advance()  # another worker may have left a GPU
 
     async def _follow_fleet(self, start: int) -> None:
         log = self._worker.log
@@ -245,7 +250,7 @@ class _Incarnation:
             self._answer_again(command, cause)
         elif action is CommandAction.NEVER_RUN:
             placement = self._never_run(command, cause)
-            ended = self._ended(placement, AttemptEnd(command.end))
+            ended = placement.ended(AttemptEnd(command.end))
             self._fencing.record_answer(command.task_id, placement.key[1:], ended)
             self._append_event(placement, ended)
 
@@ -289,6 +294,8 @@ class _Incarnation:
             self._append_event(simulated_placement(command, (), {}, False, cause), answer)
 
     def _is_busy(self, placement: SimulatedPlacement) -> bool:
+        if self._worker.gpus.is_taken(placement.uuids(self._worker.uuids), self._worker.worker_id):
+            return True
         return any(device_id in self._device_users for device_id in placement.device_ids)
 
     def _advance(self) -> None:
@@ -298,6 +305,7 @@ class _Incarnation:
                 placement.begun = True
                 self._worker.disk.begun[placement.key] += 1
                 self._device_users |= dict.fromkeys(placement.device_ids, placement.key)
+                self._worker.gpus.take(placement.uuids(self._worker.uuids), self._worker.worker_id)
                 self._fencing.record_begun(placement.key[0], placement.key[1:])
                 self._begin(placement)
 
@@ -310,7 +318,9 @@ class _Incarnation:
             self._append_event(placement, changed)
         low, high = self._worker.workload.seconds
         interval_s = (low + self._rng.random() * (high - low)) / self._worker.workload.reports
-        self._later(interval_s, self._report, placement, self._values(placement), interval_s)
+        self._later(
+            interval_s, self._report, placement, placement.all_values(self._worker.workload), interval_s
+        )
 
     def _report(self, placement: SimulatedPlacement, values: list[float], interval_s: float) -> None:
         step = len(placement.values)
@@ -340,6 +350,7 @@ class _Incarnation:
         del self._placements[placement.key]
         for device_id in placement.device_ids:
             self._device_users.pop(device_id, None)
+        self._worker.gpus.release(placement.uuids(self._worker.uuids), self._worker.worker_id)
         self._fencing.record_finished(placement.key[0], placement.key[1:])
         if (late := self._rng.random()) < LATE_ENDS:
             late_s = late / LATE_ENDS * LATE_END_S
@@ -350,13 +361,9 @@ class _Incarnation:
 
     def _report_end(self, placement: SimulatedPlacement, end: AttemptEnd, number: int | None = None) -> None:
         self._fencing.record_finished(placement.key[0], placement.key[1:])
-        ended = self._ended(placement, end)
+        ended = placement.ended(end)
         self._fencing.record_answer(placement.key[0], placement.key[1:], ended)
         self._append_event(placement, ended, placement, number)
-
-    def _values(self, placement: SimulatedPlacement) -> list[float]:
-        slope = float(placement.parameters.get("x", 0.0))
-        return [slope * (step + 1) for step in range(self._worker.workload.reports)]
 
     def _append_values(self, placement: SimulatedPlacement) -> None:
         for step, value in enumerate(placement.values):
@@ -374,11 +381,6 @@ class _Incarnation:
             )
             record = self._worker.writer.single(placement.stream, points, cause=placement.cause)
             self._outbox.send(topic, partition_of(task_id, topic.partitions), record)
-
-    def _ended(self, placement: SimulatedPlacement, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
-        return AttemptEnded(
-            **placement.token, incarnation=placement.incarnation, end=end, recovered=recovered
-        )
 
     def _append_event(
         self,

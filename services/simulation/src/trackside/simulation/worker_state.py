@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from trackside.contracts.fleet import RunningPlacement
-from trackside.contracts.tasks import AttemptEnd, RecallTask, RunTask, StopTask
+from trackside.contracts.tasks import AttemptEnd, AttemptEnded, RecallTask, RunTask, StopTask
 from trackside.contracts.topics import Topic
 from trackside.eventlog.errors import TransientError
 from trackside.eventlog.log import Log, Outgoing, TopicPartition
@@ -59,9 +60,50 @@ class SimulatedPlacement:
         """Returns the fields that identify it in events."""
         return {"task_id": self.key[0], "attempt": self.key[1], "placement": self.key[2]}
 
+    def all_values(self, workload: Workload) -> list[float]:
+        """Returns the values that it reports in the end."""
+        slope = float(self.parameters.get("x", 0.0))
+        return [slope * (step + 1) for step in range(workload.reports)]
+
+    def uuids(self, of_devices: Mapping[str, str]) -> list[str]:
+        """Returns the uuids of its devices, of those that have one."""
+        return [uuid for device_id, uuid in of_devices.items() if device_id in self.device_ids]
+
+    def ended(self, end: AttemptEnd, recovered: bool = False) -> AttemptEnded:
+        """Returns the event of its end."""
+        return AttemptEnded(**self.token, incarnation=self.incarnation, end=end, recovered=recovered)
+
     def running(self) -> RunningPlacement:
         """Returns the entry of it in heartbeats."""
         return RunningPlacement(stream=self.stream, device_ids=[*self.device_ids], **self.token)
+
+
+@dataclass(slots=True)
+class SharedGpus:
+    """Who has the GPUs that workers of one host share, by uuid, as their locks there tell each of them.
+
+    `violations` says where a worker has begun a task on a GPU that another one had.
+    """
+
+    users: dict[str, str] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+    def is_taken(self, uuids: Collection[str], worker_id: str) -> bool:
+        """Says whether another worker has one of these GPUs."""
+        return any(self.users.get(uuid, worker_id) != worker_id for uuid in uuids)
+
+    def take(self, uuids: Collection[str], worker_id: str) -> None:
+        """Gives GPUs to a worker."""
+        for uuid in uuids:
+            other = self.users.setdefault(uuid, worker_id)
+            if other != worker_id:
+                self.violations.append(f"{worker_id} begins a task on {uuid} while {other} has one there")
+
+    def release(self, uuids: Collection[str], worker_id: str) -> None:
+        """Takes back the GPUs that a worker has."""
+        for uuid in uuids:
+            if self.users.get(uuid) == worker_id:
+                del self.users[uuid]
 
 
 @dataclass(slots=True)

@@ -96,6 +96,7 @@ CREATE TABLE workers (
     queues text[] NOT NULL,
     memory_bytes bigint NOT NULL,
     max_tasks bigint NOT NULL,
+    memory_pool text,
     joined_ms bigint NOT NULL,
     gone_ms bigint
 );
@@ -111,3 +112,5 @@ CREATE TABLE devices (
     unhealthy text,
     PRIMARY KEY (worker_id, device_id)
 );
+
+CREATE INDEX devices_by_uuid ON devices (uuid) WHERE uuid IS NOT NULL;

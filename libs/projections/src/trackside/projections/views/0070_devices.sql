@@ -1,5 +1,6 @@
 -- Devices and the tasks that they run now: none if the worker is gone. The task shown is the one assigned last;
--- a GPU may have several, and one more that waits on it and reserves nothing yet.
+-- a GPU may have several, and one more that waits on it and reserves nothing yet. A GPU of several workers on one
+-- host has the tasks of all of them; `shared_with` are its other names.
 SELECT
     devices.worker_id, devices.device_id, devices.kind, devices.name, devices.memory_bytes,
     devices.device_index, devices.uuid, devices.unhealthy,
@@ -14,7 +15,8 @@ SELECT
     coalesce(running.task_ids, '{}') AS task_ids,
     running.task_ids[1] AS task_id, running.stream_ids[1] AS stream_id, running.trials[1] AS trial,
     running.states[1] AS task_state, running.statuses[1] AS attempt_status,
-    to_timestamp(running.assigned[1] / 1000.0) AS since
+    to_timestamp(running.assigned[1] / 1000.0) AS since,
+    coalesce(twins.names, '{}') AS shared_with, workers.memory_pool
 FROM devices
 JOIN workers ON workers.worker_id = devices.worker_id
 LEFT JOIN LATERAL (
@@ -33,12 +35,21 @@ LEFT JOIN LATERAL (
         array_agg(tasks.state ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS states,
         array_agg(attempts.status ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS statuses,
         array_agg(attempts.assigned_ms ORDER BY attempts.assigned_ms DESC, tasks.task_id) AS assigned
-    FROM tasks
+    FROM devices AS names
+    JOIN tasks
+        ON tasks.worker_id = names.worker_id
+        AND names.device_id = ANY (tasks.device_ids)
+        AND tasks.state IN ('placed', 'active')
     JOIN attempts
         ON attempts.task_id = tasks.task_id
         AND attempts.stream_id = tasks.stream_id
         AND attempts.attempt = tasks.attempts
-    WHERE tasks.worker_id = devices.worker_id
-        AND devices.device_id = ANY (tasks.device_ids)
-        AND tasks.state IN ('placed', 'active')
+    WHERE (names.worker_id = devices.worker_id AND names.device_id = devices.device_id)
+        OR names.uuid = devices.uuid
 ) AS running ON workers.status = 'here'
+LEFT JOIN LATERAL (
+    SELECT array_agg(others.worker_id || '/' || others.device_id ORDER BY others.worker_id) AS names
+    FROM devices AS others
+    JOIN workers AS owners ON owners.worker_id = others.worker_id AND owners.status = 'here'
+    WHERE others.uuid = devices.uuid AND others.worker_id <> devices.worker_id
+) AS twins ON workers.status = 'here'

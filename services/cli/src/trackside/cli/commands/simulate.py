@@ -38,7 +38,7 @@ def simulate_fleet(kind: str, config: SimulationConfig, as_json: bool) -> None:
     _show_fleet(without_faults(config), as_json)
 
 
-def simulate_faults(kind: str, first: int, count: int, as_json: bool) -> None:
+def simulate_faults(kind: str, first: int, count: int, as_json: bool, shared_gpu: bool) -> None:
     """Simulates a search, or another kind of stream, with faults for each seed.
 
     Raises FailureReported if one is wrong, BadUsage for a kind that there is no scenario of.
@@ -47,7 +47,8 @@ def simulate_faults(kind: str, first: int, count: int, as_json: bool) -> None:
     if scenario is None:
         raise BadUsage(f"--kind {kind!r}: expected one of: {', '.join(SCENARIOS)}")
     configure_logs(json_logs=False, level="critical")
-    _show_sweep(_simulate_seeds(scenario, first, count), scenario, as_json)
+    config = SimulationConfig(scenario=scenario, shared_gpu=shared_gpu)
+    _show_sweep(_simulate_seeds(config, first, count), scenario, as_json)
 
 
 def fleet_config(trials: int, concurrency: int, workers: int, devices: int, seconds: str) -> SimulationConfig:
@@ -163,34 +164,34 @@ class SweepResult:
             self.failed[result.seed] = [*result.violations, f"again: {result.rerun_command}"]
 
 
-def simulate_seeds(first: int, count: int, scenario: type[StreamScenario] = DEFAULT_SCENARIO) -> SweepResult:
+def simulate_seeds(first: int, count: int, config: SimulationConfig | None = None) -> SweepResult:
     """Simulates some seeds in this process."""
     configure_logs(json_logs=False, level="critical")
     found = SweepResult()
-    for result in run.sweep(range(first, first + count), SimulationConfig(scenario=scenario)):
+    for result in run.sweep(range(first, first + count), config):
         found.note(result)
     return found
 
 
-def _simulate_seeds(scenario: type[StreamScenario], first: int, count: int) -> SweepResult:
+def _simulate_seeds(config: SimulationConfig, first: int, count: int) -> SweepResult:
     """Simulates seeds in as many processes as there are processors."""
     began_s, found = monotonic_s(), SweepResult()
-    with progress_of(f"simulating {scenario.plural}") as show_progress:
-        for part in _seed_ranges(scenario, first, count):
+    with progress_of(f"simulating {config.scenario.plural}") as show_progress:
+        for part in _seed_ranges(config, first, count):
             found.add(part)
             show_progress(found.seeds, count)
     found.took_s = monotonic_s() - began_s
     return found
 
 
-def _seed_ranges(scenario: type[StreamScenario], first: int, count: int) -> Iterator[SweepResult]:
+def _seed_ranges(config: SimulationConfig, first: int, count: int) -> Iterator[SweepResult]:
     if count <= SEEDS_PER_PROCESS:
-        yield simulate_seeds(first, count, scenario)
+        yield simulate_seeds(first, count, config)
         return
     firsts = range(first, first + count, SEEDS_PER_PROCESS)
     sizes = [min(SEEDS_PER_PROCESS, first + count - at) for at in firsts]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        yield from pool.map(simulate_seeds, firsts, sizes, repeat(scenario))
+        yield from pool.map(simulate_seeds, firsts, sizes, repeat(config))
 
 
 def _show_sweep(found: SweepResult, scenario: type[StreamScenario], as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """Commands that list tasks and devices, and report on them: `tasks`, `devices`, `report`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -114,6 +114,8 @@ async def _devices(as_json: bool) -> None:
     screen.show_table(columns, [_device_cells(row) for row in rows])
     for worker_id, beat in sorted(newest.items()):
         _say_host(worker_id, beat)
+    for sentence in _shared(rows):
+        screen.say(sentence)
     for row in rows:
         if row["unhealthy"]:
             screen.say(f"{row['worker_id']}/{row['device_id']} has failed: {row['unhealthy']}")
@@ -133,6 +135,26 @@ def _device_cells(row: ViewRow) -> list[object]:
         row["state"],
         row["task_ids"],
     ]
+
+
+def _shared(rows: Sequence[ViewRow]) -> Iterator[str]:
+    """Yields sentences about what workers on one host share."""
+    told: set[str] = set()
+    pools: dict[str, list[str]] = {}
+    for row in rows:
+        name = f"{row['worker_id']}/{row['device_id']}"
+        if row["shared_with"] and name not in told:
+            told.update(row["shared_with"])
+            yield f"{_listed([name, *row['shared_with']])} are one GPU: what a task has of it counts for all"
+        if row["memory_pool"] and row["state"] in ("busy", "free", "failed"):
+            pools.setdefault(row["memory_pool"], []).append(row["worker_id"])
+    for workers in pools.values():
+        if len(names := list(dict.fromkeys(workers))) > 1:
+            yield f"{_listed(names)} share the memory of one host"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _say_host(worker_id: str, beat: WorkerHeartbeat) -> None:

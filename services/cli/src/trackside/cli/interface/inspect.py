@@ -120,7 +120,8 @@ def tasks(
 def devices(as_json: JsonOption = False) -> None:
     """List the devices of all workers with their memory, reserved and used, and their tasks.
 
-    Use and utilisation come from the newest heartbeat of the device's worker.
+    Use and utilisation come from the newest heartbeat of the device's worker. A GPU of several workers on
+    one host is listed for each of them, with the tasks of all.
 
     \b
     Examples:

@@ -91,6 +91,10 @@ SeedOption = Annotated[
 KindOption = Annotated[
     str, typer.Option("--kind", metavar="KIND", help="With --seeds or --seed: search, or batch of 30 tasks.")
 ]
+SharedGpuOption = Annotated[
+    bool,
+    typer.Option("--shared-gpu", help="With --seeds or --seed: all workers run on one host with one GPU."),
+]
 
 
 def simulate(
@@ -122,6 +126,7 @@ def simulate(
     first: Annotated[int, typer.Option("--from", min=0, metavar="SEED", help="First seed of --seeds.")] = 0,
     seed: SeedOption = None,
     kind: KindOption = "search",
+    shared_gpu: SharedGpuOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate a search on a large fleet in virtual time: throughput, queue times, growth of the log.
@@ -143,9 +148,9 @@ def simulate(
     from trackside.cli.commands import simulate
 
     if seed is not None:
-        simulate.simulate_faults(kind, seed, 1, as_json)
+        simulate.simulate_faults(kind, seed, 1, as_json, shared_gpu)
     elif seeds:
-        simulate.simulate_faults(kind, first, seeds, as_json)
+        simulate.simulate_faults(kind, first, seeds, as_json, shared_gpu)
     else:
         at_once = concurrency or min(workers * devices, simulate.MAX_CONCURRENCY, trials)
         config = simulate.fleet_config(trials, at_once, workers, devices, seconds)

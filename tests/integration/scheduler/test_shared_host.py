@@ -1,0 +1,100 @@
+"""Two workers on one host with the same GPU, and a scheduler, as processes: T18, over all of them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.scheduler.harness import ProcessHarness
+from tests.integration.scheduler.test_scheduling import lease_s, scheduler, settings  # noqa: F401
+from tests.nvml.standin import GIB, FakeNvml
+from tests.service_processes import ServiceProcess, service_process
+from trackside.cli.app import call
+from trackside.contracts.message import Message
+from trackside.contracts.resources import Needs, Resources
+from trackside.contracts.tasks import AttemptEnded, TaskAccepted
+from trackside.contracts.topics import Topics
+from trackside.eventlog.kafka import KafkaLog
+from trackside.eventlog.settings import StackSettings
+
+EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
+
+
+@pytest.fixture
+def workers(settings: StackSettings, fake_nvml: FakeNvml, tmp_path: Path) -> Iterator[None]:  # noqa: F811
+    """Runs two workers that find the same GPUs, with data folders of their own."""
+    with ExitStack() as running:
+        for name in ("w1", "w2"):
+            variables = {
+                **fake_nvml.variables,
+                "TRACKSIDE_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+                "TRACKSIDE_POSTGRES_DSN": settings.postgres_dsn,
+                "TRACKSIDE_TOPIC_PREFIX": settings.topic_prefix,
+                "TRACKSIDE_WORKER_ID": name,
+                "TRACKSIDE_WORKER_CATALOGUE": str(EXAMPLES / "noop" / "catalogue.yaml"),
+                "TRACKSIDE_WORKER_DATA_DIR": str(tmp_path / name),
+                "TRACKSIDE_WORKER_HOST_DIR": str(tmp_path / "host"),
+                "TRACKSIDE_WORKER_PRELOAD": "",
+            }
+            folder = tmp_path / f"log-{name}"
+            folder.mkdir()
+            running.enter_context(service_process("worker", variables, folder))
+        yield
+
+
+@pytest.fixture
+async def harness(
+    settings: StackSettings,  # noqa: F811
+    scheduler: ServiceProcess,  # noqa: F811
+    workers: None,
+) -> AsyncIterator[ProcessHarness]:
+    log = KafkaLog(settings.kafka_bootstrap, client_id="test")
+    async with log:
+        yield ProcessHarness(log, Topics(prefix=settings.topic_prefix), scheduler)
+
+
+def at_once(messages: list[Message]) -> int:
+    """Returns how many tasks had been accepted and had not ended, at most."""
+    running: set[str] = set()
+    most = 0
+    for message in messages:
+        if isinstance(message, TaskAccepted):
+            running.add(message.task_id)
+        elif isinstance(message, AttemptEnded):
+            running.discard(message.task_id)
+        most = max(most, len(running))
+    return most
+
+
+async def test_t18_tasks_of_14_gib_on_one_gpu_of_two_workers_are_never_there_at_once(
+    harness: ProcessHarness,
+    settings: StackSettings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    needed = Resources(kind="gpu", estimate_cuda_memory=14 * GIB, estimate_memory=2**20)
+    for number in range(4):
+        on = needed.model_copy(update={"device": f"w{number % 2 + 1}/gpu-0"})
+        await harness.submit(f"t{number}", needs=Needs(resources=on), parameters={"seconds": 0.5})
+    await harness.until(TaskAccepted)
+    monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", settings.postgres_dsn)
+    monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", settings.kafka_bootstrap)
+    monkeypatch.setenv("TRACKSIDE_TOPIC_PREFIX", settings.topic_prefix)
+    assert await asyncio.to_thread(call, ["devices"]) == 0
+    text = capsys.readouterr().out
+    assert "w1/gpu-0 and w2/gpu-0 are one GPU: what a task has of it counts for all" in text
+    assert "w1 and w2 share the memory of one host" in text
+    await harness.until(AttemptEnded, nth=4)
+    story = [message for _, message in harness.seen]
+    assert at_once(story) == 1
+    ends = [message for message in story if isinstance(message, AttemptEnded)]
+    assert {(end.task_id, end.end) for end in ends} == {(f"t{number}", "finished") for number in range(4)}
+    assert await asyncio.to_thread(call, ["devices", "--json"]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    shared = {f"{row['worker_id']}/{row['device_id']}": row["shared_with"] for row in rows}
+    assert (shared["w1/gpu-0"], shared["w2/gpu-0"]) == (["w2/gpu-0"], ["w1/gpu-0"])
+    assert shared["w1/cpu-0"] == []
