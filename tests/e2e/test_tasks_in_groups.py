@@ -2,17 +2,21 @@
 
 import email
 import email.policy
+import json
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.e2e.harness import UserFolder
+from tests.polling import poll_until_sync
 from trackside.embedded.ports import free_ports
+from trackside.worker.attempts.cgroups import cgroups_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -22,7 +26,10 @@ tasks:
   fit: {{entry: "fit:Fit", path: "{EXAMPLE}"}}
   endless: {{entry: "mine:Endless", path: .}}
   broken: {{entry: "mine:Broken", path: .}}
+  modest: {{entry: "mine:Hungry", path: ., max_memory: 500MB, max_cuda_memory: 500MB}}
+  hungry: {{entry: "mine:Hungry", path: ., max_memory: 150MB}}
 """
+LARGER_CATALOGUE = 'tasks: {hungry: {entry: "mine:Hungry", path: ., max_memory: 800MB}}'
 MINE = """
 import threading
 
@@ -37,6 +44,11 @@ class Endless(Task):
 class Broken(Task):
     def load(self):
         raise FileNotFoundError("no such data")
+
+
+class Hungry(Task):
+    def train(self, device):
+        bytearray(300_000_000)
 """
 BROKEN = """
 kind: tasks
@@ -48,6 +60,10 @@ kind: tasks
 groups:
   - tasks: [{name: a, task_type: endless}, {name: b, task_type: endless}]
   - tasks: [{task_type: fit}]
+"""
+MEMORY = """
+kind: task
+task_type: {task_type}
 """
 ALONE = """
 kind: task
@@ -180,6 +196,61 @@ def test_one_task_is_stopped_then_the_whole_batch(home: UserFolder) -> None:
         "STOPPED",
         "SKIPPED",
     ]
+
+
+def run_to_end(home: UserFolder, task_type: str, batch: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Runs one task without an estimate; returns the end of its batch, and the attempts of the task."""
+    (home.path / "memory.yaml").write_text(MEMORY.format(task_type=task_type))
+    end = json.loads(
+        home.run("submit", "memory.yaml", "--id", batch, "--wait", "--json").stdout.splitlines()[-1]
+    )
+    [task] = home.json_output("show", batch)["tasks"]
+    return end, home.json_output("show", task["task_id"])["attempts"]
+
+
+def test_t17_a_type_that_may_have_less_than_the_default_runs_without_an_estimate(home: UserFolder) -> None:
+    end, [attempt] = run_to_end(home, "modest", "modest-1")
+    assert end["ends"] == {"finished": 1}
+    assert (attempt["reserved_memory_bytes"], attempt["estimated_by"]) == (500_000_000, "default")
+
+
+@pytest.fixture
+def memory_cgroup(tmp_path: Path) -> None:
+    """Skips a test where the kernel enforces no memory limit of a task type."""
+    probe = cgroups_of("probe", tmp_path, 0)
+    probe.close()
+    if "memory" not in probe.folders:
+        pytest.skip("this host has no memory cgroup that may be written to")
+
+
+@pytest.mark.usefixtures("memory_cgroup")
+def test_t17_a_task_that_is_killed_at_its_limit_ends_so_and_says_which(home: UserFolder) -> None:
+    end, [attempt] = run_to_end(home, "hungry", "hungry-1")
+    assert end["ends"] == {"oom_host": 1}
+    assert (attempt["worker_id"], attempt["ending"]) == ("worker", "oom_host")
+    assert "killed at max_memory of its task type, 143 MiB" in end["unfinished"][0]["message"]
+
+
+@pytest.mark.usefixtures("memory_cgroup")
+def test_t17_a_task_that_is_killed_at_its_limit_is_tried_again_on_a_worker_that_allows_more(
+    home: UserFolder,
+) -> None:
+    (home.path / "larger.yaml").write_text(LARGER_CATALOGUE)
+    settings = {"ID": "larger", "CATALOGUE": "larger.yaml", "DATA_DIR": "larger", "PRELOAD": "json"}
+    variables = {f"TRACKSIDE_WORKER_{name}": value for name, value in settings.items()}
+    broker = json.loads((home.path / ".trackside/stack.json").read_text())["bootstrap_servers"]
+    larger = UserFolder(home.path, {**variables, "TRACKSIDE_KAFKA_BOOTSTRAP": broker}).start("worker")
+    try:
+        poll_until_sync(lambda: "larger" in {row["worker_id"] for row in home.json_output("devices")})
+        end, attempts = run_to_end(home, "hungry", "hungry-2")
+        assert end["ends"] == {"finished": 1}
+        assert [(each["worker_id"], each["ending"]) for each in attempts] == [
+            ("worker", "oom_host"),
+            ("larger", "finished"),
+        ]
+    finally:
+        larger.terminate()
+        larger.communicate()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ def kill_at_limit(harness: SchedulerHarness, task_id: str, gib: float, peak: flo
     harness.end(
         task_id,
         AttemptEnd.OOM_HOST,
+        limit="max_memory",
         limit_bytes=int(gib * GIB),
         peak_memory_bytes=int((peak or gib) * GIB),
     )
@@ -191,3 +192,48 @@ def test_t17_a_place_is_reserved_only_where_the_estimate_is_allowed() -> None:
     assert harness.assignments(after_s=1) == [] and harness.assignments(after_s=120) == []
     [scheduling_class] = [each for each in harness.cluster.waiting.classes.values() if each.size]
     assert scheduling_class.reserved_worker_id == "w2"
+
+
+def test_t17_what_was_learned_is_cut_to_a_worker_that_has_the_devices() -> None:
+    """A larger worker without them counted: the task was cut to what is there, and fitted nowhere."""
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24, 24, 8), memory=16, limits={"digits": 1})
+    harness.join_worker("w2", cpus=1, gpus=(4,), memory=64)
+    harness.submit("a", kind="cpu")
+    harness.run_pass()
+    harness.end("a", peak_memory_bytes=4 * GIB, peak_cuda_memory_bytes=20 * GIB)
+    harness.submit("b", kind="gpu", devices=2)
+    harness.submit("c", kind="gpu", devices=3)
+    assert harness.assignments() == [("b", "w1/gpu-0+gpu-1")]
+    assert harness.task("b").attempt.reserved.memory_bytes == GIB
+    harness.end("b", peak_memory_bytes=GIB)
+    assert harness.assignments() == [("c", "w1/gpu-0+gpu-1+gpu-2")]
+    assert harness.task("c").attempt.reserved.cuda_memory_bytes == 8 * GIB
+
+
+def test_t17_memory_and_cuda_memory_are_cut_to_what_one_worker_has_of_both() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", gpus=(24,), memory=2)
+    harness.join_worker("w2", gpus=(4,), memory=64)
+    harness.submit("a", device="w2/gpu-0")
+    harness.submit("x", device="w1/gpu-0")
+    harness.run_pass()
+    harness.end("a", peak_memory_bytes=10 * GIB)
+    harness.end("x", peak_memory_bytes=GIB, peak_cuda_memory_bytes=10 * GIB)
+    harness.submit("b", kind="gpu")
+    assert harness.assignments() == [("b", "w1/gpu-0")]
+    reserved = harness.task("b").attempt.reserved
+    assert (reserved.memory_bytes, reserved.cuda_memory_bytes) == (2 * GIB, 11 * GIB)
+
+
+def test_t17_a_worker_that_accepts_no_such_tasks_offers_them_no_memory() -> None:
+    harness = SchedulerHarness()
+    harness.join_worker("w1", cpus=1, memory=16, limits={"digits": 1})
+    harness.join_worker("w2", cpus=1, memory=64, types=("faces",))
+    harness.submit("a")
+    harness.run_pass()
+    harness.end("a", peak_memory_bytes=4 * GIB)
+    harness.submit("b")
+    assert harness.assignments() == [("b", "w1/cpu-0")]
+    kill_at_limit(harness, "b", 1)
+    assert harness.task("b").end is AttemptEnd.OOM_HOST

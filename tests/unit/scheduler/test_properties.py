@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.scheduler.given import GIB, policy
 from tests.unit.scheduler.harness import SchedulerHarness
 from trackside.contracts.fleet import WorkerLost
+from trackside.contracts.memory import MAX_BYTES
 from trackside.contracts.tasks import AttemptEnd, TaskStatus
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler import decide
@@ -86,7 +87,13 @@ class SimulatedWorkers:
             "peak_memory_bytes": int(memory * GIB),
             "peak_cuda_memory_bytes": int(cuda * GIB) * on_gpu,
         }
-        if on_gpu and reserved.cuda_memory_bytes < cuda * GIB and self.rng.random() < 0.5:
+        limit = self.harness.fleet.workers[task.attempt.worker_id].max_memory_bytes.get(task.task_type, 0)
+        if 0 < limit < memory * GIB:
+            peaks["peak_memory_bytes"] = limit
+            self.harness.end(
+                task.task_id, AttemptEnd.OOM_HOST, limit="max_memory", limit_bytes=limit, **peaks
+            )
+        elif on_gpu and reserved.cuda_memory_bytes < cuda * GIB and self.rng.random() < 0.5:
             self.harness.end(task.task_id, AttemptEnd.OOM_DEVICE, **peaks)
         else:
             self.harness.end(task.task_id, **peaks)
@@ -104,6 +111,10 @@ def assert_within_capacity(harness: SchedulerHarness) -> None:
         memory = sum(task.attempt.reserved.memory_bytes for task in on_worker)
         assert not worker.memory_bytes or memory <= worker.memory_bytes
         assert not worker.max_tasks or len(on_worker) <= worker.max_tasks
+        for task in on_worker:
+            reserved, size = task.attempt.reserved, MAX_BYTES
+            assert reserved.memory_bytes <= worker.max_memory_bytes.get(task.task_type, size)
+            assert reserved.cuda_memory_bytes <= worker.max_cuda_memory_bytes.get(task.task_type, size)
         for device in worker.devices.values():
             on_device = [task for task in on_worker if device.device_id in task.attempt.device_ids]
             waiting = [task for task in on_device if harness.cluster.is_waiting(task.task_id)]
@@ -193,6 +204,8 @@ worker_kinds = st.fixed_dictionaries(
         "max_tasks": st.sampled_from([0, 0, 1, 3]),
         "queues": st.sampled_from([("default",), ("default", "night")]),
         "shares": st.booleans(),
+        "limits": st.sampled_from([{}, {}, {"digits": 1}, {"digits": 3}]),
+        "cuda_limits": st.sampled_from([{}, {}, {"digits": 1}, {"digits": 7}]),
     }
 )
 worker_options = worker_kinds.map(with_a_device).map(on_one_host)
@@ -251,6 +264,7 @@ def test_t18_t19_no_mix_of_tasks_over_commits_idles_starves_or_locks(
             assert task.unschedulable
     event(f"preempted: {any(past.end == 'preempted' for task in workers.tasks() for past in past_of(task))}")
     event(f"returned: {any(past.end == 'returned' for task in workers.tasks() for past in past_of(task))}")
+    event(f"killed at a limit: {any(each.limit_bytes for task in workers.tasks() for each in task.attempts)}")
     event(f"unschedulable: {any(task.unschedulable for task in workers.tasks())}")
 
 

@@ -96,16 +96,17 @@ def text_of(ending: dict[str, Any]) -> str:
 def test_an_end_by_memory_names_the_limit_what_was_used_and_what_was_left() -> None:
     """It said that the host had no memory left, with 15 GiB free: the task was killed at its own ceiling."""
     ceiling = MemoryAtEnd("max_memory", 300 * MIB, 300 * MIB, 15 * GIB, 16 * GIB)
-    for memory, sentence in (
-        (ceiling, "killed at max_memory of its task type, 300 MiB: the task used 300 MiB, "),
-        (FULL, "killed because the host ran out of memory: the task used 3 GiB, "),
+    for memory, limit_bytes, sentence in (
+        (ceiling, 300 * MIB, "killed at max_memory of its task type, 300 MiB: the task used 300 MiB, "),
+        (FULL, 0, "killed because the host ran out of memory: the task used 3 GiB, "),
     ):
         ending = determine_ending(None, -9, None, TaskStatus.TRAINING, memory)
         assert (ending["limit"], ending["peak_memory_bytes"]) == (memory.limit, memory.used_bytes)
+        assert ending["limit_bytes"] == limit_bytes
         assert text_of(ending).startswith(f"the process was {sentence}the host had ")
         program = FAILED._replace(exit_code=-9, error={"message": "the program was killed by SIGKILL"})
         ending = determine_ending(program, 0, None, TaskStatus.TRAINING, memory)
-        assert ending["limit"] == memory.limit
+        assert (ending["limit"], ending["limit_bytes"]) == (memory.limit, limit_bytes)
         assert sentence in text_of(ending) and text_of(ending).endswith("; the program was killed by SIGKILL")
 
 

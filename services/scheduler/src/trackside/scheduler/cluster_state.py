@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from trackside.domain.task import Task, TaskState
 from trackside.scheduler.booking import Booking, booking_of, refresh_booking
-from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, memory_demand
+from trackside.scheduler.estimates import MemoryDemand, MemoryPeaks, largest_offer, memory_demand
 from trackside.scheduler.hosts import Hosts
 from trackside.scheduler.occupancy import HostState
 from trackside.scheduler.placement import Candidate, PlacementRules
 from trackside.scheduler.queue import SchedulingClass, TaskQueue
 from trackside.scheduler.requirements import Requirements, effective_priority, waiting_since_ms
 from trackside.scheduler.timers import Timers
-from trackside.scheduler.unschedulable import largest_memory, unschedulable_reason
+from trackside.scheduler.unschedulable import memory_offers, unschedulable_reason
 
 REFUSALS = 10
 """A task that was refused this often in one attempt is given up."""
@@ -138,11 +138,16 @@ class ClusterState:
     def demand(self, scheduling_class: SchedulingClass) -> MemoryDemand:
         """Returns the memory that the tasks of a class need, by what is known now."""
         if scheduling_class.demand is None:
-            largest = largest_memory(
-                self.hosts.open, self.hosts.feasibility_hosts(self.now_ms), scheduling_class.requirements
-            )
+            requirements = scheduling_class.requirements
+            offers = memory_offers(self.hosts.open, requirements)
+            # A worker that is gone for a short time may be the one that allows more.
+            present = memory_offers(self.hosts.feasibility_hosts(self.now_ms), requirements)
             scheduling_class.demand = memory_demand(
-                scheduling_class.requirements, self.peaks, self.policy.default_bytes, largest
+                requirements,
+                self.peaks,
+                self.policy.default_bytes,
+                offers,
+                largest_offer([offer.memory for offer in present]),
             )
         return scheduling_class.demand
 

@@ -1,6 +1,7 @@
 """How much memory a task gets: its own estimate, one learned from tasks of its type, or a default. Pure."""
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -90,58 +91,54 @@ class MemoryPeaks:
 
 
 @dataclass(frozen=True, slots=True)
-class LargestMemory:
-    """The most that a task could get on a host and on a GPU, bytes; 0 if unknown.
+class MemoryOffer:
+    """The most that a task may have on one worker, bytes; 0 if it is neither limited nor known.
 
-    `limit` is the most memory of a host that any worker allows, also one that is gone for a short time; 0 if
-    it is neither limited nor known for one of them.
+    `cuda` is that of each GPU, None on CPU slots.
     """
 
-    memory: int = 0
-    cuda: int = 0
-    limit: int = 0
+    memory: int
+    cuda: int | None = None
+
+
+def largest_offer(sizes: Collection[int]) -> int:
+    """Returns the largest of some offers, bytes; 0 if one of them is not limited, or if there is none."""
+    return max(sizes) if sizes and all(sizes) else 0
 
 
 def memory_demand(
-    requirements: Requirements, peaks: MemoryPeaks, defaults: tuple[int, int], largest: LargestMemory
+    requirements: Requirements,
+    peaks: MemoryPeaks,
+    defaults: tuple[int, int],
+    offers: Collection[MemoryOffer],
+    largest_limit_bytes: int = 0,
 ) -> MemoryDemand:
     """Returns the memory that a task needs; `defaults` are bytes on the host and on a GPU.
 
-    Numbers that no user gave are cut to the most that a worker allows, or to the largest host or GPU: there
-    the task runs alone.
+    Numbers that no user gave are cut to what a worker offers, so that the task can run there, alone if need
+    be: first the GPU's, then the host's where there is such a GPU.
     """
+    own = (requirements.memory_bytes, requirements.cuda_memory_bytes)
+    raised = (requirements.raised_memory_bytes, requirements.raised_cuda_memory_bytes)
     learned = (peaks.learned_memory(requirements.task_type), peaks.learned_cuda(requirements.task_type))
-    return MemoryDemand(
-        memory=_estimate(
-            requirements,
-            requirements.memory_bytes,
-            learned[0],
-            defaults[0],
-            requirements.raised_memory_bytes,
-            largest.memory,
-        ),
-        cuda=_estimate(
-            requirements,
-            requirements.cuda_memory_bytes,
-            learned[1],
-            defaults[1],
-            requirements.raised_cuda_memory_bytes,
-            largest.cuda,
-        ),
-        largest_limit_bytes=largest.limit,
-    )
+    wanted = [_wanted(requirements, own[at], learned[at], defaults[at], raised[at]) for at in (0, 1)]
+    cuda = _cut(wanted[1], own[1], [offer.cuda for offer in offers if offer.cuda is not None])
+    fitting = [offer.memory for offer in offers if offer.cuda is None or cuda.within(offer.cuda) is not None]
+    return MemoryDemand(_cut(wanted[0], own[0], fitting), cuda, largest_limit_bytes)
 
 
-def _estimate(
-    requirements: Requirements, own: int | None, learned: int, default: int, raised: int, largest: int
+def _wanted(
+    requirements: Requirements, own: int | None, learned: int, default: int, raised: int
 ) -> MemoryEstimate:
     if own is not None:
         estimate = MemoryEstimate(own, requirements.estimated_by)
     else:
         estimate = MemoryEstimate(learned, "learned") if learned else MemoryEstimate(default, "default")
-    if raised > estimate.size_bytes:
-        estimate = MemoryEstimate(raised, "raised")
-    if not estimate.is_user_given and 0 < largest < estimate.size_bytes:
-        at_least = 0 if own is None else own
-        estimate = MemoryEstimate(max(largest, at_least), estimate.source)
-    return estimate
+    return MemoryEstimate(raised, "raised") if raised > estimate.size_bytes else estimate
+
+
+def _cut(estimate: MemoryEstimate, own: int | None, offered: Collection[int]) -> MemoryEstimate:
+    largest = largest_offer(offered)
+    if estimate.is_user_given or not 0 < largest < estimate.size_bytes:
+        return estimate
+    return MemoryEstimate(max(largest, own or 0), estimate.source)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from trackside.contracts.memory import shown
-from trackside.scheduler.estimates import LargestMemory
+from trackside.contracts.memory import MAX_BYTES, shown
+from trackside.scheduler.estimates import MemoryOffer
 from trackside.scheduler.memory_limits import device_limit, host_limit
 from trackside.scheduler.occupancy import DeviceState, HostState
 from trackside.scheduler.requirements import Requirements
@@ -11,22 +11,25 @@ from trackside.scheduler.requirements import Requirements
 MAX_LISTED = 10
 
 
-def largest_memory(
-    hosts: Iterable[HostState], present: Iterable[HostState], requirements: Requirements
-) -> LargestMemory:
-    """Returns the most memory that such tasks could get on these hosts, and on those that are `present`."""
-    task_type, memory, cuda = requirements.task_type, 0, 0
+def memory_offers(hosts: Iterable[HostState], requirements: Requirements) -> list[MemoryOffer]:
+    """Returns how much memory each host offers such a task that could run there, on GPUs and on CPU slots."""
+    offers, count = list[MemoryOffer](), requirements.device_count
     for host in hosts:
-        if host.serves(requirements):
-            devices = [device.spec for device in host.matching_devices(requirements) if device.is_gpu]
-            cuda = max([cuda, *(device_limit(host.worker, device, task_type) for device in devices)])
-            memory = max(memory, host_limit(host.worker, task_type))
-    limits = [
-        host_limit(host.worker, task_type)
-        for host in present
-        if host.serves(requirements) and any(True for _ in host.matching_devices(requirements))
-    ]
-    return LargestMemory(memory, cuda, max(limits) if limits and all(limits) else 0)
+        if not _could_run(host, requirements):
+            continue
+        memory = host_limit(host.worker, requirements.task_type)
+        devices = list(host.matching_devices(requirements))
+        gpus = [
+            device_limit(host.worker, device.spec, requirements.task_type)
+            for device in devices
+            if device.is_gpu
+        ]
+        if len(devices) - len(gpus) >= count:
+            offers.append(MemoryOffer(memory))
+        if len(gpus) >= count:
+            gpus.sort(key=lambda limit: limit or MAX_BYTES, reverse=True)
+            offers.append(MemoryOffer(memory, gpus[count - 1]))
+    return offers
 
 
 def unschedulable_reason(requirements: Requirements, hosts: Sequence[HostState]) -> str:
