@@ -46,12 +46,12 @@ class FakeGpu:
 
 
 class FakeNvml:
-    """Four GPUs of 16 GiB, and whatever a test makes of them."""
+    """GPUs of 16 GiB, and whatever a test makes of them."""
 
-    def __init__(self, library: Path, folder: Path) -> None:
+    def __init__(self, library: Path, folder: Path, gpus: int = 4) -> None:
         self._library = library
         self._state = folder / "nvml-state"
-        self._gpus = [FakeGpu(f"GPU-{index:08d}", f"Stand-in {index}", 16 * GIB) for index in range(4)]
+        self._gpus = [FakeGpu(f"GPU-{index:08d}", f"Stand-in {index}", 16 * GIB) for index in range(gpus)]
         self._driver = self._generation = self._hangs = 0
         self._xids = (0, 0, 0)
         self._write()
