@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.domain.given import FIRST_MS, record_of
 from trackside.contracts.fleet import (
+    CatalogueChanged,
     Device,
     SchedulerHeartbeat,
     WorkerHeartbeat,
@@ -152,3 +153,25 @@ def test_an_empty_fleet_knows_no_task_types() -> None:
     assert Fleet().task_types == frozenset()
     state, _ = told(joined(), joined("i-2", "w2", task_type="faces"))
     assert state.task_types == {"digits", "faces"}
+
+
+def changed(incarnation: str = "i-1") -> CatalogueChanged:
+    return CatalogueChanged(
+        worker_id="w1", incarnation=incarnation, task_types=["digits", "fit"], max_memory_bytes={"fit": 5}
+    )
+
+
+def test_a_worker_that_read_its_catalogue_again_runs_other_types_and_stays_the_same_otherwise() -> None:
+    before, _ = told(joined(max_memory_bytes={"digits": 9}))
+    after, outcomes = told(joined(max_memory_bytes={"digits": 9}), changed())
+    assert outcomes[-1] is Outcome.APPLIED
+    assert after.task_types == {"digits", "fit"}
+    assert after.workers["w1"].max_memory_bytes == {"fit": 5}
+    assert after.workers["w1"].devices == before.workers["w1"].devices
+    assert after.current("w1", "i-1")
+
+
+def test_the_catalogue_of_an_incarnation_that_is_over_or_unknown_counts_for_nothing() -> None:
+    assert told(joined(), joined("i-2"), changed())[1][-1] is Outcome.OVERTAKEN
+    assert told(joined(), left(), changed())[1][-1] is Outcome.OVERTAKEN
+    assert told(changed())[1] == [Outcome.OVERTAKEN]

@@ -9,8 +9,9 @@ import pytest
 
 from trackside.contracts.fleet import Device
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
+from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.placements.ledger import HAS_DEVICES, HAS_PROCESS, IDLE, Claim, Ledger, Stage
-from trackside.worker.placements.warm_processes import WarmProcessPool
+from trackside.worker.placements.warm_processes import ProcessKind, WarmProcessPool
 from trackside.worker.process_messages import ProcessFree
 
 MEMORY = ProcessFree(memory_bytes=10, cuda_memory_bytes=2)
@@ -26,6 +27,11 @@ class RecordingForkserver(ForkserverClient):
     def kill(self, process: TaskProcess, number: int) -> None:
         """Remembers it."""
         self.killed.append((process.number, number))
+
+
+def kind_of(name: str, cuda_visible_devices: str = "") -> ProcessKind:
+    """Gives the kind of the processes of a task type."""
+    return TaskType(name), cuda_visible_devices
 
 
 class HostWithPool:
@@ -45,7 +51,7 @@ class HostWithPool:
     def _changed(self) -> None:
         self.changes += 1
 
-    def add(self, number: int, device: str, kind: tuple[str, str] = ("a", "")) -> TaskProcess:
+    def add(self, number: int, device: str, kind: str = "a") -> TaskProcess:
         """Has a process wait on a device."""
         ours, theirs = socket.socketpair()
         theirs.close()
@@ -53,7 +59,7 @@ class HostWithPool:
         process = TaskProcess(
             number, number, ours, stdout, stderr, asyncio.get_running_loop().create_future()
         )
-        self.warm.add(kind, process, (device,), MEMORY)
+        self.warm.add(kind_of(kind), process, (device,), MEMORY)
         return process
 
 
@@ -65,10 +71,10 @@ async def host() -> HostWithPool:
 async def test_a_task_gets_the_process_of_its_type_that_was_on_its_device_else_the_oldest(
     host: HostWithPool,
 ) -> None:
-    parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1"), host.add(3, "cpu-1", ("b", ""))]
-    found = [host.warm.matching(("a", ""), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
+    parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1"), host.add(3, "cpu-1", "b")]
+    found = [host.warm.matching(kind_of("a"), (device,)) for device in ("cpu-1", "cpu-2", "cpu-0")]
     assert [each.process.number if each else None for each in found] == [2, 1, 1]
-    assert host.warm.matching(("a", "GPU-1"), ("gpu-0",)) is None
+    assert host.warm.matching(kind_of("a", "GPU-1"), ("gpu-0",)) is None
     assert found[0] is not None
     assert host.warm.remove_for_task(found[0]) is parked[1]
     assert sorted(host.ledger.allocations) == ["warm-1", "warm-3"]
@@ -96,8 +102,19 @@ async def test_room_is_made_on_the_devices_first_and_else_by_the_oldest(host: Ho
     assert host.warm.make_room((), "")
     assert host.forkserver.killed == [(2, signal.SIGKILL), (1, signal.SIGKILL)]
     assert not host.warm.make_room((), ""), "both are on their way out"
-    assert host.warm.matching(("a", ""), ("cpu-0",)) is None
+    assert host.warm.matching(kind_of("a"), ("cpu-0",)) is None
     for each in parked:
         each.exited.set_result(-9)
     await asyncio.sleep(0)
     assert (host.ledger.allocations, host.changes) == ({}, 2)
+
+
+async def test_the_processes_of_a_type_end_and_one_of_its_former_definition_runs_no_task(
+    host: HostWithPool,
+) -> None:
+    parked = [host.add(1, "cpu-0"), host.add(2, "cpu-1", "b")]
+    assert host.warm.matching((TaskType("a", max_tasks=3), ""), ("cpu-0",)) is None
+    host.warm.end_types(["a"])
+    assert host.forkserver.killed == [(1, signal.SIGKILL)]
+    for each in parked:
+        each.close()

@@ -57,6 +57,7 @@ FLEET_EVENTS: tuple[type[Event], ...] = (
     fleet.WorkerJoined,
     fleet.WorkerLeft,
     fleet.WorkerLost,
+    fleet.CatalogueChanged,
     fleet.DeviceUnhealthy,
     fleet.LaneBacklogged,
     fleet.LaneCleared,

@@ -170,6 +170,13 @@ CHILD_EVENTS: list[Message] = [
     ),
 ]
 OTHERS: list[Message] = [
+    fleet.CatalogueChanged(
+        worker_id="w1",
+        incarnation="w1-0a",
+        task_types=["digits", "resnet"],
+        max_memory_bytes={"digits": 8 * 2**30},
+        max_cuda_memory_bytes={"resnet": 4 * 2**30},
+    ),
     fleet.DeviceUnhealthy(worker_id="w1", incarnation="w1-0a", device_id="gpu-0", reason="GPU is lost"),
     fleet.LaneBacklogged(instance="1", incarnation="1-0a", lane="tuner", waiting=20, limit=20),
     fleet.LaneCleared(instance="1", incarnation="1-0a", lane="tuner", waiting=10),

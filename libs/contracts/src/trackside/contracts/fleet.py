@@ -55,6 +55,20 @@ class WorkerJoined(Event):
     max_cuda_memory_bytes: dict[str, int] = Field(default={})
 
 
+class CatalogueChanged(Event):
+    """A worker has read its catalogue again: from here on it runs these task types, with these limits.
+
+    The fields are those of its WorkerJoined; tasks that run already continue.
+    """
+
+    written_by: ClassVar[frozenset[str]] = WORKER
+    worker_id: str
+    incarnation: str
+    task_types: list[str]
+    max_memory_bytes: dict[str, int] = Field(default_factory=dict)
+    max_cuda_memory_bytes: dict[str, int] = Field(default_factory=dict)
+
+
 class WorkerLeft(Event):
     """A worker has stopped on request."""
 

@@ -44,7 +44,10 @@ def type_problem(capabilities: Capabilities, task_type: str, path: str) -> Probl
         return None
     known = ", ".join(sorted(capabilities.task_types)) or "none: no worker has joined yet"
     hint = nearest(task_type, capabilities.task_types)
-    message = f"no catalogue has task type {task_type!r}; known: {known}{hint}"
+    message = (
+        f"no catalogue has task type {task_type!r}; known: {known}{hint}; a worker that has it in its "
+        "catalogue.yaml makes it known within a second"
+    )
     return Problem(code="unknown_task_type", path=path, message=message)
 
 

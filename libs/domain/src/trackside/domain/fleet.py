@@ -1,9 +1,16 @@
 """The fleet: which workers are there, in which incarnation, with which devices."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from trackside.contracts.fleet import Device, DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import (
+    CatalogueChanged,
+    Device,
+    DeviceUnhealthy,
+    WorkerJoined,
+    WorkerLeft,
+    WorkerLost,
+)
 from trackside.contracts.message import Event, Record
 from trackside.domain.outcome import Outcome
 
@@ -89,6 +96,8 @@ def evolve(fleet: Fleet, record: Record) -> Outcome:
             return _gone(fleet, event, "left", record)
         case WorkerLost():
             return _gone(fleet, event, "lost", record)
+        case CatalogueChanged():
+            return _catalogue_changed(fleet, event)
         case DeviceUnhealthy():
             return _device_unhealthy(fleet, event)
         case _:  # also LaneBacklogged and LaneCleared: older logs have them, and no state depends on them
@@ -132,6 +141,20 @@ def _gone(fleet: Fleet, event: WorkerLeft | WorkerLost, why: str, record: Record
         return Outcome.DUPLICATE
     worker.gone = why
     worker.gone_ms = record.append_time_ms
+    return Outcome.APPLIED
+
+
+def _catalogue_changed(fleet: Fleet, event: CatalogueChanged) -> Outcome:
+    worker = fleet.workers.get(event.worker_id)
+    if worker is None or worker.incarnation != event.incarnation or worker.gone:
+        return Outcome.OVERTAKEN
+    # Another object, as after a join: who keeps what it knows of a worker sees that it has changed.
+    fleet.workers[event.worker_id] = replace(
+        worker,
+        task_types=frozenset(event.task_types),
+        max_memory_bytes=dict(event.max_memory_bytes),
+        max_cuda_memory_bytes=dict(event.max_cuda_memory_bytes),
+    )
     return Outcome.APPLIED
 
 

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from trackside.contracts.fleet import DeviceUnhealthy, WorkerJoined, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import (
+    CatalogueChanged,
+    DeviceUnhealthy,
+    WorkerJoined,
+    WorkerLeft,
+    WorkerLost,
+)
 from trackside.contracts.message import Event
 from trackside.domain.cells import bigint, time_or_null, without_nul
 from trackside.domain.fleet import Fleet
@@ -32,7 +38,8 @@ class WorkerRows:
 
     def touched(self, fleet: Fleet, event: Event) -> Iterable[RowKey]:
         """Returns the worker of any event about it."""
-        return ((event.worker_id,),) if isinstance(event, WorkerJoined | WorkerLeft | WorkerLost) else ()
+        about_worker = WorkerJoined | CatalogueChanged | WorkerLeft | WorkerLost
+        return ((event.worker_id,),) if isinstance(event, about_worker) else ()
 
     def keys(self, fleet: Fleet) -> Iterable[RowKey]:
         """Returns all workers."""

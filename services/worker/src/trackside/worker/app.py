@@ -27,6 +27,7 @@ from trackside.worker.attempts.device_locks import RETRY_S, DeviceLocks, try_loc
 from trackside.worker.attempts.forkserver_client import ForkserverClient, allowed_environment
 from trackside.worker.attempts.memory_pressure import MemoryPressure
 from trackside.worker.attempts.spec import AttemptContext
+from trackside.worker.catalogue.catalogue_watch import CatalogueWatch, known_types
 from trackside.worker.catalogue.task_catalogue import CatalogueError, TaskCatalogue, read_catalogue
 from trackside.worker.host.devices import HostDevice, discover
 from trackside.worker.host.neighbours import Neighbourhood
@@ -105,7 +106,7 @@ class WorkerRunner:
         self._log = log
         self._topics = topics
         self._settings = settings
-        self._catalogue = catalogue
+        self._catalogue = CatalogueWatch(settings.catalogue, catalogue)
         self._health = health
         self._shared_folder = SharedFolder(settings.host_dir)
         self._disk = DiskWatch([settings.data_dir], disk_limits or DiskLimits())
@@ -193,6 +194,8 @@ class WorkerRunner:
         )
         heartbeats = group.create_task(send_heartbeats, name="heartbeats")
         background.append(group.create_task(incarnation.guard_exclusive(), name="guard"))
+        watch = self._catalogue.run(incarnation.use_catalogue)
+        background.append(group.create_task(watch, name="watch-catalogue"))
         self.joined = self._health.ready = True
         await _wait_for_first(leaving, incarnation.lost)
         self._health.ready = False
@@ -236,7 +239,7 @@ class WorkerRunner:
             reserve_bytes=reserve_bytes,
             memory_pool=memory_pool(),
         )
-        fencing = FencingTable(new_id(), frozenset(self._catalogue.tasks))
+        fencing = FencingTable(new_id(), frozenset(self._catalogue.current.tasks))
         placements = PlacementController(
             {host_device.id: host_device for host_device in host_devices},
             ledger,
@@ -246,7 +249,7 @@ class WorkerRunner:
             group,
             PlacementPolicy(settings.load_early, settings.keep_workdirs),
         )
-        incarnation = Incarnation(fencing, placements, self._catalogue, publisher)
+        incarnation = Incarnation(fencing, placements, self._catalogue.current, publisher)
         sampler = HostSampler(
             host_devices,
             nvml,
@@ -271,14 +274,12 @@ class WorkerRunner:
             incarnation=incarnation.id,
             host=socket.gethostname(),
             devices=[host_device.device for host_device in host_devices],
-            task_types=sorted(self._catalogue.tasks),
             queues=self._settings.queue_names,
             after=after,
             memory_bytes=incarnation.placements.ledger.memory_bytes,
             max_tasks=self._settings.max_tasks,
             memory_pool=incarnation.placements.ledger.memory_pool,
-            max_memory_bytes=self._catalogue.max_memory_bytes,
-            max_cuda_memory_bytes=self._catalogue.max_cuda_memory_bytes,
+            **known_types(self._catalogue.current),
         )
         in_log: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         record = publisher.writer.single(self.id, joined, sequence=publisher.draw_number())
@@ -301,7 +302,7 @@ class WorkerRunner:
             log.warning("left without reporting it: the log is unreachable", worker=self.id)
 
     def _modules(self) -> list[str]:
-        return list(dict.fromkeys([*self._settings.preload_modules, *self._catalogue.preload]))
+        return list(dict.fromkeys([*self._settings.preload_modules, *self._catalogue.current.preload]))
 
     async def _lock_data_dir(self, path: Path) -> int:
         """Waits until no other worker uses the data directory; returns the descriptor of its lock."""

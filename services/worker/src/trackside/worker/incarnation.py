@@ -8,7 +8,13 @@ import structlog
 
 from trackside.aggregates.registry import CODEC
 from trackside.contracts.codec import UndecodableError
-from trackside.contracts.fleet import DeviceUnhealthy, WorkerHeartbeat, WorkerLeft, WorkerLost
+from trackside.contracts.fleet import (
+    CatalogueChanged,
+    DeviceUnhealthy,
+    WorkerHeartbeat,
+    WorkerLeft,
+    WorkerLost,
+)
 from trackside.contracts.message import Envelope, Message
 from trackside.contracts.tasks import AttemptEnd, NextParameters, RecallTask, RunTask, StopTask
 from trackside.domain.proposal import cause_of
@@ -16,6 +22,7 @@ from trackside.eventlog.clock import monotonic_s
 from trackside.eventlog.errors import OffsetGoneError, TransientError
 from trackside.eventlog.log import Entry, Log, TopicPartition
 from trackside.telemetry import metrics
+from trackside.worker.catalogue.catalogue_watch import CatalogueChange, known_types
 from trackside.worker.catalogue.task_catalogue import TaskCatalogue
 from trackside.worker.placements.controller import PlacementController
 from trackside.worker.placements.fencing import CommandAction, FencingTable, Refusal
@@ -131,7 +138,20 @@ class Incarnation:
                 placement.decide(GiveBack())
                 placement.stop(AttemptEnd.LOST, 0)
 
-    def report(self, event: DeviceUnhealthy | WorkerLeft) -> None:
+    def use_catalogue(self, change: CatalogueChange) -> None:
+        """Runs the task types of another catalogue from now on; tasks that run already continue as they began.
+
+        Warm processes of types that changed or are gone end.
+        """
+        before, known = known_types(self._catalogue), known_types(change.catalogue)
+        self._catalogue = change.catalogue
+        self._fencing.task_types = frozenset(change.catalogue.tasks)
+        self.placements.warm.end_types((*change.changed, *change.removed))
+        if known != before:
+            worker_id = self._publisher.writer.instance
+            self.report(CatalogueChanged(worker_id=worker_id, incarnation=self.id, **known))
+
+    def report(self, event: CatalogueChanged | DeviceUnhealthy | WorkerLeft) -> None:
         """Writes an event of this worker to the fleet topic; it follows the join."""
         cause = cause_of(event.worker_id, self.joined_at)
         number = self._publisher.draw_number()

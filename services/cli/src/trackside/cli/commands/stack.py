@@ -34,6 +34,9 @@ def up(catalogue: Path | None, slots: int, foreground: bool, leash: Path | None)
     found = stack_process.running()
     if found is not None:
         screen.say(f"the stack in {found.folder} runs already; see `trackside status`")
+        from trackside.cli.commands import catalogue as catalogues  # the worker's: not needed for a start
+
+        catalogues.read_again(found, catalogue)
         return
     if foreground:
         with stack_process.started(catalogue, slots, StepReporter()) as made:

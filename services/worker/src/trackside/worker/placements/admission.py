@@ -114,7 +114,7 @@ class AdmissionControl:
     def kind(self, placement: LocalPlacement) -> ProcessKind:
         """Returns the kind of warm process that can run this placement."""
         host_devices = [self._host_devices[device_id] for device_id in placement.entry.device_ids]
-        return placement.task_type.name, cuda_visible_devices(host_devices)
+        return placement.task_type, cuda_visible_devices(host_devices)
 
     def _on_host(self, claim: Claim, *excluded: str) -> bool:
         return self._ledger.check_host(claim, HAS_PROCESS, excluded) is None

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from trackside.worker.attempts.forkserver_client import ForkserverClient, TaskProcess
+from trackside.worker.catalogue.task_catalogue import TaskType
 from trackside.worker.host.sampler import OwnedSession
 from trackside.worker.placements.ledger import Allocation, Claim, Ledger, Stage
 from trackside.worker.process_messages import ProcessFree
 
-ProcessKind = tuple[str, str]
-"""What the tasks of one process have in common: task type and CUDA_VISIBLE_DEVICES."""
+ProcessKind = tuple[TaskType, str]
+"""What the tasks of one process have in common: the task type as it is defined, and CUDA_VISIBLE_DEVICES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,12 @@ class WarmProcessPool:
         """Ends the processes on devices."""
         for each in self._processes.values():
             if _is_idle(each) and set(device_ids) & set(each.allocation.claim.device_ids):
+                self._end(each)
+
+    def end_types(self, names: Collection[str]) -> None:
+        """Ends the processes of task types."""
+        for each in self._processes.values():
+            if _is_idle(each) and each.kind[0].name in names:
                 self._end(each)
 
     async def end_all(self) -> None:
