@@ -139,7 +139,7 @@ class Incarnation:
                 placement.stop(AttemptEnd.LOST, 0)
 
     def use_catalogue(self, change: CatalogueChange) -> None:
-        """Runs the task types of another catalogue from now on; tasks that run already continue as they began.
+        """Runs the task types of another catalogue from now on; tasks that run already continue as they are.
 
         Warm processes of types that changed or are gone end.
         """

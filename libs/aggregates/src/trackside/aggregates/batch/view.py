@@ -115,7 +115,8 @@ class BatchView(View[Batch]):
         batch, bad = stream.root, task_state.unfinished(stream, accepted)
         children = _unfinished_children(stream, accepted)
         took, ends = self.progress(stream).duration_s, ends_text(_counts(batch).items())
-        total = f"{_total(batch)} {_unit(batch)}"
+        unit = _unit(batch)
+        total = counted(_total(batch), "task") if unit == "tasks" else f"{_total(batch)} {unit}"
         lines = [f"{stream.stream_id} {batch.status.value}: {total} in {duration(took)}: {ends}"]
         lines += [
             f"  {task_state.short_name(task, stream.stream_id)} {task_state.why(task)}"

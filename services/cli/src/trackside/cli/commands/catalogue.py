@@ -21,7 +21,7 @@ POLL_S = 0.1
 
 
 def read_again(found: Stack, given: Path | None) -> None:
-    """Waits until the worker runs the task types of its catalogue, and prints which ones are new or gone.
+    """Waits until the worker runs the task types of its catalogue, and prints them.
 
     Raises CommandFailed if the catalogue is invalid, or is another one than the stack was started with.
     """
@@ -36,28 +36,16 @@ def read_again(found: Stack, given: Path | None) -> None:
         wanted = known_types(read_catalogue(path))
     except CatalogueError as error:
         raise CommandFailed(f"{error}; the worker continues with the catalogue as it was before") from error
-    before = run(_until_known(found, wanted))
-    if before is None:
-        return
-    added, removed = (
-        sorted(set(wanted["task_types"]) - before.task_types),
-        sorted(before.task_types - set(wanted["task_types"])),
-    )
-    parts = [
-        f"{what} {', '.join(names)}" for what, names in (("added", added), ("removed", removed)) if names
-    ]
-    screen.say(f"the worker has read {path.name} again: {'; '.join(parts) or 'other memory limits'}")
+    run(_until_known(found, wanted))
+    screen.say(f"its worker runs the tasks of {path.name}: {', '.join(wanted['task_types']) or 'none'}")
 
 
-async def _until_known(found: Stack, wanted: KnownTypes) -> Worker | None:
-    """Waits until the log says that the worker has these types; returns it as it was, None if it had them."""
+async def _until_known(found: Stack, wanted: KnownTypes) -> None:
+    """Waits until the log says that the worker has these types."""
     async with Client(found.bootstrap_servers, name="cli") as client:
-        before = worker = (await client.fleet()).workers.get(WORKER)
-        if before is None or _knows(before, wanted):
-            return None
-        pid = found.pid(WORKER)
-        if pid is not None:
-            os.kill(pid, signal.SIGHUP)
+        worker, pid = (await client.fleet()).workers.get(WORKER), found.pid(WORKER)
+        if worker is not None and pid is not None and not _knows(worker, wanted):
+            os.kill(pid, signal.SIGHUP)  # at once: else it looks at the file twice a second
         try:
             async with asyncio.timeout(READ_S):
                 while worker is None or not _knows(worker, wanted):
@@ -67,7 +55,6 @@ async def _until_known(found: Stack, wanted: KnownTypes) -> Worker | None:
             raise CommandFailed(
                 f"the worker hasn't read its catalogue again within {READ_S:.0f} s; see `trackside status`"
             ) from error
-    return before
 
 
 def _knows(worker: Worker, wanted: KnownTypes) -> bool:
