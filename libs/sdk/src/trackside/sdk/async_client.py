@@ -92,7 +92,7 @@ class AsyncClient:
         traceparent: str | None = None,
         timeout_s: float = PUBLISH_S,
     ) -> PublishedCommand:
-        """Publishes a command to a stream and waits until the log has acknowledged it.
+        """Publishes a command to a stream, again until the log has acknowledged it, for `timeout_s` in all.
 
         A mapping is sent as a structured CloudEvent with `type` and `data`, which the platform validates.
         Raises UnsendableError for a command that can't be accepted, UnreachableError without a response.
@@ -102,8 +102,11 @@ class AsyncClient:
         if self._signer is not None:
             record = check_size(self._signer.signed(record, self._topics.commands.name))
         what = f"command {command_id} was not confirmed; publish it again under this id, it will count once"
+        began_s = monotonic_s()
         ends = await self._with_retries(lambda log: log.ends(self._topics.events.name), timeout_s, what)
-        appended = await self._with_retries(lambda log: self._append(log, stream_id, record), timeout_s, what)
+        appended = await self._with_retries(
+            lambda log: self._append(log, stream_id, record), timeout_s, what, began_s
+        )
         commands = self._topics.commands
         return PublishedCommand(
             topic=commands.name,
@@ -292,9 +295,18 @@ class AsyncClient:
         except TooLargeError as error:
             raise UnsendableError(Problem(code="too_large", message=str(error))) from error
 
-    async def _with_retries(self, request: Callable[[Log], Awaitable[T]], timeout_s: float, what: str) -> T:
-        """Repeats a request until the log responds; repeated commands have the effect of one."""
-        deadline = monotonic_s() + timeout_s
+    async def _with_retries(
+        self,
+        request: Callable[[Log], Awaitable[T]],
+        timeout_s: float,
+        what: str,
+        began_s: float | None = None,
+    ) -> T:
+        """Repeats a request until the log responds, for `timeout_s` from `began_s`, now by default.
+
+        Repeated commands have the effect of one.
+        """
+        deadline = (monotonic_s() if began_s is None else began_s) + timeout_s
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline - monotonic_s())):

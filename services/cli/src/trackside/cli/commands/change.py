@@ -15,6 +15,7 @@ from trackside.aggregates.search.messages import (
     UpdateSearch,
     UpdateSearchSpace,
 )
+from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import check_id, send
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
@@ -28,16 +29,16 @@ from trackside.sdk.yaml_core import Document, YamlError, read_yaml
 
 
 def update(
-    stream_id: str, limits: Mapping[str, object], remove: Sequence[str], timeout_s: float, *, as_json: bool
+    stream_id: str, limits: Mapping[str, object], remove: Sequence[str], publishing: Publishing
 ) -> None:
     """Changes limits of a search; those that are None stay, and those in `remove` no longer hold."""
     body: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
     if remove:
         body["remove"] = [name.replace("-", "_") for name in remove]
-    send(stream_id, UpdateSearch, body, timeout_s, as_json)
+    send(stream_id, UpdateSearch, body, publishing)
 
 
-def update_space(stream_id: str, file: Path, timeout_s: float, *, as_json: bool) -> None:
+def update_space(stream_id: str, file: Path, publishing: Publishing) -> None:
     """Replaces the space of a search with that of a file: its parameters, or a mapping with `space`."""
     document = _read(file)
     found = document.value
@@ -45,42 +46,36 @@ def update_space(stream_id: str, file: Path, timeout_s: float, *, as_json: bool)
     if isinstance(found, dict) and isinstance(found.get("space"), dict) and "type" not in found["space"]:
         found, moved = found["space"], ()
     spec = SpecFile(str(file), document, moved)
-    send(stream_id, UpdateSearchSpace, {"space": found}, timeout_s, as_json, spec)
+    send(stream_id, UpdateSearchSpace, {"space": found}, publishing, spec)
 
 
-def request_trials(stream_id: str, count: int, timeout_s: float, *, as_json: bool) -> None:
+def request_trials(stream_id: str, count: int, publishing: Publishing) -> None:
     """Starts so many trials in addition to the search's concurrency, once."""
-    send(stream_id, RequestTrials, {"count": count}, timeout_s, as_json)
+    send(stream_id, RequestTrials, {"count": count}, publishing)
 
 
 def add_trial(
-    stream_id: str,
-    parameters: Sequence[str],
-    timeout_s: float,
-    *,
-    tell_tuner: bool,
-    outside: bool,
-    as_json: bool,
+    stream_id: str, parameters: Sequence[str], publishing: Publishing, *, tell_tuner: bool, outside: bool
 ) -> None:
     """Runs a trial of given parameters, each NAME=VALUE, next."""
     body = {"parameters": assignments(parameters), "tell_tuner": tell_tuner, "outside": outside}
-    send(stream_id, AddTrial, body, timeout_s, as_json)
+    send(stream_id, AddTrial, body, publishing)
 
 
-def pause(stream_id: str, reason: str, timeout_s: float, *, give_back: bool, as_json: bool) -> None:
+def pause(stream_id: str, reason: str, publishing: Publishing, *, give_back: bool) -> None:
     """Starts no new trials of a search; with `give_back` stops the running ones until it is resumed."""
     running = "return" if give_back else "finish"
-    send(stream_id, PauseSearch, {"running": running, "reason": reason}, timeout_s, as_json)
+    send(stream_id, PauseSearch, {"running": running, "reason": reason}, publishing)
 
 
-def stop_trial(stream_id: str, trial: int, timeout_s: float, *, as_json: bool) -> None:
+def stop_trial(stream_id: str, trial: int, publishing: Publishing) -> None:
     """Stops one trial of a search."""
-    send(stream_id, StopTrial, {"trial": trial}, timeout_s, as_json)
+    send(stream_id, StopTrial, {"trial": trial}, publishing)
 
 
-def resume(stream_id: str, timeout_s: float, *, as_json: bool) -> None:
+def resume(stream_id: str, publishing: Publishing) -> None:
     """Resumes a paused search."""
-    send(stream_id, ResumeSearch, {}, timeout_s, as_json)
+    send(stream_id, ResumeSearch, {}, publishing)
 
 
 def ping(stream_id: str, timeout_s: float, *, as_json: bool) -> None:

@@ -4,11 +4,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from trackside.cli.commands import submit
+from trackside.cli.commands.publishing import Publishing
 from trackside.cli.render import follow, screen
 from trackside.cli.render.progress import progress_of
 from trackside.cli.runtime.addresses import Addresses
@@ -33,18 +34,23 @@ COLUMNS = (
 )
 
 
-def publish(file: Path, key: Path | None, timeout_s: float, *, wait: bool, as_json: bool) -> None:
-    """Publishes the commands of a file and prints their answers.
+def publish(file: Path, key: Path | None, publishing: Publishing, *, wait: bool) -> None:
+    """Publishes the commands of a file and prints their answers; an id that is given is that of the only one.
 
     Raises BadUsage before the first is published if the file or the key is bad, else an error with the exit
     code of the worst answer.
     """
-    commands = parse_commands(_read(file), str(file))
+    commands = parse_commands(_read(file), str(file), publishing.command_id)
     signer = _signer(key)
     if len(commands) == 1:
-        run(_publish_one(commands[0], signer, timeout_s, wait, as_json))
+        identified = replace(publishing, command_id=commands[0].command_id)
+        run(_publish_one(commands[0], signer, identified, wait))
+    elif publishing.command_id:
+        raise BadUsage(
+            f"--command-id: {file} has {len(commands)} commands; write the id of each into its line"
+        )
     else:
-        run(_publish_all(commands, signer, timeout_s, wait, as_json))
+        run(_publish_all(commands, signer, publishing.timeout_s, wait, publishing.as_json))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +73,22 @@ class PublishResult:
     problem: str = ""
 
 
-def parse_commands(octets: bytes, file: str) -> list[FileCommand]:
-    """Reads a published file: one command, or one a line; raises BadUsage naming file, line and place."""
+def parse_commands(octets: bytes, file: str, command_id: str = "") -> list[FileCommand]:
+    """Reads a published file: one command, or one a line; raises BadUsage naming file, line and place.
+
+    `command_id` is that of a single command that has no id of its own.
+    """
     try:
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadUsage(f"{file}: byte {error.start} is not UTF-8") from error
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2 or not _is_json(lines[0][1]):
-        return [parse_command(text, file)]
+        return [parse_command(text, file, command_id=command_id)]
     return [parse_command(line, f"{file}:{number}", number) for number, line in lines]
 
 
-def parse_command(text: str, place: str, line: int = 0) -> FileCommand:
+def parse_command(text: str, place: str, line: int = 0, command_id: str = "") -> FileCommand:
     """Reads one command; without an id it gets a new one, without a stream its id is the stream."""
     try:
         event = json.loads(text)
@@ -90,7 +99,12 @@ def parse_command(text: str, place: str, line: int = 0) -> FileCommand:
             f"{place}: expected a JSON object with type, stream and data, got {type(event).__name__}"
         )
     named = [event.pop("stream", None), event.get("partitionkey")]
-    command_id = event.get("id") or new_id()
+    own_id = event.get("id")
+    if command_id and own_id and own_id != command_id:
+        raise BadUsage(
+            f"{place}: $.id: {own_id!r}, but --command-id is {command_id!r}; leave one of them out"
+        )
+    command_id = own_id or command_id or new_id()
     stream_id = next((name for name in named if name), command_id)
     for name, given in (("stream", stream_id), ("id", command_id)):
         if not isinstance(given, str):
@@ -178,14 +192,13 @@ def _signer(key: Path | None) -> Signer | None:
 
 
 async def _publish_one(
-    command: FileCommand, signer: Signer | None, timeout_s: float, wait: bool, as_json: bool
+    command: FileCommand, signer: Signer | None, publishing: Publishing, wait: bool
 ) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli", signer=signer) as client:
-        publication = await client.publish(command.event, command.stream_id, command.command_id)
-        await submit.print_answer(client, publication, timeout_s, as_json)
+        await submit.publish_and_print(client, command.event, command.stream_id, publishing)
         if wait:
-            await submit.until_over(client, addresses, command.stream_id, as_json)
+            await submit.until_over(client, addresses, command.stream_id, publishing.as_json)
 
 
 async def _publish_all(

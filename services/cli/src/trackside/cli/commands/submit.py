@@ -1,11 +1,13 @@
 """Commands that publish one command: `submit`, `stop`, and what the others share with them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from trackside.aggregates.registry import AGGREGATES
+from trackside.cli.commands.publishing import Publishing, repeatable
 from trackside.cli.render import follow, screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage, CommandFailed, FailureReported
@@ -17,42 +19,47 @@ from trackside.contracts.refusals import Problem
 from trackside.contracts.tasks import AttemptEnd
 from trackside.contracts.topics import Topics
 from trackside.domain.spec_kind import SpecKind
+from trackside.eventlog.clock import monotonic_s
 from trackside.replay.transfer.imported_streams import PREFIX as IMPORTED
 from trackside.sdk.client import Client
 from trackside.sdk.errors import problem_lines
-from trackside.sdk.publication import PublishedCommand, Refused
+from trackside.sdk.publication import Accepted, PublishedCommand, Refused
 from trackside.sdk.specs import SpecFile, read_spec_file
 from trackside.sdk.trial_lists import import_commands, read_trials, with_past
 from trackside.telemetry import context
 
 ROWS_S = 60.0
+ANSWER_LEAST_S = 1.0
+"""How long an answer is awaited, s, where publishing has taken all of the time."""
 
 
-def submit(
-    spec: Path, stream_id: str, past: Path | None, timeout_s: float, *, wait: bool, as_json: bool
-) -> None:
+def submit(spec: Path, stream_id: str, past: Path | None, publishing: Publishing, *, wait: bool) -> None:
     """Submits a spec and prints the answer; raises BadUsage for a bad spec or if it is refused."""
     command, spec_file = read_spec_file(spec)
     if past is not None:
         command = _with_past(command, past)
-    stream_id = stream_id or new_stream_id(command)
+    publishing = publishing.identified()
+    stream_id = stream_id or new_stream_id(command, publishing.command_id)
     check_id(stream_id)
-    run(start(command, stream_id, timeout_s, wait, as_json, spec_file))
+    run(start(command, stream_id, publishing, wait, spec_file))
 
 
-def stop(stream_id: str, task: str, reason: str, timeout_s: float, *, wait: bool, as_json: bool) -> None:
+def stop(stream_id: str, task: str, reason: str, publishing: Publishing, *, wait: bool) -> None:
     """Stops a stream, such as a search or a batch, or one task of it."""
     check_id(stream_id)
     if task:
         check_id(task)
-    run(_stop(stream_id, task, reason, timeout_s, wait, as_json))
+    run(_stop(stream_id, task, reason, publishing.identified(), wait))
 
 
-def new_stream_id(command: Command) -> str:
-    """Makes a short unique id that begins with the name of what is submitted."""
+def new_stream_id(command: Command, command_id: str = "") -> str:
+    """Makes a short unique id that begins with the name of what is submitted.
+
+    It is the same for the same id of the command: what is submitted again under it is not begun twice.
+    """
     spec = _spec_kind_of(command)
     word = re.sub(r"[^a-z0-9]+", "-", spec.title(command).lower()).strip("-")[:24] or spec.name
-    return f"{word}-{new_id()[:8]}"
+    return f"{word}-{sha256((command_id or new_id()).encode()).hexdigest()[:8]}"
 
 
 def check_id(stream_id: str) -> None:
@@ -85,8 +92,7 @@ def send(
     stream_id: str,
     kind: type[Command],
     body: dict[str, Any],
-    timeout_s: float,
-    as_json: bool,
+    publishing: Publishing,
     spec: SpecFile | None = None,
 ) -> None:
     """Publishes a command and prints its answer; raises BadUsage if it is invalid or refused.
@@ -97,23 +103,20 @@ def send(
     command = validate_command(kind.wire_type(), body, (kind,))
     if isinstance(command, tuple):
         raise BadUsage(problem_lines(command) if spec is None else "\n  ".join(map(spec.describe, command)))
-    run(_send(stream_id, command, timeout_s, as_json, spec))
+    run(_send(stream_id, command, publishing.identified(), spec))
 
 
-async def _send(
-    stream_id: str, command: Command, timeout_s: float, as_json: bool, spec: SpecFile | None
-) -> None:
+async def _send(stream_id: str, command: Command, publishing: Publishing, spec: SpecFile | None) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        await publish_and_print(client, command, stream_id, timeout_s, as_json, spec)
+        await publish_and_print(client, command, stream_id, publishing, spec)
 
 
 async def start(
     command: Command,
     stream_id: str,
-    timeout_s: float,
+    publishing: Publishing,
     wait: bool,
-    as_json: bool,
     spec: SpecFile | None = None,
 ) -> None:
     """Publishes a command that starts a stream and prints its answer; with `wait` follows it to its end.
@@ -122,10 +125,10 @@ async def start(
     """
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        await publish_and_print(client, command, stream_id, timeout_s, as_json, spec)
+        await publish_and_print(client, command, stream_id, publishing, spec)
         if wait:
-            await until_over(client, addresses, stream_id, as_json)
-        elif not as_json:
+            await until_over(client, addresses, stream_id, publishing.as_json)
+        elif not publishing.as_json:
             screen.say(f"follow it with: trackside watch {stream_id}")
 
 
@@ -144,15 +147,15 @@ async def until_over(
         await _rows(addresses, stream_id, last_offset)
 
 
-async def _stop(stream_id: str, task: str, reason: str, timeout_s: float, wait: bool, as_json: bool) -> None:
+async def _stop(stream_id: str, task: str, reason: str, publishing: Publishing, wait: bool) -> None:
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
         command = AGGREGATES.stop_command(await client.kind(stream_id) or "", task, reason)
         if command is None:
             raise BadUsage(f"{stream_id} can't be stopped")
-        await publish_and_print(client, command, stream_id, timeout_s, as_json)
+        await publish_and_print(client, command, stream_id, publishing)
         if wait:
-            await until_over(client, addresses, stream_id, as_json, follow.ANY_END)
+            await until_over(client, addresses, stream_id, publishing.as_json, follow.ANY_END)
 
 
 async def _rows(addresses: Addresses, stream_id: str, last_offset: int) -> None:
@@ -165,26 +168,29 @@ async def _rows(addresses: Addresses, stream_id: str, last_offset: int) -> None:
 
 async def publish_and_print(
     client: Client,
-    command: Command,
+    command: Command | Mapping[str, object],
     stream_id: str,
-    timeout_s: float,
-    as_json: bool,
+    publishing: Publishing,
     spec: SpecFile | None = None,
 ) -> None:
-    """Publishes a command as the root of a trace and prints its answer, as `print_answer` does."""
-    publication = await client.publish(command, stream_id, traceparent=context.new_traceparent())
-    await print_answer(client, publication, timeout_s, as_json, spec)
+    """Publishes a command, again while the log does not confirm it, and prints its answer.
+
+    It has `timeout_s` seconds for both. Raises FailureReported or BadUsage with all problems if the command
+    was refused, CommandFailed if it was not confirmed or not answered.
+    """
+    deadline_s = monotonic_s() + publishing.timeout_s
+    trace = "" if isinstance(command, Mapping) else context.new_traceparent()
+    with repeatable(publishing.command_id):
+        publication = await client.publish(
+            command, stream_id, publishing.id_of_part, trace, publishing.timeout_s
+        )
+        answer = await client.answer(publication, max(ANSWER_LEAST_S, deadline_s - monotonic_s()))
+    _print_answer(publication, answer, publishing.as_json, spec)
 
 
-async def print_answer(
-    client: Client,
-    publication: PublishedCommand,
-    timeout_s: float,
-    as_json: bool,
-    spec: SpecFile | None = None,
+def _print_answer(
+    publication: PublishedCommand, answer: Accepted | Refused, as_json: bool, spec: SpecFile | None
 ) -> None:
-    """Prints the answer; raises FailureReported or BadUsage with all problems if the command was refused."""
-    answer = await client.answer(publication, timeout_s)
     refused = isinstance(answer, Refused)
     if as_json:
         found: dict[str, Any] = {

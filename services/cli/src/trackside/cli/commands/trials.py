@@ -1,10 +1,12 @@
 """Commands that copy trials from one search to another: `export-trials`, `import-trials`."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from trackside.aggregates.search.messages import ImportTrials
 from trackside.aggregates.search.state import search_of
+from trackside.cli.commands.publishing import Publishing
 from trackside.cli.commands.submit import check_id, publish_and_print
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
@@ -34,10 +36,10 @@ def export_trials(stream_id: str, out: Path | None, *, wants_csv: bool, every: b
     screen.complain(f"{out} written: {len(rows)} trials")
 
 
-def import_trials(stream_id: str, file: Path, timeout_s: float, *, as_json: bool) -> None:
+def import_trials(stream_id: str, file: Path, publishing: Publishing) -> None:
     """Publishes the trials of a file for the tuner of a search and prints the answers."""
     check_id(stream_id)
-    run(_import(stream_id, import_commands(read_trials(file)), timeout_s, as_json))
+    run(_import(stream_id, import_commands(read_trials(file)), publishing.identified()))
 
 
 async def state_of(stream_id: str) -> Stream:
@@ -51,10 +53,10 @@ async def state_of(stream_id: str) -> Stream:
     return found
 
 
-async def _import(stream_id: str, commands: list[ImportTrials], timeout_s: float, as_json: bool) -> None:
+async def _import(stream_id: str, commands: list[ImportTrials], publishing: Publishing) -> None:
     if not commands:
         raise CommandFailed("no trial of the file has a value")
     addresses = Addresses()
     async with Client(addresses.bootstrap, addresses.prefix, name="cli") as client:
-        for command in commands:
-            await publish_and_print(client, command, stream_id, timeout_s, as_json)
+        for part, command in enumerate(commands, 1):
+            await publish_and_print(client, command, stream_id, replace(publishing, part=part))

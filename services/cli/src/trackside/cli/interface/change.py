@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, SearchArgument, TimeoutOption
+from trackside.cli.interface.options import CommandIdOption, JsonOption, SearchArgument, TimeoutOption
 
 
 def update(
@@ -28,6 +28,7 @@ def update(
         typer.Option(metavar="LIMIT", help="Limit to remove, such as goal; may be repeated."),
     ] = None,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Change the limits of a running search; limits that are not given stay as they are.
@@ -39,6 +40,7 @@ def update(
       trackside update digits-1 --remove goal
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
     limits = {
         "concurrency": concurrency,
@@ -47,7 +49,7 @@ def update(
         "max_trial_duration_s": change.seconds(max_trial_duration),
         "goal": goal,
     }
-    change.update(stream_id, limits, remove or [], timeout_s, as_json=as_json)
+    change.update(stream_id, limits, remove or [], Publishing(timeout_s, as_json, command_id))
 
 
 def update_space(
@@ -56,6 +58,7 @@ def update_space(
         Path, typer.Argument(metavar="SPACE", help="JSON or YAML file of the new space; NNI's format too.")
     ],
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Replace the space of a search from the next suggestion on; running trials continue.
@@ -67,14 +70,16 @@ def update_space(
       trackside update-space digits-1 space.yaml
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.update_space(stream_id, file, timeout_s, as_json=as_json)
+    change.update_space(stream_id, file, Publishing(timeout_s, as_json, command_id))
 
 
 def request_trials(
     stream_id: SearchArgument,
     count: Annotated[int, typer.Argument(metavar="COUNT", help="Number of trials to start.")],
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Start more trials of a search now, once, in addition to its concurrency.
@@ -84,8 +89,9 @@ def request_trials(
       trackside request-trials digits-1 3
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.request_trials(stream_id, count, timeout_s, as_json=as_json)
+    change.request_trials(stream_id, count, Publishing(timeout_s, as_json, command_id))
 
 
 def add_trial(
@@ -104,6 +110,7 @@ def add_trial(
         ),
     ] = False,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Run a trial of your own parameters next; the tuner draws those that you leave out.
@@ -114,10 +121,10 @@ def add_trial(
       trackside add-trial digits-1 lr=0.01 'layer={"_name": "conv", "kernel": 3}' --tell-tuner
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.add_trial(
-        stream_id, parameters, timeout_s, tell_tuner=tell_tuner, outside=outside, as_json=as_json
-    )
+    publishing = Publishing(timeout_s, as_json, command_id)
+    change.add_trial(stream_id, parameters, publishing, tell_tuner=tell_tuner, outside=outside)
 
 
 def import_trials(
@@ -127,6 +134,7 @@ def import_trials(
         typer.Argument(metavar="TRIALS", help="CSV, JSON or YAML file of trials; NNI's export format too."),
     ],
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Add known trials, each with its parameters and value, to what the tuner of a search learns from.
@@ -137,8 +145,9 @@ def import_trials(
       trackside import-trials digits-2 trials.csv
     """
     from trackside.cli.commands import trials
+    from trackside.cli.commands.publishing import Publishing
 
-    trials.import_trials(stream_id, file, timeout_s, as_json=as_json)
+    trials.import_trials(stream_id, file, Publishing(timeout_s, as_json, command_id))
 
 
 def pause(
@@ -154,6 +163,7 @@ def pause(
         str, typer.Option("--reason", metavar="TEXT", help="Reason, written to the log with the command.")
     ] = "",
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Start no new trials of a search until it is resumed; running trials continue to their end.
@@ -164,11 +174,17 @@ def pause(
       trackside pause digits-1 --return --reason "the machine is needed"
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.pause(stream_id, reason, timeout_s, give_back=give_back, as_json=as_json)
+    change.pause(stream_id, reason, Publishing(timeout_s, as_json, command_id), give_back=give_back)
 
 
-def resume(stream_id: SearchArgument, timeout_s: TimeoutOption = 30.0, as_json: JsonOption = False) -> None:
+def resume(
+    stream_id: SearchArgument,
+    timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Resume a paused search.
 
     \b
@@ -176,14 +192,16 @@ def resume(stream_id: SearchArgument, timeout_s: TimeoutOption = 30.0, as_json: 
       trackside resume digits-1
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.resume(stream_id, timeout_s, as_json=as_json)
+    change.resume(stream_id, Publishing(timeout_s, as_json, command_id))
 
 
 def stop_trial(
     stream_id: SearchArgument,
     trial: Annotated[int, typer.Argument(metavar="TRIAL", help="Number of the trial.")],
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Stop one trial of a search; the search continues.
@@ -193,8 +211,9 @@ def stop_trial(
       trackside stop-trial digits-1 7
     """
     from trackside.cli.commands import change
+    from trackside.cli.commands.publishing import Publishing
 
-    change.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+    change.stop_trial(stream_id, trial, Publishing(timeout_s, as_json, command_id))
 
 
 def ping(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli.interface.options import JsonOption, TimeoutOption
+from trackside.cli.interface.options import CommandIdOption, JsonOption, TimeoutOption
 
 
 def submit(
@@ -24,9 +24,13 @@ def submit(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the progress and wait for the end.")] = False,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Submit a search, tasks in groups, or one task, and print whether it was accepted.
+
+    Until Kafka confirms it, it is published again under the same id, for --timeout seconds. If that was not
+    enough, the id is printed: the same command with --command-id goes on, and nothing is begun twice.
 
     Exit 0 if it was accepted (with --wait: if it is done), 1 without an answer (with --wait: if it failed or
     one of its tasks did not finish), 2 for a bad spec or if it was refused.
@@ -36,11 +40,13 @@ def submit(
       trackside submit search.yaml
       trackside submit search.yaml --id digits-1 --wait
       trackside submit search.yaml --past trials.csv
+      trackside submit search.yaml --command-id nightly-2026-11-22
       trackside submit tasks.yaml --wait
     """
     from trackside.cli.commands import submit
+    from trackside.cli.commands.publishing import Publishing
 
-    submit.submit(spec, stream_id, past, timeout_s, wait=wait, as_json=as_json)
+    submit.submit(spec, stream_id, past, Publishing(timeout_s, as_json, command_id), wait=wait)
 
 
 def publish(
@@ -60,6 +66,7 @@ def publish(
         ),
     ] = None,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Publish commands from a file unchanged and print their answers.
@@ -78,8 +85,9 @@ def publish(
       jq -c '.searches[]' plan.json | trackside publish - --json
     """
     from trackside.cli.commands import publish
+    from trackside.cli.commands.publishing import Publishing
 
-    publish.publish(file, key, timeout_s, wait=wait, as_json=as_json)
+    publish.publish(file, key, Publishing(timeout_s, as_json, command_id), wait=wait)
 
 
 def stop(
@@ -93,6 +101,7 @@ def stop(
     ] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until none of its tasks runs any more.")] = False,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Stop a search or a batch, or one task of it: what waits is not started, what runs is ended.
@@ -105,8 +114,10 @@ def stop(
       trackside stop compare-1 --task small
     """
     from trackside.cli.commands import change, submit
+    from trackside.cli.commands.publishing import Publishing
 
+    publishing = Publishing(timeout_s, as_json, command_id)
     if trial is not None:
-        change.stop_trial(stream_id, trial, timeout_s, as_json=as_json)
+        change.stop_trial(stream_id, trial, publishing)
     else:
-        submit.stop(stream_id, task, reason, timeout_s, wait=wait, as_json=as_json)
+        submit.stop(stream_id, task, reason, publishing, wait=wait)

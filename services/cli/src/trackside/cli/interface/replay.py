@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from trackside.cli.interface.options import AtOption, JsonOption, StreamArgument, TimeoutOption, WaitOption
+from trackside.cli.interface.options import (
+    AtOption,
+    CommandIdOption,
+    JsonOption,
+    StreamArgument,
+    TimeoutOption,
+    WaitOption,
+)
 
 NewIdOption = Annotated[
     str, typer.Option("--id", metavar="NEW", help="Id of the new search; without it a new one is made.")
@@ -214,6 +221,7 @@ def rerun(
     ] = False,
     wait: WaitOption = False,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Run the trials of a recorded search again as a new search: same parameters, order and seed, no tuner.
@@ -226,9 +234,10 @@ def rerun(
       trackside replay rerun digits-1 --id digits-1-again --wait
       trackside replay rerun imported/digits-1 --no-assessor
     """
+    from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun
 
-    started = rerun.Submission(new_id, timeout_s, wait, as_json)
+    started = rerun.Submission(new_id, wait, Publishing(timeout_s, as_json, command_id))
     rerun.rerun(stream_id, at, started, no_assessor=no_assessor)
 
 
@@ -244,6 +253,7 @@ def fork(
     ] = None,
     wait: WaitOption = False,
     timeout_s: TimeoutOption = 30.0,
+    command_id: CommandIdOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Start a new search that continues a recorded one from an earlier moment.
@@ -257,9 +267,11 @@ def fork(
       trackside replay fork digits-1 --at 120 --set tuner.name=gp --id digits-by-gp
       trackside replay fork digits-1 --at 10m --set concurrency=4,assessor.name=asha
     """
+    from trackside.cli.commands.publishing import Publishing
     from trackside.cli.commands.replay import rerun
 
-    rerun.fork(stream_id, at, changes or [], rerun.Submission(new_id, timeout_s, wait, as_json))
+    submission = rerun.Submission(new_id, wait, Publishing(timeout_s, as_json, command_id))
+    rerun.fork(stream_id, at, changes or [], submission)
 
 
 def compare(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from trackside.aggregates.search.messages import StartSearch
 from trackside.aggregates.search.state import Search, search_of
 from trackside.cli.commands import submit
+from trackside.cli.commands.publishing import Publishing
 from trackside.cli.render import screen
 from trackside.cli.runtime.addresses import Addresses
 from trackside.cli.runtime.failures import BadUsage
@@ -31,27 +32,36 @@ from trackside.replay.history.recorded_stream import find_live, state_at
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """How a new search is submitted: its id (empty: a new one), how long to wait, and for what."""
+    """How a new search is submitted: its id (empty: a new one), whether to wait for its end, the command."""
 
     new_id: str
-    timeout_s: float
     wait: bool
-    as_json: bool
+    publishing: Publishing
+
+    @property
+    def as_json(self) -> bool:
+        """Whether JSON is printed."""
+        return self.publishing.as_json
 
     def submit(self, command: StartSearch) -> str:
         """Submits a search and returns its id; raises LiveTargetError if the log has a stream of this id."""
-        stream_id = self.new_id or submit.new_stream_id(command)
+        publishing = self.publishing.identified()
+        stream_id = self.new_id or submit.new_stream_id(command, publishing.command_id)
         if not is_identifier(stream_id):
             raise BadUsage(f"{stream_id!r} is not an id: expected {IDENTIFIER_RULE}")
-        run(self._submit(command, stream_id))
+        run(self._submit(command, stream_id, publishing))
         return stream_id
 
-    async def _submit(self, command: StartSearch, stream_id: str) -> None:
+    async def _submit(self, command: StartSearch, stream_id: str, publishing: Publishing) -> None:
+        if not self.publishing.command_id:  # else it may be there by this very command
+            await self._check_new(stream_id)
+        await submit.start(command, stream_id, publishing, self.wait)
+
+    async def _check_new(self, stream_id: str) -> None:
         addresses = Addresses()
         async with KafkaLog(addresses.bootstrap, client_id="trackside-replay") as log:
             if await find_live(log, Topics(prefix=addresses.prefix), stream_id) is not None:
                 raise LiveTargetError(f"the log has a stream {stream_id!r}; give the new search another --id")
-        await submit.start(command, stream_id, self.timeout_s, self.wait, self.as_json)
 
 
 def rerun(stream_id: str, at: str, submission: Submission, *, no_assessor: bool) -> None:
