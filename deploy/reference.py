@@ -157,7 +157,9 @@ def settings() -> str:
         parts.append(table(("Variable", "Default", "Limits", "Means"), rows))
     introduction = (
         "Environment variables, read once when a service starts. A bad value stops it with exit code 2, "
-        "naming the variable."
+        "naming the variable. A variable that begins with `TRACKSIDE_` and is none of a release is named on "
+        "standard error at the start of every service and command, with the nearest that is one, and has no "
+        "effect."
     )
     return _page("Settings", introduction, *parts)
 

@@ -30,6 +30,19 @@ def checked(text: str) -> str:
     return text
 
 
+def checked_list(text: str) -> str:
+    """Gives comma-separated identifiers back; raises bad_identifier, which names the first that is none."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = next((name for name in names if not is_identifier(name)), None if names else text)
+    if wrong is not None:
+        raise PydanticCustomError(
+            "bad_identifier",
+            "{name} is not an identifier: expected {rule}",
+            {"name": repr(wrong), "rule": IDENTIFIER_RULE},
+        )
+    return text
+
+
 Identifier = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(checked)]
 
 

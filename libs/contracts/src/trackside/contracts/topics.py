@@ -1,5 +1,6 @@
 """Every topic: who keys it, how many partitions it has and how long it is kept."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -11,6 +12,13 @@ HOUR_MS = 3_600_000
 MAX_COMMAND_BYTES = 262_144
 MAX_RECORD_BYTES = 1_048_576
 MAX_BATCH_BYTES = 524_288
+PREFIX_RULE = "at most 64 letters, digits, '.', '_' or '-'"
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{0,64}")
+
+
+def is_topic_prefix(text: str) -> bool:
+    """Says whether the names of topics may begin with a text; an empty one is none, and may."""
+    return _PREFIX.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from trackside.contracts.memory import bytes_of
 from trackside.contracts.redaction import redact
-from trackside.contracts.topics import Topics
+from trackside.contracts.topics import PREFIX_RULE, Topics, is_topic_prefix
+from trackside.eventlog.variables import warn_of_unknown_variables
 from trackside.telemetry.disk_space import DiskLimits
 
 
 def _memory_size(text: str) -> str:
     bytes_of(text)
+    return text
+
+
+def _topic_prefix(text: str) -> str:
+    if not is_topic_prefix(text):
+        raise ValueError(f"not the beginning of a topic's name: expected {PREFIX_RULE}")
     return text
 
 
@@ -30,7 +37,9 @@ class StackSettings(BaseSettings):
     postgres_dsn: str = Field(
         "postgresql://127.0.0.1:5432/trackside", min_length=1, description="Address of the read models."
     )
-    topic_prefix: str = Field("", description="Put before every topic name, to share a cluster.")
+    topic_prefix: Annotated[str, AfterValidator(_topic_prefix)] = Field(
+        "", description="Put before every topic name, to share a cluster."
+    )
     health_port: int = Field(
         0, ge=0, le=65_535, description="Port of /health, /ready and /metrics; 0 picks one."
     )
@@ -75,14 +84,17 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 def read_settings(kind: type[Settings]) -> Settings:
-    """Reads settings from the environment; if one is invalid, names its variable and exits with 2."""
+    """Reads settings from the environment; if one is invalid, names its variable and exits with 2.
+
+    Variables of our prefix that are no settings are named first.
+    """
+    warn_of_unknown_variables()
     try:
         return kind()
     except ValidationError as error:
         prefix = str(kind.model_config.get("env_prefix", ""))
         for detail in error.errors(include_url=False):
+            reason = detail["msg"].removeprefix("Value error, ")
             variable = prefix + "_".join(str(part) for part in detail["loc"])
-            sys.stderr.write(
-                f"{variable.upper()}: {detail['msg']}, got {redact(repr(detail.get('input')))}\n"
-            )
+            sys.stderr.write(f"{variable.upper()}: {reason}, got {redact(repr(detail.get('input')))}\n")
         raise SystemExit(2) from error

@@ -88,13 +88,18 @@ REPLAY_COMMANDS: Mapping[str, Callable[..., None]] = {
 
 
 class LoggingCommand(TyperCommand):
-    """A command that sets up logging when it runs, not when its help is printed: only errors, on stderr."""
+    """A command that sets up logging when it runs, not when its help is printed: only errors, on stderr.
+
+    It names misspelt variables first.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
+        from trackside.eventlog.variables import warn_of_unknown_variables
         from trackside.telemetry.logs import configure_logs
 
         configure_logs(json_logs=False, level="error")
+        warn_of_unknown_variables()
         return super().invoke(ctx)
 
 

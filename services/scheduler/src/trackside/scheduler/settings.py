@@ -6,12 +6,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trackside.contracts.ids import IDENTIFIER_RULE, is_identifier
 from trackside.contracts.memory import bytes_of
 from trackside.scheduler.cluster_state import SchedulingPolicy
 from trackside.scheduler.occupancy import AdmissionLimits
 from trackside.scheduler.placement import ORDERS, PlacementRules
 
-_LIMIT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,127})\s*=\s*(\d{1,6})\s*")
+_LIMIT = re.compile(r"\s*(.*?)\s*=\s*(\d{1,6})\s*")
 
 
 def _device_order(text: str) -> str:
@@ -33,6 +34,8 @@ def parse_queue_limits(text: str) -> dict[str, int]:
         found = _LIMIT.fullmatch(part)
         if found is None:
             raise ValueError(f"{part!r} is not a queue limit: expected name=number, such as gpu=10,night=2")
+        if not is_identifier(found[1]):
+            raise ValueError(f"{found[1]!r} is not the name of a queue: expected {IDENTIFIER_RULE}")
         limits[found[1]] = int(found[2])
     return limits
 

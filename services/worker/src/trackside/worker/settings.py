@@ -3,11 +3,12 @@
 import re
 import socket
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from trackside.contracts.ids import Identifier
+from trackside.contracts.ids import Identifier, checked_list
 from trackside.contracts.memory import Memory, bytes_of
 
 
@@ -37,7 +38,9 @@ class WorkerSettings(BaseSettings):
         Path("/tmp/trackside-workers"),
         description="Folder that all workers of this host share, with the locks of its GPUs.",
     )
-    queues: str = Field("default", min_length=1, description="Queues to take tasks from, comma separated.")
+    queues: Annotated[str, AfterValidator(checked_list)] = Field(
+        "default", min_length=1, description="Queues to take tasks from, comma separated."
+    )
     preload: str = Field(
         "torch", description="Modules imported once, before tasks are forked; comma separated."
     )

@@ -41,5 +41,5 @@ def repeatable(command_id: str) -> Iterator[None]:
         yield
     except (UnreachableError, UnansweredError) as error:
         raise CommandFailed(
-            f"{error}\nrun the same command again with --command-id {command_id}: it counts once"
+            f"{error}\nrun the same command again with --command-id {command_id}: it has an effect once"
         ) from error

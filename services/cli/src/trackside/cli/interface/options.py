@@ -17,7 +17,7 @@ CommandIdOption = Annotated[
     typer.Option(
         "--command-id",
         metavar="ID",
-        help="Id of the command, to publish one again that was not confirmed: an id counts once.",
+        help="Id of the command, to publish it again if it was not confirmed: it has an effect once.",
     ),
 ]
 WaitOption = Annotated[

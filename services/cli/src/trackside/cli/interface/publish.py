@@ -30,7 +30,7 @@ def submit(
     """Submit a search, tasks in groups, or one task, and print whether it was accepted.
 
     Until Kafka confirms it, it is published again under the same id, for --timeout seconds. If that was not
-    enough, the id is printed: the same command with --command-id goes on, and nothing is begun twice.
+    enough, the id is printed: the same command with --command-id publishes it again, with one effect.
 
     Exit 0 if it was accepted (with --wait: if it is done), 1 without an answer (with --wait: if it failed or
     one of its tasks did not finish), 2 for a bad spec or if it was refused.

@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside.cli.runtime.failures import CommandFailed
+from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.files import cache_folder
@@ -31,8 +32,11 @@ class Addresses:
 
     @property
     def prefix(self) -> str:
-        """The prefix of topic names, usually empty."""
-        return os.environ.get(PREFIX, "")
+        """The prefix of topic names, usually empty; raises BadUsage if no topic's name may begin so."""
+        prefix = os.environ.get(PREFIX, "")
+        if not is_topic_prefix(prefix):
+            raise BadUsage(f"{PREFIX}: {prefix!r} begins no topic's name: expected {PREFIX_RULE}")
+        return prefix
 
     @property
     def state_cache(self) -> StateCache:

@@ -208,11 +208,19 @@ def read_catalogue(path: Path) -> TaskCatalogue:
 
 
 def installed_task_types() -> dict[str, TaskType]:
-    """Returns the task types that installed packages define in the entry-point group `trackside.tasks`."""
+    """Returns the task types that installed packages define in the entry-point group `trackside.tasks`.
+
+    Raises CatalogueError for one whose name can't be that of a task type.
+    """
+    points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    for point in points:
+        if not is_identifier(point.name):
+            package = "" if point.dist is None else f" of {point.dist.name}"
+            raise CatalogueError(
+                f"entry point {ENTRY_POINTS} {point.name!r}{package}: a task type is {IDENTIFIER_RULE}"
+            )
     return {
-        point.name: TaskType(point.name, point.value)
-        for point in importlib.metadata.entry_points(group=ENTRY_POINTS)
-        if _ENTRY.fullmatch(point.value)
+        point.name: TaskType(point.name, point.value) for point in points if _ENTRY.fullmatch(point.value)
     }
 
 

@@ -1,0 +1,55 @@
+"""The names of all TRACKSIDE_ variables, and a warning of those without effect, most often misspelt ones."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+
+from trackside.contracts.refusals import nearest
+
+PREFIX = "TRACKSIDE_"
+_SETTINGS = {
+    "": "KAFKA_BOOTSTRAP POSTGRES_DSN TOPIC_PREFIX HEALTH_PORT HEALTH_HOST INSTANCE DISK_LOW_PERCENT "
+    "DISK_LOW_FREE DISK_FOLDERS",
+    "DISPATCHER_": "TUNER_TIME_LIMIT_S STANDBY SIGNATURES KEYS_FILE RECEIPT_TOPICS",
+    "SCHEDULER_": "LEASE_S HEARTBEAT_S RESEND_S STANDBY LOOK_AHEAD AGEING_S HOLD_AFTER_S QUEUE_LIMITS "
+    "DEVICE_ORDER DEFAULT_MEMORY DEFAULT_CUDA_MEMORY HOST_FREE_SHARE HOST_FREE_MEMORY DEVICE_FREE_SHARE "
+    "DEVICE_FREE_MEMORY MAX_CPU_PERCENT MAX_LOADING_TASKS",
+    "SUMMARY_INDEXER_": "BATCH_POINTS BUFFER_POINTS SESSION_TIMEOUT_S STUCK_S",
+    "WORKER_": "ID CPU_SLOTS CATALOGUE DATA_DIR HOST_DIR QUEUES PRELOAD HEARTBEAT_INTERVAL_S STOP_GRACE_S "
+    "LOAD_EARLY MAX_TASKS MAX_PROCESSES HOST_RESERVE WATCH_INTERVAL_S KEEP_WORKDIRS",
+}
+"""The settings of all services, by what their names begin with: one process knows the classes of few."""
+_OTHERS = (
+    "CACHE TORCH_INDEX BOOTSTRAP_PYTHON DATA_DIR TASK_ID ATTEMPT DEVICE WORKDIR PARAMETERS PARAMETERS_FILE "
+    "METRICS_FD ANSWERS_FD"
+)
+"""What is no setting of a service: for the setup, by the supervisor, and for the processes of tasks."""
+SETTINGS = frozenset(PREFIX + kind + name for kind, names in _SETTINGS.items() for name in names.split())
+KNOWN = SETTINGS | {PREFIX + name for name in _OTHERS.split()}
+_FOREIGN = re.compile(r"TRACKSIDE_(TEST|CHAOS|WRITE|FLOOD)_\w+|\w+_(SERVICE_(HOST|PORT\w*)|PORT_\d+_\w+)")
+"""Variables of our own tests, and those that Kubernetes makes for a service named trackside-something."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Returns a sentence for each TRACKSIDE_ variable that nothing reads, with the nearest that is read."""
+    unknown = (
+        name
+        for name, value in environment.items()
+        if name.startswith(PREFIX)
+        and name not in KNOWN
+        and not _FOREIGN.fullmatch(name)
+        and not value.startswith("tcp://")
+    )
+    return [
+        f"{name} has no effect: this release has no such variable{nearest(name, KNOWN)}"
+        for name in sorted(unknown)
+    ]
+
+
+@cache
+def warn_of_unknown_variables() -> None:
+    """Names unknown variables on standard error, once; they may be of another release, so nothing ends."""
+    for sentence in unknown_variables(os.environ):
+        sys.stderr.write(f"trackside: {sentence}\n")

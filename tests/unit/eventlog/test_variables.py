@@ -1,0 +1,90 @@
+"""Misspelt TRACKSIDE_ variables are named with the nearest one, by services and by commands."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+from trackside.eventlog.variables import KNOWN, SETTINGS, unknown_variables
+
+RUN_COMMAND = "from trackside.cli.app import main; main()"
+_NAME = re.compile(r"\bTRACKSIDE_[A-Z][A-Z_]*[A-Z]\b")
+
+
+def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
+    assert unknown_variables(
+        {"TRACKSIDE_KAFKA_BOOTSRAP": "x", "HOME": "/root", "_TRACKSIDE_COMPLETE": "1"}
+    ) == [
+        "TRACKSIDE_KAFKA_BOOTSRAP has no effect: this release has no such variable; "
+        "did you mean 'TRACKSIDE_KAFKA_BOOTSTRAP'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRACKSIDE_WORKER_QUEUES", "gpu"),
+        ("TRACKSIDE_TASK_ID", "digits-1.7"),
+        ("TRACKSIDE_TEST_RUN", "1"),
+        ("TRACKSIDE_KAFKA_SERVICE_HOST", "10.0.0.1"),
+        ("TRACKSIDE_KAFKA_PORT_9092_TCP_ADDR", "10.0.0.1"),
+        ("TRACKSIDE_KAFKA_PORT", "tcp://10.0.0.1:9092"),
+    ],
+)
+def test_what_something_reads_or_kubernetes_makes_is_not_named(name: str, value: str) -> None:
+    assert unknown_variables({name: value}) == []
+
+
+def test_the_settings_are_those_of_all_services() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
+    documented = set(re.findall(r"^\| `(TRACKSIDE_\w+)`", page, re.MULTILINE))
+    assert documented == SETTINGS, "eventlog/variables.py lists the fields of all classes of settings"
+
+
+def test_every_variable_in_the_code_is_known() -> None:
+    texts = [
+        path.read_text("utf-8")
+        for folder in ("libs", "services")
+        for path in (ROOT / folder).rglob("src/**/*.py")
+    ]
+    named = {name for text in texts for name in _NAME.findall(text)}
+    assert unknown_variables(dict.fromkeys(named - {"TRACKSIDE_COMPLETE"}, "")) == []
+    assert len(named & KNOWN) > 20
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["schemas", "schemas"],
+        *(["trackside." + service] for service in ("dispatcher", "scheduler", "summary_indexer", "worker")),
+    ],
+)
+def test_commands_and_services_name_it_once_and_go_on(argv: list[str], tmp_path: Path) -> None:
+    """A service goes on to its first setting, which is a bad one here, so that it ends."""
+    (tmp_path / "catalogue.yaml").write_text("tasks: {}\n")
+    variables = {
+        "TRACKSIDE_SCHEDULER_LEASE": "10",
+        "TRACKSIDE_WORKER_HOST_DIR": str(tmp_path / "host"),
+        "TRACKSIDE_TOPIC_PREFIX": "no prefix",
+    }
+    start = ["-c", RUN_COMMAND] if argv[0] == "schemas" else ["-m"]
+    ended = subprocess.run(
+        [sys.executable, *start, *argv],
+        env={**os.environ, **variables},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    sentence = "TRACKSIDE_SCHEDULER_LEASE has no effect"
+    assert ended.stderr.count(sentence) == 1 and "did you mean 'TRACKSIDE_SCHEDULER_LEASE_S'?" in ended.stderr
+    if argv[0] != "schemas":
+        assert ended.returncode == 2 and "TRACKSIDE_TOPIC_PREFIX: " in ended.stderr
+        assert "'no prefix'" in ended.stderr
+    else:
+        assert ended.returncode == 0
