@@ -76,6 +76,10 @@ class SearchOnSmallDisk:
         ended = self.home.run("status", "--json")
         return ended.returncode, json.loads(ended.stdout)
 
+    def queued(self) -> int:
+        """Returns how many tasks wait, as `trackside status` counts them from the rows."""
+        return sum(row["tasks"] for row in self.shown_status()[1]["queue"])
+
     def submit(self, name: str, trials: int) -> str:
         """Submits a search, which must be accepted."""
         spec = Path(tempfile.mkstemp(suffix=".yaml")[1])

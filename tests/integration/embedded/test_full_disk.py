@@ -38,7 +38,7 @@ def test_a_stack_survives_a_full_disk_and_finishes_its_searches_when_there_is_ro
             search.submit("second", trials=3)  # commands are accepted, their tasks wait
             code, shown = search.shown_status()
             assert (code, shown["ready"], shown["disk_low"]) == (1, False, True)
-            assert sum(row["tasks"] for row in shown["queue"]) >= 3
+            poll_until_sync(lambda: search.queued() >= 3)
             ended = search.ended(SEARCH_ID)
             assert search.ended("second") == 0
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from tests.integration.worker.given import task_of
 from tests.integration.worker.harness import (
@@ -110,17 +112,18 @@ async def test_t18_a_gpu_that_another_worker_has_given_away_is_refused_with_its_
     await host.first.end("a")
 
 
-async def test_t18_a_task_waits_until_the_gpu_is_free_on_the_other_worker(
-    host: Host, gate: Gate, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await run_on_gpu(host.first, "a", 14, gate)
-    await run_on_gpu(host.second, "b", 14, wait=True)
-    await is_held(host.second, "b")
-    assert of(await host.second.events_so_far("b"), TaskAccepted) == []
-    await gate.pass_one()
-    first, second = await host.first.end("a"), await host.second.end("b")
+async def test_t18_a_task_waits_until_the_gpu_is_free_on_the_other_worker(host: Host, gate: Gate) -> None:
+    structlog.reset_defaults()  # another test may have configured a level that hides this line
+    with capture_logs() as logged:
+        await run_on_gpu(host.first, "a", 14, gate)
+        await run_on_gpu(host.second, "b", 14, wait=True)
+        await is_held(host.second, "b")
+        assert of(await host.second.events_so_far("b"), TaskAccepted) == []
+        await gate.pass_one()
+        first, second = await host.first.end("a"), await host.second.end("b")
     assert (first.end, second.end) == (AttemptEnd.FINISHED, AttemptEnd.FINISHED)
-    assert "task a of worker w1, on the same host, has 14 GiB" in capsys.readouterr().out
+    reasons = [line.get("reason", "") for line in logged]
+    assert any("task a of worker w1, on the same host, has 14 GiB" in reason for reason in reasons)
 
 
 async def test_two_workers_that_begin_at_once_do_not_both_get_the_gpu(host: Host, tmp_path: Path) -> None:
