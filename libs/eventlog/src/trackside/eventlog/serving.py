@@ -12,6 +12,7 @@ from trackside.eventlog.background import Background
 from trackside.eventlog.errors import PreflightError, TransientError
 from trackside.eventlog.kafka import KafkaLog
 from trackside.eventlog.log import Log, TopicPartition
+from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
 from trackside.eventlog.record_writer import RecordWriter
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
@@ -50,6 +51,8 @@ async def _run(role: str, settings: StackSettings, run: Callable[[ServiceContext
         serve(health, settings.health_port, host=settings.health_host) as port,
     ):
         logger.info("service started", service=role, health_port=port)
+        kafka = settings.kafka_bootstrap
+        background.spawn(say_until_it_answers(f"Kafka at {kafka}", partial(ask_kafka, kafka), logger.error))
         writer = RecordWriter(role, settings.instance)
         service = ServiceContext(log, settings.topics, writer, health, settings, background, stop)
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -79,13 +80,31 @@ async def connect(dsn: str, schema: str, *, limited: bool = True) -> Connection:
     try:
         return await asyncpg.connect(dsn, timeout=CONNECT_LIMIT_S, server_settings=settings)
     except asyncpg.InvalidCatalogNameError as error:
-        raise PostgresGoneError(f"{error}; create the database") from error
+        raise PostgresGoneError(f"{address_of(dsn)}: {error}; create the database") from error
     except Exception as error:
         if _is_transient(error):
-            raise PostgresGoneError(_text(error)) from error
+            raise PostgresGoneError(f"{address_of(dsn)}: {_text(error)}") from error
         if isinstance(error, ValueError) and not isinstance(error, asyncpg.PostgresError):
             raise BadDsnError(_BAD_DSN) from None  # what asyncpg says repeats a part of it
         raise
+
+
+def address_of(dsn: str) -> str:
+    """Returns host, port and database of a DSN, without the user and the password."""
+    try:
+        found = urlsplit(dsn)
+        return f"{found.hostname or 'localhost'}:{found.port or 5432}/{found.path.lstrip('/')}"
+    except ValueError:
+        return "the address in TRACKSIDE_POSTGRES_DSN"
+
+
+async def ask_postgres(dsn: str) -> None:
+    """Logs in to Postgres; raises ConnectionError with the reason if that is not possible."""
+    try:
+        connection = await connect(dsn, LIVE_SCHEMA)
+    except (PostgresGoneError, BadDsnError, asyncpg.PostgresError) as error:
+        raise ConnectionError(str(error)) from error
+    connection.terminate()
 
 
 class Database:

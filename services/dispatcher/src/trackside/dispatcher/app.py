@@ -3,6 +3,8 @@
 import sys
 from functools import partial
 
+import structlog
+
 from trackside.dispatcher.advice.advice_loop import AdviceLoop
 from trackside.dispatcher.advice.advisor_process import AdvisorProcess
 from trackside.dispatcher.advice.remote_advisors import RemoteAdvisors
@@ -22,10 +24,13 @@ from trackside.eventlog.serving import from_end, from_start, run_service, wait_f
 from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.log_identity import log_id_of
+from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.snapshots import PostgresSnapshots
 
 PROJECTION_DELAY_MAX_S = 5.0
 """How long the read models wait at most for the first answers of tuners and assessors, s."""
+
+log = structlog.get_logger("trackside.dispatcher")
 
 
 def main() -> None:
@@ -51,6 +56,7 @@ def _signatures(settings: DispatcherSettings) -> SignatureVerifier:
 
 
 async def _run(service: ServiceContext, settings: DispatcherSettings, signatures: SignatureVerifier) -> None:
+    service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
     needed = [topics.events, topics.commands, topics.fleet, topics.dead_letters]
     requests = [topics.suggestion_requests, topics.assessment_requests]

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import structlog
+
 from trackside.eventlog.reactor import Reactor
 from trackside.eventlog.recovery import recover
 from trackside.eventlog.retry import retry_with_timeout
@@ -11,10 +13,13 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.background import project
 from trackside.projections.log_identity import log_id_of
 from trackside.projections.peaks import newest_peaks
+from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.snapshots import PostgresSnapshots
 from trackside.scheduler.estimates import LEARNED_ATTEMPTS, MemoryPeaks
 from trackside.scheduler.service import Scheduler
 from trackside.scheduler.settings import SchedulerSettings
+
+log = structlog.get_logger("trackside.scheduler")
 
 
 def main() -> None:
@@ -24,6 +29,7 @@ def main() -> None:
 
 
 async def _run(service: ServiceContext, settings: SchedulerSettings) -> None:
+    service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
     if not await wait_for_topics(service, [topics.events, topics.fleet, topics.heartbeats]):
         return

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import structlog
+
 from trackside.eventlog.retry import retry_with_timeout
 from trackside.eventlog.service_context import ServiceContext
 from trackside.eventlog.serving import run_service, wait_for_topics
@@ -9,6 +11,7 @@ from trackside.eventlog.settings import StackSettings, read_settings
 from trackside.projections.log_identity import log_id_of
 from trackside.projections.owners import SUMMARY_INDEXER
 from trackside.projections.postgres import database
+from trackside.projections.reachability import say_until_postgres_answers
 from trackside.projections.runner import run_projection
 from trackside.summary_indexer.faust_consumer import run_consumer
 from trackside.summary_indexer.indexing import Indexer
@@ -16,6 +19,8 @@ from trackside.summary_indexer.liveness import WaitReasons, watch_liveness
 from trackside.summary_indexer.metrics_log import MetricsLog
 from trackside.summary_indexer.settings import SummaryIndexerSettings
 from trackside.summary_indexer.store import PointsStore
+
+log = structlog.get_logger("trackside.summary_indexer")
 
 
 def main() -> None:
@@ -25,6 +30,7 @@ def main() -> None:
 
 
 async def _run(service: ServiceContext, settings: SummaryIndexerSettings) -> None:
+    service.background.spawn(say_until_postgres_answers(service.settings.postgres_dsn, log.error))
     topics = service.topics
     if not await wait_for_topics(service, [topics.metrics, topics.dead_letters]):
         return

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.cli.runtime.failures import BadUsage, CommandFailed
+from trackside.cli.runtime.silence import watch_kafka, watch_postgres
 from trackside.contracts.topics import PREFIX_RULE, is_topic_prefix
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
@@ -23,12 +24,16 @@ class Addresses:
     @property
     def bootstrap(self) -> str:
         """Kafka's host:port; raises CommandFailed if it is not known."""
-        return os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
+        found = os.environ.get(BOOTSTRAP) or _found(BOOTSTRAP).bootstrap_servers
+        watch_kafka(found)
+        return found
 
     @property
     def dsn(self) -> str:
         """The DSN of the read models; raises CommandFailed if it is not known."""
-        return os.environ.get(DSN) or _found(DSN).postgres_dsn
+        found = os.environ.get(DSN) or _found(DSN).postgres_dsn
+        watch_postgres(found)
+        return found
 
     @property
     def prefix(self) -> str:

@@ -17,8 +17,7 @@ from trackside.replay.rebuild.rebuild import rebuild as rebuild_read_models
 
 def rebuild(processes: int | None, *, swap: bool, as_json: bool) -> None:
     """Rebuilds the read models and prints whether they equal the live ones; raises FailureReported if not."""
-    addresses = Addresses()
-    report = run(_rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap, processes))
+    report = run(_rebuild_here(swap, processes))
     if as_json:
         first = None if report.first is None else str(report.first)
         screen.emit(
@@ -43,6 +42,11 @@ def rebuild_and_compare(bootstrap: str, dsn: str) -> None:
         positions = "\n".join(report.positions())
         raise CommandFailed(f"{report}\n{positions}")
     screen.say(f"\n{report}")
+
+
+async def _rebuild_here(swap: bool, processes: int | None) -> RebuildReport:
+    addresses = Addresses()
+    return await _rebuild(addresses.bootstrap, addresses.dsn, addresses.prefix, swap, processes)
 
 
 async def _rebuild(

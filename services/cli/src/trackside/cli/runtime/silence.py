@@ -1,0 +1,46 @@
+"""Names a server that does not answer while a command waits for it, long before the command gives up."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+
+from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
+from trackside.projections.reachability import say_until_postgres_answers
+
+FIRST_S = 0.2
+"""A command that is done within so many seconds asks nobody else."""
+WITHIN_S = 0.8
+_watching: dict[str, "asyncio.Task[None]"] = {}
+
+
+def watch_kafka(bootstrap: str) -> None:
+    """Says on standard error if Kafka has not answered after a second, while a command waits for it."""
+
+    async def ask() -> None:
+        await ask_kafka(bootstrap)
+
+    _watch("kafka", lambda: say_until_it_answers(f"Kafka at {bootstrap}", ask, _say, WITHIN_S))
+
+
+def watch_postgres(dsn: str) -> None:
+    """Says on standard error if Postgres has not let us in after a second, likewise."""
+    _watch("postgres", lambda: say_until_postgres_answers(dsn, _say, WITHIN_S))
+
+
+def _watch(server: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    known = _watching.get(server)
+    if known is None or known.get_loop() is not loop:
+        _watching[server] = loop.create_task(_after_a_moment(work))  # asyncio.run cancels it at the end
+
+
+async def _after_a_moment(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    await asyncio.sleep(FIRST_S)
+    await work()
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"trackside: {sentence}\n")

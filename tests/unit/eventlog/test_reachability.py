@@ -1,0 +1,58 @@
+"""A server that does not answer is named with its address, long before anyone gives up on it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from trackside.eventlog.clock import monotonic_s
+from trackside.eventlog.reachability import WITHIN_S, ask_kafka, say_until_it_answers
+from trackside.projections.postgres import address_of
+from trackside.projections.reachability import say_until_postgres_answers
+
+CLOSED = "127.0.0.1:1"
+
+
+@pytest.fixture
+async def black_hole() -> AsyncIterator[str]:
+    """Listens, takes every connection, and answers nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def first_sentence(server: str, address: str) -> tuple[str, float]:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    began_s = monotonic_s()
+    if server == "Kafka":
+        work = say_until_it_answers(f"Kafka at {address}", lambda: ask_kafka(address), said.put_nowait)
+    else:
+        work = say_until_postgres_answers(f"postgresql://me:hunter2@{address}/here", said.put_nowait)
+    saying = asyncio.create_task(work)
+    sentence = await asyncio.wait_for(said.get(), 60)
+    saying.cancel()
+    return sentence, monotonic_s() - began_s
+
+
+@pytest.mark.parametrize("server", ["Kafka", "Postgres"])
+async def test_a_closed_port_and_a_silent_server_are_named_with_the_address(
+    server: str, black_hole: str
+) -> None:
+    assert WITHIN_S < 1.5
+    sentence, _ = await first_sentence(server, CLOSED)
+    assert sentence.startswith(f"no {server} at {CLOSED}") and "hunter2" not in sentence
+    assert sentence.endswith("; still trying")
+    sentence, took_s = await first_sentence(server, black_hole)
+    assert sentence.startswith(f"no {server} at {black_hole}") and "no answer" in sentence
+    assert WITHIN_S <= took_s < 30
+
+
+async def test_an_address_that_is_none_and_a_dsn_that_is_none_are_named() -> None:
+    assert "'kafka' is not a host:port" in (await first_sentence("Kafka", "kafka"))[0]
+    assert address_of("postgresql://me:hunter2@db.example:6000/here") == "db.example:6000/here"
+    assert address_of("postgresql://me:pass/word@db/here") == "the address in TRACKSIDE_POSTGRES_DSN"
