@@ -52,6 +52,18 @@ async def test_a_closed_port_and_a_silent_server_are_named_with_the_address(
     assert WITHIN_S <= took_s < 30
 
 
+async def test_a_server_of_another_kind_is_not_taken_for_kafka() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read(-1)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        sentence, _ = await first_sentence("Kafka", address)
+    assert sentence == f"no Kafka at {address}: what answers there is not Kafka; still trying"
+
+
 async def test_an_address_that_is_none_and_a_dsn_that_is_none_are_named() -> None:
     assert "'kafka' is not a host:port" in (await first_sentence("Kafka", "kafka"))[0]
     assert address_of("postgresql://me:hunter2@db.example:6000/here") == "db.example:6000/here"

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 WITHIN_S = 1.0
 """How long a server may take to answer, s, before that is said; with what comes before, it is below 2 s."""
 AGAIN_S = 30.0
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_CORRELATION_ID = 1
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, _CORRELATION_ID, -1)
 """The request that every broker answers to everyone: which requests it knows."""
 
 
@@ -46,6 +47,8 @@ async def _ask_broker(address: str) -> None:
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     try:
         writer.write(_API_VERSIONS)
-        await reader.readexactly(4)
+        _size, answered = struct.unpack(">ii", await reader.readexactly(8))
+        if answered != _CORRELATION_ID:
+            raise ValueError("what answers there is not Kafka")
     finally:
         writer.transport.abort()
