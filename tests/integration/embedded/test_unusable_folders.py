@@ -145,9 +145,11 @@ def test_a_folder_of_another_user_is_refused(
         if name:
             (home / name).mkdir(mode=0o700)
             os.chown(home, stranger, -1)
+        (Path(place) / "catalogue.yaml").write_text("tasks: {}\n")
         monkeypatch.chdir(place)
         monkeypatch.setenv("TRACKSIDE_KAFKA_BOOTSTRAP", "127.0.0.1:1")
         monkeypatch.setenv("TRACKSIDE_POSTGRES_DSN", "postgresql://127.0.0.1:1/none")
+        refusal(capsys, "up", "--catalogue", "none.yaml")  # imports all: the stranger may be unable to
         os.seteuid(stranger)
         try:
             found = refusal(capsys, "up")
