@@ -117,10 +117,10 @@ async def _show_stream(
         found = {name: [json_row(each) for each in listed] for name, listed in lists.items()}
         screen.emit(json_row(row) | found)
         return
-    page = view.page(row, rows)
+    facts = view.page(row, {**rows, view.list_query: every}).facts  # of all rows, whichever are listed
     pace = _pace(row, every, view.left(row))
-    screen.show_table([Column(""), Column("", keep=True)], [*page.facts, *([("pace", pace)] if pace else [])])
-    for table in page.tables:
+    screen.show_table([Column(""), Column("", keep=True)], [*facts, *([("pace", pace)] if pace else [])])
+    for table in view.page(row, rows).tables:
         screen.say("")
         screen.show_text_table(table)
     if len(listed) < len(every):
