@@ -2,6 +2,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -220,6 +221,11 @@ print("lives")
 def test_a_service_whose_log_is_on_a_full_disk_lives_on() -> None:
     with Path("/dev/full").open("w") as full:  # every write to it fails: there is no room
         ended = subprocess.run(
-            [sys.executable, "-c", NOISY], stdout=subprocess.PIPE, stderr=full, text=True, check=False
+            [sys.executable, "-c", NOISY],
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # as the stack and the image start services
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
         )
     assert (ended.returncode, ended.stdout) == (0, "lives\n")
