@@ -25,17 +25,18 @@ REQUEST_BYTES = 4_096
 def current_status(folder: Path) -> StackStatus:
     """Returns the status that the supervisor answers with, else that in stack.json; StackMissing if none."""
     written = read_status(folder)
-    answer = _ask(written.health_port) if written.health_port else None
+    answer = json_answer(written.health_port, "/status", ASK_S) if written.health_port else None
     if answer is None or answer.get("supervisor_pid") != written.supervisor_pid:
         return written
     processes = {name: ProcessStatus(**each) for name, each in answer.pop("processes").items()}
     return replace(written, **answer, processes=processes)
 
 
-def _ask(port: int) -> dict[str, Any] | None:
-    connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)
+def json_answer(port: int, path: str, timeout_s: float) -> dict[str, Any] | None:
+    """Returns the object that a process of the stack answers with; None without an answer in time."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
     try:
-        connection.request("GET", "/status")
+        connection.request("GET", path)
         found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return None

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+from trackside.cli.commands.stack_process import WORKER
 from trackside.cli.render import screen
 from trackside.cli.runtime.failures import CommandFailed
 from trackside.cli.runtime.run import run
@@ -15,7 +16,6 @@ from trackside.sdk.client import Client
 from trackside.worker.catalogue.catalogue_watch import KnownTypes, known_types
 from trackside.worker.catalogue.task_catalogue import CatalogueError, read_catalogue
 
-WORKER = "worker"
 READ_S = 15.0
 POLL_S = 0.1
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import http.client
-import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ from trackside.domain.table import ViewRow
 from trackside.embedded import stack
 from trackside.embedded.errors import StackMissing
 from trackside.embedded.folder import DISK_LOW, ProcessStatus, StackStatus
-from trackside.embedded.live_status import current_status
-from trackside.embedded.ports import HOST
+from trackside.embedded.live_status import current_status, json_answer
 from trackside.embedded.stack import Stack
 from trackside.projections.postgres import PostgresGoneError, SchemaMissingError
 from trackside.projections.reads import json_row, open_read_models
@@ -109,17 +106,7 @@ async def _processes(state: StackStatus) -> list[dict[str, Any]]:
 
 def readiness(port: int | None) -> dict[str, Any] | None:
     """Returns what a service answers at `/ready`; None if it has no port or does not answer in 10 s."""
-    if port is None:
-        return None
-    connection = http.client.HTTPConnection(HOST, port, timeout=ASK_S)
-    try:
-        connection.request("GET", "/ready")
-        found = json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
-    finally:
-        connection.close()
-    return found if isinstance(found, dict) else None
+    return None if port is None else json_answer(port, "/ready", ASK_S)
 
 
 def _process(each: ProcessStatus, answer: dict[str, Any] | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from trackside.eventlog.reachability import ask_kafka, say_until_it_answers
 from trackside.projections.reachability import say_until_postgres_answers
@@ -15,10 +16,7 @@ _watching: dict[str, "asyncio.Task[None]"] = {}
 
 def watch_kafka(bootstrap: str) -> None:
     """Says on standard error if Kafka has not answered after a second, while a command waits for it."""
-
-    async def ask() -> None:
-        await ask_kafka(bootstrap)
-
+    ask = partial(ask_kafka, bootstrap)
     _watch("kafka", lambda: say_until_it_answers(f"Kafka at {bootstrap}", ask, _say, WITHIN_S))
 
 
